@@ -2,8 +2,7 @@
 
 import time
 
-#: Seconds without a look at the connection after which its thread counts as stuck. It looks at it every five
-#: seconds at least.
+#: Seconds without a look at the connection after which its thread counts as stuck.
 SILENT = 12.0
 
 #: Seconds without a look at the connection after which this process was frozen, or its machine was; and for

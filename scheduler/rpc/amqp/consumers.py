@@ -27,18 +27,6 @@ class Consumers:
         """Whether no calls are read."""
         return bool(self._parked)
 
-    def add(self, consumer: Any) -> None:
-        """Read from another queue, which the broker accepts, or do so after the pause."""
-        if self._parked:
-            self._parked.append(consumer)
-            return
-        # Not by declare_consumer: if the connection is lost meanwhile, only this consumer would read again.
-        # A new tag, also after a pause: a quorum queue may end the connection when calls that the old tag got
-        # are acknowledged.
-        tag = next(self._connection._tags)
-        self._connection._consumers[consumer] = tag
-        self._connection._new_tags.add(tag)
-
     def pause(self) -> None:
         """Read no more calls until ``resume``."""
         consumers = self._connection._consumers
@@ -53,7 +41,12 @@ class Consumers:
         """Read calls again."""
         parked, self._parked = self._parked, []
         for consumer in parked:
-            self.add(consumer)
+            # Not by its old tag: a quorum queue may end the connection when calls that this tag got before
+            # the pause are acknowledged. And not by declare_consumer: if the connection is lost meanwhile,
+            # only this consumer would read again.
+            tag = next(self._connection._tags)
+            self._connection._consumers[consumer] = tag
+            self._connection._new_tags.add(tag)
 
     def cancel(self) -> None:
         """Read nothing more."""

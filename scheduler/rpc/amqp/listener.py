@@ -17,6 +17,10 @@ from scheduler.rpc.amqp.message import ConfirmedMessage
 #: Characters of the identity of a message. oslo.messaging writes 32.
 LONGEST_IDENTITY = 255
 
+#: Seconds between two looks at the connection at most. oslo.messaging waits for five once no call comes,
+#: which would count as a frost.
+LONGEST_WAIT = 1.0
+
 #: Seconds between two looks whether to stop. oslo.messaging looks every five seconds while no message comes.
 LOOK_INTERVAL = 0.25
 
@@ -83,7 +87,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
     @_current_timeout.setter
     def _current_timeout(self, seconds: float) -> None:
         # oslo.messaging sets it to a millisecond after a message, and doubles it whenever none comes
-        self._wait = max(seconds, ACKNOWLEDGE_AFTER)
+        self._wait = min(max(seconds, ACKNOWLEDGE_AFTER), LONGEST_WAIT)
 
     @property
     def connected(self) -> bool:
@@ -116,21 +120,6 @@ class LateListener(amqpdriver.RpcAMQPListener):
     def returns(self, message: ConfirmedMessage) -> bool:
         """Return whether a message goes back to the broker: in a stop, or a call in a pause."""
         return self._stopping or (self.consumers.paused and bool(message.orig_msg_id))
-
-    def read_also(self, consumer: Any, begun: Callable[[], None]) -> None:
-        """Read from another queue, which the broker accepts.
-
-        Args:
-            consumer: oslo.messaging's consumer of the queue, not declared yet.
-            begun: Called when that begins, if this listener does not stop before; must not wait.
-        """
-
-        def read() -> None:
-            if not self._stopping:
-                self.consumers.add(consumer)
-                begun()
-
-        self._do(read)
 
     def pause(self) -> None:
         """Take no more calls until ``resume``. What is not begun is returned to the broker."""

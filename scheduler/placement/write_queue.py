@@ -1,0 +1,225 @@
+"""When writes are sent, and which of them together.
+
+One POST is in flight at a time. What waits meanwhile goes along with the next one, which costs Placement half
+as much for each consumer. A write that need not wait is sent at once.
+
+Several at a time gain nothing, as Placement's database is busy with one, and they get into each other's way.
+Placement deletes the rows of a consumer before it inserts new ones. For a new consumer there are none, so
+InnoDB locks the gap of the index that its UUID falls in: two transactions in one gap deadlock, and Placement
+repeats the loser after a second. And writes on one provider that overlap can over-commit it.
+
+A POST is carried out for all consumers or for none. If Placement refuses it, the units that the refusal names
+get it, and the others are sent again; if it names none of them, each half is sent alone. So a refusal
+concerns its own unit only.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+import threading
+from typing import Any
+
+from scheduler import deadline
+from scheduler.placement.claim_events import ClaimState
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.reply import Reply
+from scheduler.placement.write_outcomes import WriteOutcome, cause_of, refused_resource, write_outcome
+from scheduler.placement.writes import Unit
+
+# More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20.
+MOST_TOGETHER = 20
+
+# A POST that takes longer, in seconds, has probably met that of another scheduler in Placement's database.
+SLOW = 1.0
+
+# A refused POST is sent again without those refused so often; then what is left is sent in halves. More
+# refusals mean that the providers are nearly full (spec: placement-and-workflow 4.9 step 3).
+MOST_REFUSALS = 3
+
+#: Outcomes that say the same of all consumers of a POST.
+_OF_ALL = frozenset({WriteOutcome.DONE, WriteOutcome.UNKNOWN, WriteOutcome.DENIED, WriteOutcome.CONCURRENT})
+
+Post = Callable[[Sequence[Unit], Any], Reply]
+"""Sends units in one request; raises as ``PlacementClient.write``."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """What one call sends."""
+
+    units: Sequence[Unit]
+    context: Any
+    refusal: Callable[[], str]
+    ready: threading.Event = field(default_factory=threading.Event)
+    leads: bool = False
+
+    @property
+    def consumers(self) -> set[str]:
+        return {uuid for unit in self.units for uuid in unit.writes}
+
+
+class WriteQueue:
+    """Sends units; shared by all threads."""
+
+    def __init__(self, post: Post, clock: Callable[[], float], queue_timeout: float) -> None:
+        """Begin with nothing in flight.
+
+        Args:
+            post: Sends units in one request.
+            clock: Seconds that only grow.
+            queue_timeout: Seconds that units wait before they are given up, unsent.
+        """
+        self._post = post
+        self._clock = clock
+        self._queue_timeout = queue_timeout
+        self._most = MOST_TOGETHER
+        self._lock = threading.Lock()
+        self._in_flight = False
+        self._queue: deque[_Entry] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for others to be sent."""
+        with self._lock:
+            return len(self._queue)
+
+    def send(
+        self, units: Sequence[Unit], context: Any = None, refusal: Callable[[], str] = lambda: ""
+    ) -> None:
+        """Send each unit once; afterwards each has a ``reply`` or an ``error``.
+
+        Args:
+            units: Of different consumers.
+            context: The context of the request, for Placement's log.
+            refusal: Returns why they are not to be sent any more, once it is their turn; "" if they are.
+        """
+        for unit in units:
+            unit.reply = unit.error = None
+        entry = _Entry(units, context, refusal)
+        with self._lock:
+            self._queue.append(entry)
+            self._choose_leader()
+        if not entry.leads:
+            self._wait(entry)
+        if entry.leads:
+            self._lead()
+        for unit in units:
+            if unit.reply is None and unit.error is None:
+                # Another thread failed while it sent this unit.
+                unit.error = PlacementUnanswered("it is not known whether the write was sent")
+
+    def _choose_leader(self) -> None:
+        """Let the first entry lead if nothing is in flight. The lock is held."""
+        if self._queue and not self._in_flight:
+            self._in_flight = self._queue[0].leads = True
+            self._queue[0].ready.set()
+
+    def _wait(self, entry: _Entry) -> None:
+        """Wait until the entry was sent with others, or is to be sent by this thread."""
+        if entry.ready.wait(deadline.current().bound(self._queue_timeout)):
+            return
+        with self._lock:
+            if entry in self._queue and not entry.leads:
+                self._queue.remove(entry)
+                _fail(entry.units, PlacementUnreachable("too many writes wait for Placement"))
+                return
+        # Another thread is sending it: its own timeouts bound that.
+        entry.ready.wait()
+
+    def _lead(self) -> None:
+        """Send the first entry with those that wait behind it, and let the next one lead."""
+        with self._lock:
+            group = self._next_group()
+        try:
+            self._send(group)
+        finally:
+            with self._lock:
+                self._in_flight = False
+                self._choose_leader()
+            for entry in group:
+                entry.ready.set()
+
+    def _next_group(self) -> list[_Entry]:
+        """Take the entries that go together out of the queue. The lock is held."""
+        group: list[_Entry] = []
+        consumers: set[str] = set()
+        while self._queue:
+            own = self._queue[0].consumers
+            if group and (len(consumers) + len(own) > self._most or consumers & own):
+                break
+            group.append(self._queue.popleft())
+            consumers |= own
+        return group
+
+    def _send(self, group: Sequence[_Entry]) -> None:
+        started = self._clock()
+        for entry in group:
+            if why := entry.refusal():
+                _fail(entry.units, PlacementUnreachable(why))
+        units = [unit for entry in group for unit in entry.units if unit.error is None]
+        # Transactions that share providers take them in the same order.
+        units.sort(key=lambda one: min(one.providers, default=""))
+        try:
+            self._send_units(units, group[0].context)
+        finally:
+            self._adapt(len(group), self._clock() - started)
+
+    def _send_units(self, units: Sequence[Unit], context: Any) -> None:
+        pieces, refusals = deque([units] if units else []), 0
+        while pieces:
+            piece = pieces.popleft()
+            try:
+                reply = self._post(piece, context)
+            except PlacementSilent as error:
+                _fail(piece, error)
+                for other in pieces:
+                    _fail(other, PlacementUnreachable(str(error)))
+                return
+            decided = _decide(piece, reply)
+            if left := [unit for unit in piece if unit not in decided]:
+                refusals += 1
+                pieces.extendleft(
+                    reversed(_pieces_of(left, reply, halve=not decided or refusals > MOST_REFUSALS))
+                )
+
+    def _adapt(self, entries: int, seconds: float) -> None:
+        """Send fewer together after a slow POST."""
+        with self._lock:
+            if seconds <= SLOW:
+                self._most = min(MOST_TOGETHER, self._most + 1)
+            elif entries > 1:
+                self._most = max(2, self._most // 2)
+
+
+def _decide(piece: Sequence[Unit], reply: Reply) -> list[Unit]:
+    """Give a response to the units that it decides: all, those that a refusal names, or none. Return them."""
+    outcome = write_outcome(reply)
+    decided = list(piece)
+    if len(piece) > 1 and outcome not in _OF_ALL:
+        name, provider = refused_resource(reply)
+        decided = [unit for unit in piece if provider and unit.takes_from(provider, name)]
+        # Of several that use a full provider the last one is left out: the others may fit.
+        decided = decided[-1:] if outcome is WriteOutcome.REFUSED else decided
+    for unit in decided:
+        unit.reply = reply
+    if outcome is WriteOutcome.GONE:
+        for unit in piece:
+            unit.note_records()
+    return decided
+
+
+def _pieces_of(left: Sequence[Unit], reply: Reply, *, halve: bool) -> list[Sequence[Unit]]:
+    """Return what is sent next of a refused POST."""
+    for unit in left:
+        unit.note(ClaimState.SPLIT if halve else ClaimState.BATCH_WRITE, cause_of(reply), reply.status)
+    middle = (len(left) + 1) // 2
+    return [half for half in (left[:middle], left[middle:]) if half] if halve else [left]
+
+
+def _fail(units: Iterable[Unit], error: PlacementSilent) -> None:
+    """Let units have no response; each thread gets an error of its own."""
+    for unit in units:
+        if isinstance(error, PlacementUnanswered):
+            unit.error = PlacementUnanswered(str(error), timed_out=error.timed_out)
+        else:
+            unit.error = type(error)(str(error))

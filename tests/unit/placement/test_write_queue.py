@@ -1,0 +1,380 @@
+import threading
+from types import SimpleNamespace
+
+import orjson
+import pytest
+
+from scheduler.deadline import Deadline, limit_to
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
+from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.reply import Reply
+from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.write_queue import MOST_TOGETHER
+from scheduler.placement.writes import Unit, Write
+from tests.support.clock import Clock
+
+DONE = Reply(204)
+
+
+def error(status, detail, code=""):
+    body = {"errors": [{"status": status, "code": code, "detail": detail}]}
+    return Reply(status, orjson.dumps(body))
+
+
+def unit(places):
+    """Return what is carried out together: ``places`` has the provider of each consumer."""
+    writes = {
+        uuid: Write({provider: {"resources": {"VCPU": 1}}}, Owner("project", "user"))
+        for uuid, provider in places.items()
+    }
+    return Unit(writes, dict.fromkeys(writes), 0.0)
+
+
+def make(client, queue_timeout=30.0, clock=Clock(0.0)):  # noqa: B008 - it does not move
+    """Return the queue of a writer."""
+    return AllocationWriter(client, WritePolicy(queue_timeout=queue_timeout), Timing(clock)).queue
+
+
+def send(queue, *units, context=None):
+    """Send units; return the response of each, by the names of its consumers."""
+    queue.send(units, context)
+    return {tuple(one.writes): one.reply or one.error for one in units}
+
+
+class FakeClient:
+    """Writes down what is sent, and holds back the first write until ``gate`` opens."""
+
+    def __init__(self):
+        self.sent = []
+        self.gate = threading.Event()
+        self.begun = threading.Event()
+        self.answer = lambda _bodies: DONE
+
+    def write(self, method, path, version, context=None, body=None):
+        bodies = orjson.loads(body)
+        uuids = [path.rpartition("/")[2]] if method == "PUT" else list(bodies)
+        self.sent.append((method, uuids))
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.gate.wait(10)
+        answer = self.answer({path.rpartition("/")[2]: bodies} if method == "PUT" else bodies)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def client():
+    return FakeClient()
+
+
+@pytest.fixture
+def run(client):
+    """Start writes of instances one after the other, the first of which waits in Placement; then all results."""
+
+    def run(queue, *calls):
+        results = {}
+
+        def call(units):
+            try:
+                results.update(send(queue, *units))
+            except ZeroDivisionError:
+                results["failed"] = True
+
+        threads = []
+        for number, units in enumerate(calls):
+            thread = threading.Thread(target=call, args=(units,))
+            thread.start()
+            threads.append(thread)
+            if number == 0:
+                assert client.begun.wait(10)
+            else:
+                wait_for_queue(queue, number)
+        client.gate.set()
+        for thread in threads:
+            thread.join(10)
+        return results
+
+    return run
+
+
+def wait_until(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("it did not come true")
+
+
+def wait_for_queue(queue, number):
+    wait_until(lambda: queue.waiting >= number)
+
+
+def put(uuid, provider=None):
+    """A call for one consumer."""
+    return [unit({uuid: provider or uuid})]
+
+
+def post(*uuids):
+    """A call for several consumers, all or none."""
+    return [unit({uuid: uuid for uuid in uuids})]
+
+
+def batch(*uuids):
+    """A call for several consumers, each with an outcome of its own."""
+    return [unit({uuid: uuid}) for uuid in uuids]
+
+
+def of(results, uuid):
+    return results[uuid,]
+
+
+def test_a_write_that_need_not_wait_is_sent_alone_at_once(client):
+    client.gate.set()
+    assert send(make(client), *put("a")) == {("a",): DONE}
+    assert client.sent == [("PUT", ["a"])]
+
+
+def test_writes_that_wait_go_together(client, run):
+    results = run(make(client), put("a"), put("b"), put("c"), put("d"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
+    assert results == {(uuid,): DONE for uuid in "abcd"}
+
+
+class HeldClient:
+    """Holds back each write until ``open`` is called with its first consumer."""
+
+    def __init__(self):
+        self.sent = []
+        self._gates = {}
+        self._threads = []
+
+    def write(self, _method, path, _version, _context=None, body=None):
+        uuids = list(orjson.loads(body)) if path == "/allocations" else [path.rpartition("/")[2]]
+        self._gates[uuids[0]] = gate = threading.Event()
+        self.sent.append(uuids)
+        assert gate.wait(10)
+        return DONE
+
+    def begin(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments)
+        thread.start()
+        self._threads.append(thread)
+
+    def wait_for(self, *sent):
+        wait_until(lambda: len(self.sent) >= len(sent))
+        assert self.sent == list(sent)
+
+    def open(self, uuid):
+        self._gates[uuid].set()
+
+    def join(self):
+        for thread in self._threads:
+            thread.join(10)
+
+
+@pytest.fixture
+def held():
+    return HeldClient()
+
+
+def test_one_write_is_in_flight_at_a_time(held):
+    queue = make(held)
+    held.begin(send, queue, *put("1a", "a"))
+    held.wait_for(["1a"])
+    for number, uuid in enumerate(["9a", "2a"], 1):
+        held.begin(send, queue, *put(uuid, uuid))
+        wait_for_queue(queue, number)
+    held.wait_for(["1a"])
+    held.open("1a")
+    held.wait_for(["1a"], ["2a", "9a"])  # in the order of their providers
+    held.open("2a")
+    held.join()
+
+
+def test_consumers_of_a_group_are_sorted_by_provider(client, run):
+    run(make(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["c", "d", "b"])]
+
+
+def test_a_group_has_a_greatest_size(client, run):
+    names = [f"i{number}" for number in range(MOST_TOGETHER + 3)]
+    run(make(client), *map(put, names))
+    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_TOGETHER, 2]
+
+
+def test_writes_of_several_consumers_stay_together_and_take_their_turn(client, run):
+    results = run(make(client), put("a"), post("b", "c"), put("d", "d0"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
+    assert results["b", "c"] is DONE
+
+
+def test_two_writes_of_one_consumer_are_not_in_one_group(client, run):
+    run(make(client), put("a"), put("b"), put("b"))
+    assert client.sent == [("PUT", ["a"]), ("PUT", ["b"]), ("PUT", ["b"])]
+
+
+def test_a_refusal_concerns_the_consumer_that_it_names(client, run):
+    full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'c0c0'. Over capacity.")
+    client.answer = lambda bodies: full if "c" in bodies else DONE
+    results = run(make(client), put("a"), put("b"), put("c", "c0c0"), put("d"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"]), ("POST", ["b", "d"])]
+    assert results == {("a",): DONE, ("b",): DONE, ("c",): full, ("d",): DONE}
+
+
+def test_a_refusal_that_names_no_consumer_is_found_by_halves(client, run):
+    invalid = error(400, "JSON does not validate: somewhere")
+    client.answer = lambda bodies: invalid if "c" in bodies else DONE
+    results = run(make(client), put("a"), put("b"), put("c"), put("d"))
+    assert [uuids for _, uuids in client.sent] == [["a"], ["b", "c", "d"], ["b", "c"], ["b"], ["c"], ["d"]]
+    assert results == {("a",): DONE, ("b",): DONE, ("c",): invalid, ("d",): DONE}
+
+
+def test_many_refusals_end_the_group(client, run):
+    full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
+    client.answer = lambda bodies: full if len(bodies) > 1 else DONE
+    names = list("bcdef98")
+    results = run(make(client), put("a"), *(put(name, "f0") for name in names))
+    assert [len(uuids) for _, uuids in client.sent] == [1, 7, 6, 5, 4, 2, 1, 1]
+    assert [of(results, name) is full for name in names] == [False, True, False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [error(409, "update failed", "placement.concurrent_update"), Reply(503), error(403, "no")],
+    ids=["concurrent update", "unknown", "denied"],
+)
+def test_a_response_that_concerns_all_is_given_to_all(client, run, reply):
+    client.answer = lambda bodies: reply if len(bodies) > 1 else DONE
+    results = run(make(client), put("a"), put("b"), put("c"))
+    assert results == {("a",): DONE, ("b",): reply, ("c",): reply}
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (PlacementUnreachable("away"), ("away", None)),
+        (PlacementUnanswered("late", timed_out=True), ("late", True)),
+    ],
+    ids=["not sent", "no response"],
+)
+def test_an_error_concerns_all(client, run, problem, expected):
+    client.answer = lambda bodies: problem if len(bodies) > 1 else DONE
+    results = run(make(client), put("a"), put("b"), put("c"))
+    for uuid in "bc":
+        error = of(results, uuid)
+        assert (type(error), (str(error), getattr(error, "timed_out", None))) == (type(problem), expected)
+    assert of(results, "a") is DONE
+
+
+def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(client):
+    lanes, late, stopping = make(client), [unit({"b": "1"})], []
+    threads = [
+        threading.Thread(target=lanes.send, args=([unit({"a": "1"})],)),
+        threading.Thread(target=lanes.send, args=(late, None, lambda: "".join(stopping))),
+    ]
+    threads[0].start()
+    assert client.begun.wait(30)
+    threads[1].start()
+    wait_for_queue(lanes, 1)
+    stopping.append("the scheduler is stopping")
+    client.gate.set()
+    for thread in threads:
+        thread.join(30)
+    assert client.sent == [("PUT", ["a"])]
+    assert (type(late[0].error), str(late[0].error)) == (PlacementUnreachable, "the scheduler is stopping")
+
+
+def test_a_write_that_waits_too_long_is_not_sent(client):
+    api = make(client, queue_timeout=0.01)
+    first = threading.Thread(target=send, args=(api, *put("a")))
+    first.start()
+    assert client.begun.wait(10)
+    (error,) = send(api, *put("b")).values()
+    assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
+    client.gate.set()
+    first.join(10)
+    assert client.sent == [("PUT", ["a"])]
+
+
+def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
+    api = make(client)
+    first = threading.Thread(target=send, args=(api, *put("a")))
+    first.start()
+    assert client.begun.wait(10)
+    with limit_to(Deadline.after(0.0)):
+        (error,) = send(api, *put("b")).values()
+    assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
+    client.gate.set()
+    first.join(10)
+    assert client.sent == [("PUT", ["a"])]
+
+
+def test_slow_writes_make_groups_smaller(client, run):
+    clock = Clock()
+
+    def answer(bodies):
+        clock.now += 2 if len(bodies) > 1 else 0
+        return DONE
+
+    client.answer = answer
+    names = [f"i{number}" for number in range(1 + MOST_TOGETHER + 12)]
+    run(make(client, clock=clock), *map(put, names))
+    assert [len(uuids) for _, uuids in client.sent] == [1, 20, 10, 2]
+
+
+def test_an_unexpected_error_lets_the_next_write_be_sent(client):
+    client.gate.set()
+    api = make(client)
+    client.answer = lambda _bodies: ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        send(api, *put("a"))
+    client.answer = lambda _bodies: DONE
+    assert send(api, *put("b")) == {("b",): DONE}
+
+
+def test_after_an_unexpected_error_of_the_sender_the_others_do_not_wait(client, run):
+    client.answer = lambda bodies: ZeroDivisionError() if len(bodies) > 1 else DONE
+    results = run(make(client), put("a"), put("b"), put("c"))
+    assert (of(results, "a"), results["failed"]) == (DONE, True)
+    assert str(of(results, "c")) == "it is not known whether the write was sent"
+
+
+def test_writes_on_one_provider_go_together(client, run):
+    results = run(make(client), put("a", "p"), put("b", "p"), put("c", "p"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
+    assert set(results.values()) == {DONE}
+
+
+def test_a_batch_goes_along_with_others(client, run):
+    results = run(make(client), put("a"), batch("b", "c"), put("d"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
+    assert set(results.values()) == {DONE}
+
+
+def test_after_a_missing_provider_the_others_are_sent_as_consumers_with_a_record(client):
+    """Placement has made a record of each."""
+    sent = []
+
+    def write(method, path, version, context=None, body=None):
+        bodies = orjson.loads(body) if method == "POST" else {"b": orjson.loads(body)}
+        sent.append({uuid: one["consumer_generation"] for uuid, one in bodies.items()})
+        gone = error(400, "Allocation for resource provider 'dead' that does not exist.")
+        return gone if len(bodies) > 1 else DONE
+
+    client.write = write
+    a, b = unit({"a": "dead"}), unit({"b": "beef"})
+    assert send(make(client), a, b)["b",] is DONE
+    assert sent == [{"b": None, "a": None}, {"b": 0}]
+    assert a.generations == {"a": 0}
+
+
+def test_a_context_is_sent_along(client):
+    client.gate.set()
+    seen = []
+    plain = client.write
+    client.write = lambda *arguments, **options: seen.append(arguments[3]) or plain(*arguments, **options)
+    context = SimpleNamespace(request_id="r")
+    send(make(client), *put("a"), context=context)
+    assert seen == [context]
