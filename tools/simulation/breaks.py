@@ -198,6 +198,13 @@ def _acknowledging_first(reply: Any) -> Any:
     return replied
 
 
+def _settling_the_second_time(settle: Any) -> Any:
+    def settled(deliveries: Deliveries, call: ConfirmedMessage) -> None:
+        (settle if call.redelivered else Deliveries.requeue)(deliveries, call)
+
+    return settled
+
+
 def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
     """Count a reply as sent after these errors; without any: after all that are not permanent."""
 
@@ -308,7 +315,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "an answered call is run again": (
         "placement",
-        _wrap(Deliveries, "settle", lambda _settle: lambda deliveries, call: deliveries.requeue(call)),
+        _wrap(Deliveries, "settle", _settling_the_second_time),
     ),
     "a reply that was not confirmed counts": (
         "unconfirmed",
