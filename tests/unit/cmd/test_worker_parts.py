@@ -105,7 +105,7 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
     monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, spool_directory: None)
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, on_decision: told)
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, *_, **__: told)
     told = worker_parts.make_manager(make_conf(text), None, Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
@@ -141,11 +141,9 @@ def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allo
     made = make_server(make_conf, stream)
     for taken in (True, False):
         made.own_queue.announce(taken)
-    assert (made.topic, made.own_queue.name, stream.topics) == (
-        "scheduler",
-        "berth.me.2",
-        ["berth.me.2", ""],
-    )
+    assert made.topic == "scheduler"
+    assert made.own_queue.name.startswith("berth.me.")
+    assert stream.topics == [made.own_queue.name, ""]
 
 
 def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):
