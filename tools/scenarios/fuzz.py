@@ -24,7 +24,7 @@ from tools.rig import command
 #: Seconds of CPU time, and of waiting on a busy machine, after which an input counts as hanging.
 HANG_CPU, HANG_WAIT = 10.0, 120.0
 #: Inputs that a target is fed in its turn.
-TURN = 200
+TURN = 50
 #: Share of a campaign that may fill caches and pools before containers are measured.
 WARM_UP = 0.2
 
@@ -99,9 +99,9 @@ class Campaign:
     def run(self, count: int, minutes: float = float("inf")) -> Report:
         """Feed about ``count`` inputs, or as many as the time allows, and measure what grew."""
         deadline, number = time.monotonic() + minutes * 60, 0
-        before = None
-        while self.report.done.total() < count and time.monotonic() < deadline:
-            if before is None and self.report.done.total() >= count * WARM_UP:
+        before, fed = None, self.report.done.total()
+        while self.report.done.total() - fed < count and time.monotonic() < deadline:
+            if before is None and self.report.done.total() - fed >= count * WARM_UP:
                 before = self._measure()
             self._turn(self._targets[number % len(self._targets)], number, min(TURN, count))
             number += 1
