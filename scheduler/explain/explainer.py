@@ -9,6 +9,7 @@ import msgspec
 from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.explain.document import decode_entry
+from scheduler.explain.failure_cause import list_values
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.memory import DecisionMemory
 
@@ -60,9 +61,9 @@ class Explainer:
             project: Only those for instances of this project.
             at_most: The number of entries.
         """
-        entries = map(decode_entry, self._memory.latest_first())
-        wanted = (one for one in entries if one.is_wanted(failed=failed, since=since, project=project))
-        return [one.values() for one in islice(wanted, min(at_most, MOST_ENTRIES))]
+        kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
+        wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))
+        return [list_values(*one) for one in islice(wanted, min(at_most, MOST_ENTRIES))]
 
     def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> dict[str, Any]:
         """Return what Placement and the filters say of a host as of now; see ``HostsNow.explain``.

@@ -11,9 +11,13 @@ import msgspec
 
 from scheduler.explain.decision_log import PREFIX, SUFFIX
 from scheduler.explain.document import VERSION, Entry, decode_entry, seconds_of
+from scheduler.explain.failure_cause import list_values
 
 #: Bytes that are read at once.
 BLOCK = 1 << 20
+
+#: Names that are looked for in each line before it is parsed; parsing costs less than to look for more.
+FEW = 8
 
 
 class DecisionLogReader:
@@ -29,14 +33,23 @@ class DecisionLogReader:
         Raises:
             OSError: The directory or a file cannot be read.
         """
-        latest: tuple[str, bytes, str] | None = None
+        return self.find_all([name]).get(name)
+
+    def find_all(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
+        """Return what ``find`` does for each of some names, those left out that are not there.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        names = frozenset(names)
+        latest: dict[str, tuple[str, bytes, str]] = {}
         for path, written in self._files():
-            if latest and seconds_of(latest[0]) > written:
+            if len(latest) == len(names) and all(seconds_of(each[0]) > written for each in latest.values()):
                 break  # what stands in this file and the others began earlier
-            found = _latest(path, name)
-            if found and (latest is None or found[0] > latest[0]):
-                latest = *found, path.name
-        return latest and latest[1:]
+            for name, (at, line) in _latest(path, names).items():
+                if name not in latest or at > latest[name][0]:
+                    latest[name] = at, line, path.name
+        return {name: each[1:] for name, each in latest.items()}
 
     def entries(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
@@ -67,13 +80,18 @@ class DecisionLogReader:
         )
 
 
-def _latest(path: Path, name: str) -> tuple[str, bytes] | None:
-    """Return the last document of a request id or an instance in one file, after its time."""
-    wanted = name.encode()
+def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
+    """Return the last document of each request id or instance that a file has, after its time."""
+    found: dict[str, tuple[str, bytes]] = {}
+    words = [name.encode() for name in names]
     for line in _lines_backwards(path):
-        if wanted in line and (entry := _parsed(line)) and name in (entry.request_id, *entry.instances):
-            return entry.time, line
-    return None
+        is_likely = len(words) > FEW or any(word in line for word in words)
+        if is_likely and (entry := _parsed(line)):
+            for name in names.intersection((entry.request_id, *entry.instances)):
+                found.setdefault(name, (entry.time, line))
+            if len(found) == len(names):
+                break
+    return found
 
 
 def _wanted(
@@ -90,7 +108,7 @@ def _wanted(
             return  # lines are in the order in which requests ended
         if entry.is_wanted(failed=failed, since=since, project=project):
             count += 1
-            yield entry.values()
+            yield list_values(entry, line)
 
 
 def _parsed(line: bytes) -> Entry | None:
