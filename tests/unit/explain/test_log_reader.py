@@ -48,6 +48,16 @@ def test_a_decision_is_found_by_request_and_instance(directory, monkeypatch, blo
     assert reader.find("req-9") is None
 
 
+@pytest.mark.parametrize("others", [0, log_reader.FEW], ids=["few", "many"])
+def test_many_decisions_are_found_at_once(directory, others):
+    names = ["req-0", "i2", *(f"req-of-none-{number}" for number in range(others))]
+    found = DecisionLogReader(directory).find_all(names)
+    assert {name: (decode(line).request_id, "-1-1" in file) for name, (line, file) in found.items()} == {
+        "req-0": ("req-0", True),
+        "i2": ("req-2", False),
+    }
+
+
 def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decisions):
     file = DecisionFile(str(directory), 1 << 20, 1, pid=3)
     again = json.loads(decisions[0]) | {"request_id": "req-again"}
