@@ -9,6 +9,7 @@
 - plan: berth-plan; plan_base: what its commands have in common; plan_commands: questions about the instances
   that exist; plan_requests: about requests that were not made
 - shadow: berth-shadow; shadow_commands: its commands
-- explain_text, explain_tables, explain_page: answers as lines, as tables, and as a page that is served; plan_text: plans
+- explain_text, explain_tables, explain_page: answers as lines, as tables, and as a page that is served;
+  plan_text: plans
 - operator_app: what all of them but berth-scheduler and berth-router have in common
 """

@@ -2,11 +2,10 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 import logging
 from pathlib import Path
 import time
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from scheduler.cmd.explain_decisions import (
     RecordedQuestion,
     Shown,
     Told,
+    complain,
     read_log,
     since,
 )
@@ -119,8 +119,13 @@ class ReportCommand(RecordedQuestion):
                 yield name, Told(line.decode(), LOG_FILE, file)
             return
         schedulers = self.schedulers(args)
+        silent: dict[str, str] = {}
         for entry in entries:
             who = entry["scheduler"]
-            answer: Mapping[str, Any] = schedulers.ask_worker(who, "decision", name=name_of(entry)).found
-            if document := answer.get(who):
+            if who in silent:
+                continue
+            answers = schedulers.ask_worker(who, "decision", name=name_of(entry))
+            silent |= answers.failed
+            if document := answers.found.get(who):
                 yield name_of(entry), Told(document, MEMORY, who)
+        complain(silent)

@@ -99,6 +99,27 @@ def test_pages_of_schedulers_are_made_of_their_memory(run, config, decisions, cl
     assert name not in names(tmp_path / "report")
 
 
+def test_a_scheduler_that_fails_is_not_asked_for_each_page(
+    run, config, decisions, cloud, tmp_path, monkeypatch
+):
+    asked = []
+
+    def find(_memory, name):
+        asked.append(name)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(DecisionMemory, "find", find)
+    monkeypatch.setattr(
+        DecisionMemory, "latest_first", lambda _: iter([encode(decision) for decision in decisions])
+    )
+    with serving(config, "ctl", make_trace()):
+        status, _, logged = run("report", "--html", str(tmp_path / "report"))
+    assert status == 0
+    assert "Scheduler ctl.0 answered with an error" in logged
+    assert len(asked) == 1
+    assert "2 decisions" in (tmp_path / "report" / "index.html").read_text().replace("</strong>", " ")
+
+
 def test_a_second_report_replaces_the_first(run, log, cloud, tmp_path):
     argv = ("report", "--log", log, "--html", str(tmp_path / "report"))
     run(*argv)
