@@ -25,10 +25,9 @@ from scheduler.cmd.plan_base import quiet
 from scheduler.errors import BerthError
 from scheduler.explain import page
 from scheduler.explain.explainer import MOST_ENTRIES
-from scheduler.pages import files
 from scheduler.planning import snapshot
 from scheduler.planning.cloud import PlannedCloud
-from scheduler.report import overview, site
+from scheduler.report import directory, overview, site
 from scheduler.report.hosts import Hosts, read_hosts
 from scheduler.report.overview import Entry, name_of
 
@@ -89,13 +88,15 @@ class ReportCommand(RecordedQuestion):
 
         def made() -> Iterator[tuple[str, str]]:
             for name, each in self._documents(args, list(told.values())):
-                addresses[name] = site.decision_address(told[name])
-                html = page.render(each.decision, each.teller, MOST_HOSTS, pages.host_addresses, site.INDEX)
+                addresses[name] = directory.decision_file(name)
+                html = page.render(
+                    each.decision, each.teller, MOST_HOSTS, pages.host_addresses, directory.INDEX
+                )
                 yield addresses[name], html
             yield from pages.host_pages(site.latest_choices(entries), addresses)
 
         try:
-            return files.replace_report(Path(args.html), lambda: pages.index(addresses), made())
+            return directory.replace(Path(args.html), lambda: pages.index(addresses), made())
         except OSError as error:
             raise NotShown(f"The report cannot be written: {error}") from error
 

@@ -3,15 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from itertools import groupby
 from typing import NamedTuple
 
 from scheduler.pages import frame
+from scheduler.report.directory import INDEX, hosts_file
 from scheduler.report.hosts import Hosts, HostState, State
 from scheduler.report.overview import NAMED, Entry, Overview, name_of
-
-INDEX = "index.html"
 
 #: Hosts of one page.
 PAGE = 200
@@ -144,11 +142,6 @@ class Site:
         return "named" if count <= WITH_NAMES else "large" if count <= LARGE else "small"
 
 
-def decision_address(entry: Entry) -> str:
-    """Return the name of the page of a decision: the same in each report."""
-    return f"decision-{blake2b(name_of(entry).encode(), digest_size=8).hexdigest()}.html"
-
-
 def latest_choices(entries: Sequence[Entry]) -> dict[str, Entry]:
     """Return the first of the decisions that has chosen each service host."""
     found: dict[str, Entry] = {}
@@ -164,7 +157,7 @@ def _zones(hosts: Hosts) -> Iterator[Zone]:
         places = []
         for place, host in enumerate(group):
             number += place % PAGE == 0
-            places.append(Place(host, f"hosts-{number:04}.html#h{place}"))
+            places.append(Place(host, f"{hosts_file(number)}#h{place}"))
         states = Counter(place.host.state for place in places)
         yield Zone(
             name,

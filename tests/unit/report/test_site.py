@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.report import site
+from scheduler.report import directory, site
 from scheduler.report.hosts import Hosts, HostState, State
 from scheduler.report.overview import name_of, summarize
 from tests.support.pages import Page
@@ -37,9 +37,13 @@ def made(entries=ENTRIES, hosts=HOSTS, lost=()):
     """The pages of a report by their names; the documents of some decisions are no longer kept."""
     found = summarize(entries, SINCE, SINCE + LENGTH)
     pages = site.Site(found, hosts, "The hosts could not be read: no database")
-    written = {name_of(one): site.decision_address(one) for one in found.linked if name_of(one) not in lost}
+    written = {
+        name_of(one): directory.decision_file(name_of(one))
+        for one in found.linked
+        if name_of(one) not in lost
+    }
     names = dict(pages.host_pages(site.latest_choices(entries), written))
-    return {site.INDEX: pages.index(written), **names}, set(written.values())
+    return {directory.INDEX: pages.index(written), **names}, set(written.values())
 
 
 def row(table, word):
@@ -47,7 +51,7 @@ def row(table, word):
 
 
 def test_the_index_has_causes_with_counts_and_remedies():
-    page = Page(made()[0][site.INDEX])
+    page = Page(made()[0][directory.INDEX])
     causes = page.tables[0]
     assert row(causes, "RamFilter")[:2] == ["RamFilter rejected all (resources)", "2"]
     assert row(causes, "RamFilter")[3] == RAM["remedy"]
@@ -58,14 +62,14 @@ def test_the_index_has_causes_with_counts_and_remedies():
 
 
 def test_the_index_has_the_latest_decisions():
-    rows = Page(made()[0][site.INDEX]).tables[-1]
+    rows = Page(made()[0][directory.INDEX]).tables[-1]
     assert [each[0] for each in rows[1:]] == ["req-5", "req-4", "req-3", "req-2", "req-1"]
     assert row(rows, "req-2")[4] == "h1, h2"
     assert row(rows, "req-5")[4] == "no host: 9 hosts would do without GPU"
 
 
 def test_the_map_has_each_host_by_zone():
-    page = Page(made()[0][site.INDEX])
+    page = Page(made()[0][directory.INDEX])
     assert "3 hosts: 2 room, 1 stranded; 6 more of m1 fit; 1 with room never chosen" in page.text
     assert "1 host: 1 disabled; 0 more of m1 fit" in page.text
     looks = [each["class"] for tag, each in page.elements if tag == "b"]
@@ -100,7 +104,7 @@ def test_each_link_leads_to_a_page_of_the_report(count, lost):
             assert (
                 target in decisions or place in found[target or name].ids or (target in found and not place)
             )
-    assert len({link for link in found[site.INDEX].links if link.startswith("hosts-")}) == count
+    assert len({link for link in found[directory.INDEX].links if link.startswith("hosts-")}) == count
 
 
 def test_a_large_map_is_bounded():
@@ -115,12 +119,12 @@ def test_a_large_map_is_bounded():
 
 def test_without_hosts_the_index_says_why():
     pages, _ = made(hosts=None)
-    assert list(pages) == [site.INDEX]
-    assert "The hosts could not be read: no database" in Page(pages[site.INDEX]).text
+    assert list(pages) == [directory.INDEX]
+    assert "The hosts could not be read: no database" in Page(pages[directory.INDEX]).text
 
 
 def test_a_report_on_nothing_says_so():
-    page = Page(made(entries=[])[0][site.INDEX])
+    page = Page(made(entries=[])[0][directory.INDEX])
     assert page.tables == []
     assert "None failed." in page.text
     assert "There is none." in page.text
@@ -128,8 +132,8 @@ def test_a_report_on_nothing_says_so():
 
 def test_that_decisions_are_no_longer_kept_is_said():
     late = [entry(LENGTH - 1)]
-    assert "No decision of before 1970-01-13 03:06 UTC is known" in Page(made(late)[0][site.INDEX]).text
-    assert "No decision of before" not in made()[0][site.INDEX]
+    assert "No decision of before 1970-01-13 03:06 UTC is known" in Page(made(late)[0][directory.INDEX]).text
+    assert "No decision of before" not in made()[0][directory.INDEX]
 
 
 def test_names_of_users_are_no_markup():
@@ -143,8 +147,3 @@ def test_names_of_users_are_no_markup():
     for html in pages.values():
         assert "<script>alert" not in html
         assert "&lt;script&gt;alert" in html
-
-
-def test_a_decision_has_the_same_address_in_each_report():
-    assert site.decision_address(entry(1)) == site.decision_address(entry(1, hosts=["other"]))
-    assert site.decision_address(entry(1)) != site.decision_address(entry(2))
