@@ -34,6 +34,7 @@ from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
 from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import placed_lines, refused_line
+from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
@@ -138,15 +139,14 @@ class SchedulerManager:
         """Return what cells and hosts without a zone are called."""
         return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
 
-    def candidates(self, request: SchedulingRequest) -> Candidates:
-        """Return what Placement offers for a request that is only asked about.
+    def candidates(self, queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
+        """Return what Placement offers for the queries of a request that is only asked about.
 
         Raises:
             NoValidHost: It offers nothing.
             PlacementUnavailable: It gives no usable answer.
         """
-        candidate_hosts, trace = self.steps.candidate_hosts, Trace(request)
-        return candidate_hosts.ask_placement(candidate_hosts.queries(request), request, trace)
+        return self.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
 
     @property
     def filters(self) -> FilterChain:

@@ -9,6 +9,8 @@
   flavor
 - page: a document as an HTML page with pictures (templates/decision.html)
 - hosts_now: what the filters say as of now of a host that a document does not name
+- host_state: a host as databases and Placement (providers) have it now
+- host_history: what became of a host in the latest decisions
 - explainer: answers questions to a worker
 - relaxation: which constraint of a query left no candidate, found by asking again without it
 - refusals: which limit of their inventories makes hosts refuse an amount

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import math
 import threading
 import time
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import cachetools
@@ -15,6 +15,7 @@ from oslo_log import log as logging
 from scheduler import objects
 from scheduler.background import BackgroundLoop
 from scheduler.explain.document import Decision, Relaxed, time_text
+from scheduler.explain.providers import Provider
 from scheduler.explain.refusals import Inventory
 from scheduler.explain.relaxation import (
     NOTHING_HELPS,
@@ -43,14 +44,14 @@ REMEMBERED_FOR = 60.0
 
 
 class QuestionFailed(PlacementError):
-    """Placement refused a question, or its response cannot be read."""
+    """Placement refused a question, or its response cannot be read; ``status`` is that of the response."""
+
+    def __init__(self, text: str, status: int) -> None:
+        self.status = status
+        super().__init__(text)
 
 
-class _Inventories(msgspec.Struct):
-    inventories: dict[str, Inventory]
-
-
-_inventories = msgspec.json.Decoder(_Inventories)
+_provider = msgspec.json.Decoder(Provider)
 
 
 class PlacementQuestions:
@@ -68,17 +69,29 @@ class PlacementQuestions:
 
     def inventories(self, provider: str) -> Mapping[str, Inventory]:
         """Return the inventories of a provider by resource class."""
-        path = f"/resource_providers/{provider}/inventories"
-        return self._read(path, lambda body: _inventories.decode(body).inventories)
+        return self._read(f"/resource_providers/{provider}/inventories", _provider.decode).inventories
+
+    def provider(self, uuid: str) -> Provider | None:
+        """Return a resource provider; None if there is none."""
+        found: dict[str, Any] = {}
+        for name in ("inventories", "usages", "traits", "aggregates"):
+            try:
+                part = self._read(f"/resource_providers/{uuid}/{name}", _provider.decode)
+            except QuestionFailed as error:
+                if error.status == 404:
+                    return None
+                raise
+            found[name] = getattr(part, name)
+        return Provider(**found)
 
     def _read(self, path: str, read: Callable[[bytes], T]) -> T:
         reply = self._client.get(path, MICROVERSION, search=True)
         if reply.status != 200:
-            raise QuestionFailed(reply.summary)
+            raise QuestionFailed(reply.summary, reply.status)
         try:
             return read(reply.body)
         except msgspec.DecodeError as error:
-            raise QuestionFailed(f"the response cannot be read: {error}") from error
+            raise QuestionFailed(f"the response cannot be read: {error}", reply.status) from error
 
 
 class _Finding(NamedTuple):

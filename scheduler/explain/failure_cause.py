@@ -199,7 +199,7 @@ def _of_relaxed(found: Candidates) -> Iterator[FailureCause]:
         if not each.without:
             yield FailureCause(CauseCode.CHANGED, "", f"{hosts} would do now: the cloud has changed since")
         elif each.kinds:
-            code = _CODE_OF_KIND[ConstraintKind(max(each.kinds, key=lambda kind: _RANKS[kind]))]
+            code = code_of_kind(max(each.kinds, key=lambda kind: _RANKS[kind]))
             yield FailureCause(code, names, _in_words(code, names, hosts, each))
 
 
@@ -236,11 +236,22 @@ def _of_filters(stages: Sequence[rendering.Stage]) -> FailureCause:
     worst = max(rounds, key=lambda stage: (stage.start or 0) - stage.end)
     entered = worst.start or 0
     reason = worst.causes[0].reason if worst.causes else ""
-    code = _CODE_OF_FILTER.get(worst.name, CauseCode.FILTER)
-    if code is CauseCode.COMPUTE_DOWN and reason.startswith("service disabled"):
-        code = CauseCode.DISABLED
     words = f"{worst.name} rejected {entered - worst.end} of {count_text(entered, 'host')}"
+    code = code_of_filter(worst.name, reason)
     return FailureCause(code, worst.name, f"{words}: {reason}" if reason else words)
+
+
+def code_of_kind(kind: str) -> CauseCode:
+    """Return the cause that a kind of constraint is."""
+    return _CODE_OF_KIND[ConstraintKind(kind)]
+
+
+def code_of_filter(name: str, reason: str) -> CauseCode:
+    """Return what a filter is about that rejected hosts for a reason."""
+    code = _CODE_OF_FILTER.get(name, CauseCode.FILTER)
+    if code is CauseCode.COMPUTE_DOWN and reason.startswith("service disabled"):
+        return CauseCode.DISABLED
+    return code
 
 
 def _of_claims(decision: Decision) -> Iterator[FailureCause]:

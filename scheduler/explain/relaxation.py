@@ -7,7 +7,7 @@ which limit of them refuses it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
@@ -299,12 +299,18 @@ class RelaxationSearch:
         self._questions = questions
         self._clock = clock
 
-    def find(self, querystring: str, names: ConstraintNames = UUIDS) -> list[Relaxation]:
+    def find(
+        self,
+        querystring: str,
+        names: ConstraintNames = UUIDS,
+        kept: Collection[ConstraintKind] = (),
+    ) -> list[Relaxation]:
         """Return what helps: single constraints, else pairs; those with most hosts first.
 
         Args:
             querystring: The query, for which Placement has offered no host.
             names: What constraints are called.
+            kept: Kinds of constraints that are not left out.
 
         Raises:
             PlacementError: Placement gave no answer.
@@ -314,7 +320,7 @@ class RelaxationSearch:
         again = budget.ask(self._questions.offer, querystring)
         if again is not None and again.nodes:
             return [Relaxation((), len(again.nodes), again.cut)]
-        constraints = constraints_of(pairs, names)
+        constraints = [each for each in constraints_of(pairs, names) if each.kind not in kept]
         for size in (1, 2):
             found = list(self._offers(pairs, combinations(constraints, size), budget))
             if found:

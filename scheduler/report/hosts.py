@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+import time
 from typing import Any
 
 import numpy as np
 
 from scheduler import objects
-from scheduler.filters.compute_filter import ComputeFilter
+from scheduler.conf import service_down_time
+from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRows, ViewIndex
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
@@ -18,7 +20,6 @@ from scheduler.nova_db.request_specs import NotFound
 from scheduler.planning.capacity import Fit, fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.requests import of_flavor
-from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class State(StrEnum):
@@ -96,10 +97,9 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
         "MEMORY_MB": amounts.memory_mb,
         "DISK_GB": amounts.root_gb + amounts.ephemeral_gb,
     }
-    request = SchedulingRequest.of(spec.obj_clone())
     found = fits(cloud, spec)
     table = cloud.snapshot.table
-    unusable = _unusable(cloud, request)
+    unusable = _unusable(cloud)
     names = cloud.snapshot.cell_names()
     left = FreeAmounts(table, PendingPlacements())
     instances = Counter(cloud.snapshot.instances.rows.tolist())
@@ -136,15 +136,13 @@ def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects
     return name, of_flavor(cloud.snapshot, name)
 
 
-def _unusable(cloud: PlannedCloud, request: SchedulingRequest) -> dict[int, tuple[State, str]]:
+def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:
     """Return the rows of hosts whose services or cells take no part, and why."""
     table = cloud.snapshot.table
     view = HostView.of(table, TableRows(np.arange(len(table))), None, cloud.places, PendingPlacements())
-    judge = ComputeFilter(cloud.conf).prepare(request)
+    judge = ServiceUp(service_down_time(cloud.conf), time.time())
     found = {}
-    verdict = judge.passes(view)
-    passed = np.zeros(len(table), bool) if verdict is None else verdict
-    for row in np.flatnonzero(~passed).tolist():
+    for row in np.flatnonzero(~judge.passes(view)).tolist():
         is_disabled = table.numbers["service_disabled"][row]
         reason = judge.reason(view.host(ViewIndex(row)))
         found[row] = State.DISABLED if is_disabled else State.DOWN, reason

@@ -85,7 +85,7 @@ ALLOWED = {
         ),
         *("selection", "workflow", "numa", "pci"),
     },
-    "report": {"explain", "filters", "hosts", "nova_db", "objects", "planning", "request"},
+    "report": {"conf", "explain", "filters", "hosts", "nova_db", "objects", "planning"},
     "manager": {"manager_parts", *FLOW, "explain", "health", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
