@@ -21,6 +21,16 @@ SOURCES = {
     "held": "Earlier delivery",
 }
 
+#: The units of the amounts of a flavor; those that most flavors have none of are left out then.
+AMOUNTS = {
+    "vcpus": "VCPU",
+    "memory_mb": "MiB",
+    "root_gb": "GiB root disk",
+    "ephemeral_gb": "GiB ephemeral disk",
+    "swap": "MiB swap",
+}
+RARE = ("ephemeral_gb", "swap")
+
 #: Names of a list that are shown.
 NAMED = 3
 
@@ -103,11 +113,12 @@ def flavor(of: Flavor) -> str:
     values = to_builtins(of)
     amounts = [
         f"{values[name]} {unit}"
-        for name, unit in (("vcpus", "VCPU"), ("memory_mb", "MiB"), ("root_gb", "GiB root disk"))
-        if values.get(name) is not None
+        for name, unit in AMOUNTS.items()
+        if values[name] or (values[name] == 0 and name not in RARE)
     ]
     specs = ", ".join(f"{key}={value}" for key, value in sorted((values["extra_specs"] or {}).items()))
-    return f"{values['name']} ({', '.join(amounts)}{'; ' + specs if specs else ''})"
+    inside = "; ".join(filter(None, (", ".join(amounts), specs)))
+    return f"{values['name']} ({inside})" if inside else str(values["name"])
 
 
 def first(names: Sequence[str], most: int, count: int | None = None) -> str:
