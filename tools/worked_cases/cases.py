@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tests.support.faulty_proxy import after_doing
-from tools.fleet import Host
+from tools.rig.fleet import Host
 from tools.worked_cases.cloud import CasesCloud
 
 #: The width of tables.
