@@ -161,7 +161,8 @@ class WriteQueue:
     def _send_units(self, units: Sequence[Unit], context: Any) -> None:
         pieces, refusals = deque([units]), 0
         while pieces:
-            piece = pieces.popleft()
+            if not (piece := _still_wanted(pieces.popleft())):
+                continue
             try:
                 reply = self._post(piece, context)
             except PlacementSilent as error:
@@ -185,15 +186,28 @@ class WriteQueue:
                 self._most = max(2, self._most // 2)
 
 
+def _still_wanted(units: Iterable[Unit]) -> list[Unit]:
+    """Return the units that are to be sent; the others learn why they are not."""
+    wanted = []
+    for unit in units:
+        if why := unit.refusal():
+            _fail([unit], PlacementUnreachable(why))
+        else:
+            wanted.append(unit)
+    return wanted
+
+
 def _decide(piece: Sequence[Unit], reply: Reply) -> list[Unit]:
     """Give a response to the units that it decides: all, those that a refusal names, or none. Return them."""
     outcome = write_outcome(reply)
     decided = list(piece)
     if len(piece) > 1 and outcome not in _OF_ALL:
         name, provider = refused_resource(reply)
-        decided = [unit for unit in piece if provider and unit.takes_from(provider, name)]
-        # Of several that use a full provider the last one is left out: the others may fit.
-        decided = decided[-1:] if outcome is WriteOutcome.REFUSED else decided
+        decided = [unit for unit in piece if provider and unit.taken_from(provider, name)]
+        if outcome is WriteOutcome.REFUSED:
+            # Of several that use a full provider the largest is left out. It does not fit beside those of the
+            # others that do, and if none of them does, it does not either.
+            decided = sorted(decided, key=lambda unit: unit.taken_from(provider, name))[-1:]
     for unit in decided:
         unit.reply = reply
     if outcome is WriteOutcome.GONE:

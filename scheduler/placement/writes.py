@@ -1,6 +1,6 @@
 """What consumers shall hold, and what became of that."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 import math
@@ -51,8 +51,6 @@ class Write:
         mappings: The groups of the request by their providers, for Placement.
         history: Gets an event for each try, also where a batch is split. Every write of one claim has the
             same history: that is the one list of what happened to it.
-        late_until: Until then a write of another run for a new consumer may still be carried out; seconds of
-            the clock.
     """
 
     allocations: Resources
@@ -60,7 +58,6 @@ class Write:
     generation: int | None = None
     mappings: Mapping[str, Collection[str]] = field(default_factory=dict)
     history: ClaimHistory | None = None
-    late_until: float = -math.inf
 
     @classmethod
     def of(cls, candidate: AllocationCandidate, owner: Owner, generation: int | None = None) -> "Write":
@@ -104,8 +101,9 @@ class Written:
         result: What became of it.
         held: After DONE what the consumer holds, with the generation that proves it; after CHANGED what it
             was found to hold.
-        lost: How many tries had no response and may yet take effect, once each. After DONE there are such
-            tries for new consumers only: they are harmless as long as the consumer holds something.
+        lost: How many tries had no response, and may yet take effect. After DONE there are such tries for new
+            consumers only: they are harmless as long as the consumer holds something. If there are, another
+            run may have written what it holds.
         status: The HTTP status of the last response; None without one.
         cause: What happened last, in one line.
         reason: The same with the status, for errors.
@@ -130,6 +128,7 @@ class Unit:
     Attributes:
         writes: By consumer.
         generations: By consumer, what is sent next.
+        refusal: Returns why nothing more is to be sent; "" while it may.
         reply: The response to the last try.
         error: Why the last try had none.
         lost: Tries without a response that may yet take effect.
@@ -137,23 +136,20 @@ class Unit:
         delay: Seconds before the next try.
         concurrent_updates: Tries that ended so.
         conflicts: Tries after which the consumers were not as they must be.
-        waits: Tries that had to wait for an earlier write for the consumer.
-        verified: That an accepted try is shown needs no further look.
         written: What became of each write, once that is known.
         cause: What happened last, in one line.
     """
 
     writes: Mapping[str, Write]
     generations: dict[str, int | None]
-    late_until: float
+    refusal: Callable[[], str] = lambda: ""
+    late_until: float = -math.inf
     reply: Reply | None = None
     error: PlacementSilent | None = None
     lost: int = 0
     delay: float = 0.0
     concurrent_updates: int = 0
     conflicts: int = 0
-    waits: int = 0
-    verified: bool = False
     written: Mapping[str, Written] | None = None
     cause: str = ""
 
@@ -172,10 +168,15 @@ class Unit:
         """The providers of which something is taken."""
         return frozenset(provider for write in self.writes.values() for provider in write.allocations)
 
-    def takes_from(self, provider: str, resource_class: str) -> bool:
-        """Return whether something of a resource class is taken from a provider; "" is any class."""
-        entries = [write.allocations.get(provider) for write in self.writes.values()]
-        return any(entry and resource_class in {"", *entry["resources"]} for entry in entries)
+    def taken_from(self, provider: str, resource_class: str) -> int:
+        """Return how much of a resource class is taken from a provider; "" is any class."""
+        entries = [write.allocations.get(provider, {"resources": {}}) for write in self.writes.values()]
+        return sum(
+            amount
+            for entry in entries
+            for name, amount in entry["resources"].items()
+            if resource_class in {"", name}
+        )
 
     def bodies(self) -> dict[str, dict[str, Any]]:
         """Return what is to be sent, by consumer."""
