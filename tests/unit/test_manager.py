@@ -190,9 +190,6 @@ class FakePlacement:
     def get_held_many(self, instance_uuids, context=None):
         return {uuid: ConsumerAllocations(self.held.get(uuid, {}), 1) for uuid in instance_uuids}
 
-    def begin_request(self, instance_uuids, deadline):
-        return lambda: None
-
     def release(self, held, left, kept, context=None):
         self.released.extend(held)
         for uuid in held:
@@ -294,8 +291,8 @@ def test_of_a_partition_only_the_aggregates_are_asked_for(make_world):
 
 def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_world):
     world = make_world(two_hosts(), clock=lambda: 1000.0)
-    begun = []
-    world.placement.begin_request = lambda uuids, deadline: begun.append(deadline) or (lambda: None)
+    begun, claim = [], world.placement.claim
+    world.placement.claim = lambda requests, deadline: begun.append(deadline) or claim(requests, deadline)
     for received in (math.inf, 700.0):
         ask(world, delivery=Delivery(Receipt(received=received)))
     assert begun[0] - begun[1] == 300.0

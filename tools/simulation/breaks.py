@@ -298,7 +298,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _at_once)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
-    "no locks of requests": ("repeat", _wrap(Claimer, "begin_request", _constant(lambda: None))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
     # messages
     "a message is acknowledged before its reply": (
