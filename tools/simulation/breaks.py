@@ -241,10 +241,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
     "a call with a past is wanted, whatever nova says": ("backlog", _wrap(Callers, "check", _constant(None))),
     "wanted and not wanted are mixed up": ("backlog", _wrap(Callers, "check", _inverted)),
-    "a call that is not wanted keeps what its instances hold": (
-        "channel",
-        _wrap(Callers, "_release_over", _constant(None)),
-    ),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
     # the fence
