@@ -222,7 +222,7 @@ class SchedulerManager:
         self.outages.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
-        self._claimer.drain(timeout)
+        self._claimer.spool.stop(timeout)
         self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
