@@ -12,6 +12,7 @@
 - host_store: the writer that publishes the next host table, and how old a request's table may be
 - foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates
+- reported_placements: which placements computes have reported
 - partition_hosts: which hosts belong to the partition that this scheduler serves
 - instances: where instances are, asked of the cells
 - instance_states: whether the callers of instances still wait

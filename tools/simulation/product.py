@@ -248,10 +248,6 @@ class Hosts:
         """Return no names: log lines have the uuids of cells."""
         return {}
 
-    def compute_node_count(self) -> int:
-        """Return the number of hosts."""
-        return len(self._table)
-
     def minimum_compute_version(self) -> int:
         """Return the version of a current release."""
         return 74
