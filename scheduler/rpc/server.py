@@ -162,7 +162,7 @@ class Server(server.RPCServer):
         )
         # The library's own looks for work every second in each of its threads, and loses a message for which
         # it cannot start one.
-        self._executor_cls = ThreadPoolExecutor
+        self._executor_cls = partial(ThreadPoolExecutor, thread_name_prefix="request")
         self.activity = Activity(self.conf.executor_thread_pool_size)
 
     @property

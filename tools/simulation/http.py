@@ -251,7 +251,7 @@ class Adapter:
         """Note a claim of a process that was told to stop before."""
         task = self._runtime.current
         late = self._runtime.clock > task.process.stopping_since + STOPPED
-        if late and task.name.startswith("pool") and b'"resources"' in (data or b""):
+        if late and task.name.startswith("request_") and b'"resources"' in (data or b""):
             self.late_claims.append(f"{task.process} claims while it stops")
 
     def _exchange(self, method: str, path: str, data: bytes | None, fault: str) -> Exchange:
