@@ -5,7 +5,7 @@
 - cells, host_mappings: which cells there are, and which cell a host belongs to
 - scatter_gather: asking all cells at once
 - connection_watch: ending the use of connections that hang
-- change_tracking: finding the rows that changed since the last read
+- row_hashes, change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
 - host_reader: keeping the rows of each cell up to date
 - duplicates: reporting hosts and nodes that should be unique over all cells

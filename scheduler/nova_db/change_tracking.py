@@ -14,8 +14,7 @@ spec: host-state-and-cells 3.9, 4.1
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache, partial
-from itertools import chain
+from functools import partial
 import math
 import threading
 import time
@@ -28,6 +27,7 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
+from scheduler.nova_db.row_hashes import row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
 
@@ -47,9 +47,6 @@ READ_ALL_SHARE = 0.3
 
 # Rows that the driver converts at a time.
 ROWS_AT_ONCE = 200
-
-# Ends each column in the text of a row that is hashed.
-SEPARATOR = "\x1f"
 
 # A service is alive if its heartbeat is not older than this share of the limit. The rest of the limit is
 # longer than the time between two readings.
@@ -249,23 +246,6 @@ class NodeTracker:
 
 
 _NODES = sa.select(*NODE_COLUMNS).where(compute_nodes.c.deleted == 0)
-
-
-@cache  # SQLAlchemy needs milliseconds to put the expression together
-def row_hash(dialect: str, columns: tuple[sa.Column, ...]) -> sa.ColumnElement[Any]:
-    """Return the expression for a hash of these columns of a row, a number that the database computes.
-
-    Two different rows have the same hash once in four billion times.
-
-    Args:
-        dialect: The name of the database's dialect.
-        columns: The columns.
-    """
-    if dialect == "sqlite":
-        return sa.func.row_hash(*columns)  # which ``engines`` adds
-    digest = sa.func.hashtext if dialect == "postgresql" else sa.func.crc32
-    # concat_ws leaves out nulls, and no separator, since they are among the values
-    return digest(sa.func.concat_ws("", *chain.from_iterable((column, SEPARATOR) for column in columns)))
 
 
 def _replace(connection: Connection) -> None:

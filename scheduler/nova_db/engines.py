@@ -243,7 +243,7 @@ def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, paramete
 
 
 def _add_row_hash(connection: Any, _record: Any) -> None:
-    """Give SQLite the function that other databases have (see ``change_tracking.row_hash``)."""
+    """Give SQLite the function that other databases have (see ``row_hashes``)."""
     connection.create_function("row_hash", -1, lambda *values: zlib.crc32(repr(values).encode()))
 
 

@@ -170,6 +170,10 @@ def test_cells_and_mappings(nova, cells):
     mapped.follow(["cmp1", "cmp2"])
     mapped.refresh()
     assert ("cmp1" in mapped, "cmp2" in mapped) == (True, False)
+    nova.map_host("cmp2", other)
+    mapped.clear()
+    mapped.refresh()
+    assert "cmp2" in mapped
 
 
 def test_aggregates(nova):
@@ -180,6 +184,12 @@ def test_aggregates(nova):
     fast, empty = store.current
     assert (fast.id, fast.hosts, fast.availability_zone) == (number, {"cmp1", "cmp2"}, "a")
     assert (empty.name, empty.hosts, empty.metadata) == ("empty", set(), {})
+    known = store.current
+    assert store.reload()
+    assert store.current is known
+    nova.add_aggregate("third", ["cmp3"])
+    assert store.reload()
+    assert [one.name for one in store.current.of_host("cmp3")] == ["third"]
 
 
 def test_where_instances_are(nova, cells, calls):
