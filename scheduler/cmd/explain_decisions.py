@@ -17,14 +17,14 @@ from scheduler.cmd import explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
 from scheduler.errors import BerthError
-from scheduler.explain import page, rendering
-from scheduler.explain.document import REJECTED, Decision, decode, decode_entry, seconds_of
-from scheduler.explain.hosts_now import HostNow
+from scheduler.explain import page
+from scheduler.explain.document import Decision, decode, decode_entry, seconds_of
 from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
+from scheduler.pages import files
 from scheduler.rpc import explain, transport
 from scheduler.stream.broker import BrokerOptions
 
@@ -162,8 +162,9 @@ class Question(Lister):
         if isinstance(document, dict):
             self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)
             return
-        columns = tuple(document[0]) if document else ()
-        rows = [tuple(one.values()) for one in document]
+        # schedulers of several releases may answer
+        columns = tuple(dict.fromkeys(key for one in document for key in one))
+        rows = [tuple(map(one.get, columns)) for one in document]
         self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
     def _emitter(self, args: argparse.Namespace) -> Any:
@@ -233,6 +234,11 @@ class Told(NamedTuple):
     scheduler: str
 
     @property
+    def teller(self) -> str:
+        """Who tells it, in words."""
+        return f"{self.source} of {self.scheduler}"
+
+    @property
     def decision(self) -> Decision:
         """The document as it is rendered."""
         return decode(self.text)
@@ -267,6 +273,26 @@ class RecordedQuestion(Question):
         if found is None:
             LOG.error("There is no decision on %s, or it is no longer kept", name)
         return found
+
+    def entries(self, args: argparse.Namespace, **wanted: Any) -> list[Document]:
+        """Return one entry for each of the latest decisions, the latest first.
+
+        Args:
+            args: The arguments of the command.
+            wanted: As those of ``Explainer.decisions``.
+
+        Raises:
+            NotAnswered: Nothing could be asked.
+        """
+        if args.log:
+            found = read_log(args.log, lambda log: log.entries(**wanted))
+        else:
+            answers = self.ask(args, "decisions", **wanted)
+            if not answers.found:
+                raise not_answered(answers.failed)
+            complain(answers.failed)
+            found = [{**each, "scheduler": name} for name, answer in answers.found.items() for each in answer]
+        return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
     def _find(self, args: argparse.Namespace, name: str) -> Told | None:
         """Return the latest decision on a name that a scheduler knows, else that of the decision log.
@@ -348,7 +374,7 @@ def shown_decision(told: Told, most_hosts: int) -> Shown:
     decision = told.decision
     return Shown(
         told.document,
-        text.decision_lines(decision, f"{told.source} of {told.scheduler}"),
+        text.decision_lines(decision, told.teller),
         [text.funnel(decision), text.hosts(decision, most_hosts or None)],
     )
 
@@ -382,15 +408,14 @@ class DecisionCommand(RecordedQuestion):
         if told is None:
             return UNKNOWN
         try:
-            source = f"{told.scheduler} ({told.source})"
-            self._show_page(page.render(told.decision, source, parsed_args.hosts or None), parsed_args)
+            self._show_page(page.render(told.decision, told.teller, parsed_args.hosts or None), parsed_args)
         except OSError as error:
             raise NotShown(f"The page cannot be shown: {error}") from error
         return 0
 
     def _show_page(self, html: str, args: argparse.Namespace) -> None:
         if args.html is not None:
-            explain_page.write(args.html, html)
+            files.write(args.html, html)
             self.app.stdout.write(f"The page is in {args.html}\n")
             return
         with explain_page.server(args.serve, html) as server:
@@ -405,78 +430,6 @@ class DecisionCommand(RecordedQuestion):
         """Return the explanation of a decision."""
         told = self.told(args, args.name)
         return told and shown_decision(told, args.hosts)
-
-
-class Host(RecordedQuestion):
-    """Say what each filter said of one host for a decision; as of now, if the decision does not tell."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
-        parser.add_argument(
-            "--decision", required=True, metavar="REQUEST_ID|INSTANCE_UUID", help="the latest decision on it"
-        )
-        parser.add_argument(
-            "--now",
-            action="store_true",
-            help="also say what Placement and every filter say of the host as of now",
-        )
-        return parser
-
-    def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what each filter says of a host."""
-        told = self.told(args, args.decision)
-        if told is None:
-            return None
-        decision = told.decision
-        named = list(rendering.hosts(decision))
-        found = [line for line in named if args.host in (line.host, line.node)]
-        is_told = found and all(line.reason or line.outcome != REJECTED for line in found)
-        now = None if is_told and not args.now else self._now(args, told)
-        if not found and now:
-            places = {(node.host, node.node) for node in now.nodes}
-            found = [line for line in named if (line.host, line.node) in places]
-        if not found and not (now and now.nodes):
-            LOG.error("No compute node of an enabled cell has the host, node name or UUID %s", args.host)
-            return None
-        then = [(line, list(rendering.verdicts(decision, line))) for line in found]
-        document = {
-            "request_id": decision.request_id,
-            "time": decision.time,
-            "scheduler": told.scheduler,
-            "host": args.host,
-            "then": [
-                {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
-            ],
-            "now": msgspec.to_builtins(now),
-        }
-        lines = [
-            f"Request {decision.request_id or 'without id'}, from {told.scheduler}",
-            *text.host_lines(decision, found, now),
-        ]
-        tables = [text.verdicts([(line.node, verdicts) for line, verdicts in then])] if then else []
-        if now:
-            tables.append(text.verdicts([(node.node, node.verdicts) for node in now.nodes]))
-        return Shown(document, lines, tables)
-
-    def _now(self, args: argparse.Namespace, told: Told) -> HostNow | None:
-        """Return what is said of a host as of now; None if no scheduler is to be asked, or can be.
-
-        Raises:
-            NotAnswered: No scheduler answers.
-        """
-        spec = told.decision.request_spec()
-        if args.log or spec is None:
-            LOG.warning("The decision tells no more of %s, and no scheduler can be asked about it", args.host)
-            return None
-        answers = self.schedulers(args).ask_one(
-            "host_now", spec_obj=spec, instances=told.decision.instances, host=args.host
-        )
-        if not answers.found:
-            raise not_answered(answers.failed)
-        (answer,) = answers.found.values()
-        return msgspec.convert(answer, HostNow)
 
 
 class ListDecisions(RecordedQuestion):
@@ -511,18 +464,8 @@ class ListDecisions(RecordedQuestion):
             "project": args.project,
             "at_most": args.limit,
         }
-        if args.log:
-            entries = read_log(args.log, lambda log: log.entries(**wanted))
-        else:
-            entries = self._entries(self.ask(args, "decisions", **wanted))
-        entries = sorted(entries, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
+        entries = self.entries(args, **wanted)
         return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))
-
-    def _entries(self, answers: explain.Answers) -> list[Document]:
-        if not answers.found:
-            raise not_answered(answers.failed)
-        complain(answers.failed)
-        return [{**entry, "scheduler": name} for name, answer in answers.found.items() for entry in answer]
 
 
 def since(words: str) -> float:

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from scheduler.conf.partitions import own_name
 from scheduler.errors import NoValidHost
 from scheduler.explain.decision_log import DecisionFile, DecisionLog
-from scheduler.explain.document import encode
+from scheduler.explain.document import Decision, encode
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.trace import Names, Trace
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -46,7 +46,7 @@ class DecisionRecorder:
             conf: The options.
             clock: Seconds that only grow.
             observe: Called with what was noted of each request, and the error that ended it, if any.
-            analyse: Called with each failed request, if the options want it; it must not raise.
+            analyse: Called with each failed request; it must not raise.
             names: Returns what cells are called.
         """
         self._conf: Any = conf
@@ -84,6 +84,12 @@ class DecisionRecorder:
         trace.decision.partition = own_name(self._conf) or None
         return trace
 
+    def amend(self, decision: Decision) -> None:
+        """Keep a document that has grown since it was kept, and write it to disk once more."""
+        self.memory.amend(decision)
+        if self._log is not None:
+            self._log.add(encode(decision))
+
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
         """Keep what was noted until the end of the context, also if that is an error."""
@@ -107,8 +113,7 @@ class DecisionRecorder:
             self._log.add(encoded)
 
     def _explain_failure(self, trace: Trace, error: BaseException) -> None:
-        if self._conf.berth.analyse_empty_answers:
-            self._analyse(trace)
+        self._analyse(trace)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return
         if str(error).strip() not in trace.decision.summary:

@@ -7,6 +7,7 @@ from cachetools import LRUCache
 
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.explain.document import Decision
+from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -55,10 +56,16 @@ class DecisionCounter:
             counters.add(catalogue.FILTERED, number, name)
         self._count_claims(decision)
 
+    def count_cause(self, failed: Decision) -> None:
+        """Count the cause of a request that found no valid host, once it is known."""
+        if cause := cause_of(failed):
+            self._counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
+
     def _count_times(self, trace: Trace) -> None:
-        delivery = trace.request.delivery
-        if delivery is not None:
-            self._counters.observe(catalogue.STAGE_SECONDS, delivery.waited, "queue")
+        request = trace.request
+        if request.delivery is not None and request.arrived_at is not None:
+            waited = request.arrived_at - request.received_at
+            self._counters.observe(catalogue.STAGE_SECONDS, waited, "queue")
         for stage, seconds in trace.times.items():
             if stage in _STAGES:
                 self._counters.observe(catalogue.STAGE_SECONDS, seconds, stage)

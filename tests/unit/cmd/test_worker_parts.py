@@ -106,7 +106,7 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
     monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, spool_directory: None)
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, on_decision: told)
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, *_, **__: told)
     told = worker_parts.make_manager(make_conf(text), None, Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
@@ -164,7 +164,7 @@ def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get
     clock, claimer = Clock(), SimpleNamespace(on_event=None)
     built = make_server(make_conf, Stream(False), claimer=claimer)
     built.activity._clock = clock
-    built._late_listener = SimpleNamespace(connected=True, unanswered=1)
+    built._late_listener = SimpleNamespace(connected=True, deliveries=[None])
     claimer.on_event()
     clock.now += 100
     assert worker_parts.read_state(None, built).stalled == 100.0, "threads are free, and none begins the call"

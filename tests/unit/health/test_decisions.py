@@ -5,13 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.explain.document import Candidates, Step
+from scheduler.explain.document import Candidates, Error, Step
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc.delivery import Delivery, Receipt
 from tests.unit.filters.asking import make_spec
 
 
@@ -19,10 +20,9 @@ def event(next_step, attempt=1):
     return ClaimEvent(attempt, "host", 204, "cause", next_step)
 
 
-def noted(times=None, sent_at=5.0, delivery=None, **changes):
-    trace = Trace(SchedulingRequest.of(make_spec(instance_uuid="i1"), ["i1", "i2"]))
-    if delivery:
-        trace.request = SimpleNamespace(delivery=delivery)
+def noted(times=None, sent_at=5.0, context=None, **changes):
+    spec = make_spec(instance_uuid="i1")
+    trace = Trace(SchedulingRequest.of(spec, ["i1", "i2"], context, arrived_at=5.0))
     trace.times, trace.sent_at = times or {"total": 0.2}, sent_at
     trace.decision.candidates = Candidates(source="placement", hosts=12)
     for name, value in changes.items():
@@ -69,6 +69,15 @@ def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
     assert outcome in catalogue.OUTCOMES
 
 
+@pytest.mark.parametrize(("kind", "counted"), [("NoValidHost", 1), ("HostsUnknown", 0)])
+def test_failures_without_a_host_are_counted_by_cause(world, kind, counted):
+    steps = [Step("i", "ComputeFilter", 12, 0, applies=True)]
+    text = "No valid host was found. There are not enough hosts available."
+    found = Candidates(source="placement", hosts=12, known=12, allowed=12)
+    world.counter.count_cause(noted(filters=steps, error=Error(kind, text), candidates=found).decision)
+    assert world.counters.take() == ({("berth_no_valid_host", ("compute_down",)): [1]} if counted else {})
+
+
 def test_times_are_counted_by_stage_and_as_a_whole(world):
     counts = world.count(noted(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
     sums = {key: values[-1] for key, values in counts.items() if "duration" in key[0]}
@@ -80,7 +89,7 @@ def test_times_are_counted_by_stage_and_as_a_whole(world):
 
 
 def test_the_wait_for_a_thread_is_a_stage(world):
-    each = noted(delivery=SimpleNamespace(waited=0.75))
+    each = noted(context=SimpleNamespace(delivery=Delivery(Receipt(received=4.25))))
     assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
 
 
