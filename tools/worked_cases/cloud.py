@@ -13,7 +13,6 @@ import uuid
 import requests
 import sqlalchemy as sa
 
-from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
 from scheduler.rpc.context import RequestContext
@@ -102,8 +101,7 @@ class CasesCloud(Cloud):
         with self.connection("api") as connection:
             write_flavors(connection, FLAVORS)
         self.config_file = self.configure(self._transport_url, sections=SECTIONS)
-        bus = Bus(self.conf)
-        self.callback(bus.close)
+        bus = self.connect()
         self._client = SchedulerClient.from_conf(bus)
         self.scheduler = BerthSchedulerProcess(self.config_file, self.directory / "scheduler.log")
         self.scheduler.start()
