@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 import time
 
+import sqlalchemy as sa
+
 from conductor_client import journal
 from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
