@@ -124,17 +124,11 @@ class FakeHosts:
             host for uuid in instance_uuids for _, host in self.instances.locate([uuid]).get(uuid, ())
         }, True
 
-    def compute_node_count(self):
-        return len(self.table)
-
     def minimum_compute_version(self):
         return 74
 
     def mapped(self, host):
         return True
-
-    def delete_instance_info(self, host_name, instance_uuid):
-        self.pending.remove([instance_uuid])
 
     def reset(self):
         pass
@@ -1349,6 +1343,22 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
     assert ask(world)[0][0].service_host == "h2"
     assert [root for _, root, *_ in world.placement.claimed] == [uuid_of("h1"), uuid_of("h2")]
     assert world.placement.released == ["i1"]
+
+
+def test_casts(make_world):
+    world = make_world(two_hosts())
+    store = world.hosts.aggregate_store = mock.Mock()
+    world.manager.update_aggregates(None, ["made"])
+    world.manager.delete_aggregate(None, "deleted")
+    assert store.mock_calls == [mock.call.update(["made"]), mock.call.delete("deleted")]
+    ask(world)
+    some = objects.InstanceList(objects=[objects.Instance(uuid="i9")])
+    world.manager.update_instance_info(None, "h1", some)
+    world.manager.sync_instance_info(None, "h1", ["i8"])
+    assert world.hosts.pending.node_of("i1")
+    world.manager.delete_instance_info(None, "h1", "i1")
+    assert not world.hosts.pending.node_of("i1")
+    assert world.hosts.instances.reread == ["i9", "i1"]
 
 
 def test_an_instance_that_a_compute_reports_as_deleted_is_pending_nowhere(share):
