@@ -132,7 +132,7 @@ class SchedulerManager:
 
     def _conclude(self, failed: Decision) -> None:
         if failed.candidates.relaxed_at:
-            self.decisions.memory.amend(failed)
+            self.decisions.amend(failed)
         self._on_failure(failed)
 
     def names(self) -> Names:

@@ -14,6 +14,9 @@ from scheduler.explain.decision_log import PREFIX, SUFFIX
 from scheduler.explain.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
 from scheduler.explain.failure_cause import list_values
 
+Name = tuple[str, str]
+"""Request id and time of a decision, by which its lines are recognised."""
+
 #: Bytes that are read at once.
 BLOCK = 1 << 20
 
@@ -61,8 +64,14 @@ class DecisionLogReader:
             OSError: The directory or a file cannot be read.
         """
         found: list[dict[str, Any]] = []
+        amended: set[Name] = set()
         for path, _ in self._files(since):
-            found += _wanted(path, failed=failed, since=since, project=project, at_most=at_most)
+            wanted = (
+                list_values(entry, line)
+                for entry, line in _since(path, since, amended)
+                if entry.is_wanted(failed=failed, since=since, project=project)
+            )
+            found += islice(wanted, at_most)
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
 
     def decisions(self, since: float = 0.0) -> Iterator[Decision]:
@@ -71,8 +80,9 @@ class DecisionLogReader:
         Raises:
             OSError: The directory or a file cannot be read.
         """
+        amended: set[Name] = set()
         for path, _ in self._files(since):
-            for entry, line in _since(path, since):
+            for entry, line in _since(path, since, amended):
                 if seconds_of(entry.time) >= since:
                     yield decode(line)
 
@@ -106,27 +116,26 @@ def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
     return found
 
 
-def _wanted(
-    path: Path, *, failed: bool, since: float, project: str | None, at_most: int
-) -> Iterable[dict[str, Any]]:
-    """Return the entries of one file, the latest first."""
-    wanted = (
-        list_values(entry, line)
-        for entry, line in _since(path, since)
-        if entry.is_wanted(failed=failed, since=since, project=project)
-    )
-    return islice(wanted, at_most)
+def _since(path: Path, since: float, amended: set[Name]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the requests of one file that ended since a time with their lines, the latest first.
 
-
-def _since(path: Path, since: float) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the requests of one file that ended since a time with their lines, the latest first."""
+    Args:
+        path: The file.
+        since: The time, in seconds since the epoch.
+        amended: The requests that were met already with all that was found out later; more are added.
+    """
     for line in _lines_backwards(path):
         entry = _parsed(line)
         if entry is None:
             continue
-        if seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000 < since:
-            return  # lines are in the order in which requests ended
-        yield entry, line
+        name, looked_into = (entry.request_id, entry.time), entry.candidates.relaxed_at
+        ended = seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000
+        if max(ended, seconds_of(looked_into) if looked_into else 0.0) < since:
+            return  # lines are in the order in which requests ended, or were looked into
+        if name not in amended:
+            yield entry, line
+        if looked_into:
+            amended.add(name)
 
 
 def _parsed(line: bytes) -> Entry | None:
