@@ -61,7 +61,7 @@ class CircuitBreaker:
         self._probe_at = 0.0
         self._answered_at = -math.inf
         self._outage = OutageLog(
-            LOG, f"{party} is left out until it answers again", f"{party} answers again", clock
+            LOG, f"{party} is unavailable; skipping it until it answers", f"{party} is available again", clock
         )
 
     @property

@@ -299,7 +299,7 @@ class Outages:
         self._outage = Outage(error, self._clock())
         self._peers.announce(can_decide=False)
         LOG.error(
-            "%s is unavailable (%s); requests wait for it, for at most %g s",
+            "%s is unavailable (%s); requests wait for it at most %g s",
             error.dependency,
             error.reason,
             self._patience(),
@@ -312,7 +312,7 @@ class Outages:
             return
         outage.reminded = now
         LOG.error(
-            "%s is unavailable for %d s (%s); %d requests wait%s",
+            "%s has been unavailable for %d s (%s); requests waiting: %d%s",
             error.dependency,
             now - outage.began,
             error.reason,
@@ -326,7 +326,7 @@ class Outages:
             return
         self._peers.announce(can_decide=True)
         LOG.info(
-            "%s is available again after %d s; %d requests go on",
+            "%s is available again after %d s; requests resumed: %d",
             outage.error.dependency,
             self._clock() - outage.began,
             self.waiting,
@@ -342,10 +342,10 @@ class Outages:
         # before requests that wait learn of it: what they return is not to be received here again
         if paused:
             self._listener.pause()
-            LOG.info("No requests are taken: another scheduler can decide them")
+            LOG.info("Stopped taking requests: another scheduler can decide them")
         else:
             self._listener.resume()
-            LOG.info("Requests are taken again")
+            LOG.info("Taking requests again")
         self.paused = paused
 
 

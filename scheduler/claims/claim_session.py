@@ -192,7 +192,7 @@ class ClaimSession:
         if late or error is not None:
             self.give_back()
         if late:
-            LOG.warning("A request took too long: %s", TOO_LATE)
+            LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
             raise NoValidHost(TOO_LATE, final=True)
 
     def confirm(self) -> None:

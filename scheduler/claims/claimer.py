@@ -215,7 +215,11 @@ class Claimer:
                 changed.add(uuid)
                 self.spool.note_lost({uuid: held[uuid].allocations}, held[uuid].owner, kept)
             else:
-                LOG.info("Cannot release the claim for instance %s now: %s", uuid, one.reason)
+                LOG.info(
+                    "Cannot release the allocations of instance %s now (%s); trying again later",
+                    uuid,
+                    one.reason,
+                )
                 self.spool.note_unreleased(uuid, held[uuid].generation, kept)
         return changed
 

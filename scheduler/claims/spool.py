@@ -220,7 +220,10 @@ class Spool:
     def _put(self, entry: Entry, *, kept_already: bool = False) -> None:
         with self._lock:
             if len(self._entries) >= MOST_ENTRIES and entry.consumer not in self._entries:
-                LOG.error("The spool is full; instance %s may hold a host for nobody", entry.consumer)
+                LOG.error(
+                    "Spool is full: instance %s is not recorded and may keep allocations that nobody uses",
+                    entry.consumer,
+                )
                 return
             self._entries[entry.consumer] = entry
             if not kept_already:
@@ -248,9 +251,12 @@ class Spool:
                     entry = Entry.of_line(line)
                     found[entry.consumer] = entry
             except (KeyError, TypeError, ValueError):
-                LOG.error("Cannot read a line of the spool: %.300s", line)
+                LOG.error("Skipped an unreadable line of the spool: %.300s", line)
         if found:
-            LOG.warning("Found %d instances that ended schedulers could not settle", len(found))
+            LOG.warning(
+                "Found %d instances in the spool files of ended schedulers; checking their allocations",
+                len(found),
+            )
         for entry in found.values():
             if entry.consumer not in self._entries:
                 self._put(entry)
@@ -295,7 +301,7 @@ class Spool:
                 try:
                     release = self._look(entry, states[uuid])
                 except PlacementSilent as error:
-                    LOG.debug("Instance %s cannot be settled: %s", uuid, error)
+                    LOG.debug("Cannot settle instance %s: %s", uuid, error)
                     continue
                 if isinstance(release, Write):
                     releases[uuid] = release
@@ -351,7 +357,9 @@ class Spool:
         written = self._writer.write(releases, until=self._clock() + TRY)
         done = {uuid for uuid, one in written.items() if one.result is WriteResult.DONE}
         if done:
-            LOG.info("Released what %d instances held for nobody: %s", len(done), ", ".join(sorted(done)))
+            LOG.info(
+                "Released the unused allocations of %d instances: %s", len(done), ", ".join(sorted(done))
+            )
         return done
 
     def _show(self, entry: Entry, rows: Resources) -> bool:

@@ -36,7 +36,7 @@ class WorkerContext(ForkContext):
         super().__init__()
         self._on_failure = on_failure
         self._sleep = sleep
-        self._outage = OutageLog(LOG, "No worker can be started", "Workers can be started again")
+        self._outage = OutageLog(LOG, "Cannot start a worker", "Workers start again")
 
     def Event(self) -> Any:  # noqa: N802 - as multiprocessing has it
         """Return an event that processes share."""

@@ -176,7 +176,7 @@ class EmptyAnswers:
             try:
                 found = self._search.find(query, self._names(request.spec))
             except PlacementError as error:
-                LOG.debug("Why Placement offers no host for %s is not known: %s", query, error)
+                LOG.debug("Cannot find out why Placement offers no host for %s: %s", query, error)
                 return
             known = _Finding([Relaxed(**each.values()) for each in found], time_text(self._wall_clock()))
             if all(each.constraints for each in found):

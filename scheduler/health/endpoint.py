@@ -194,7 +194,7 @@ class Endpoint:
         try:
             allowed = self._access.allows({name.lower(): value.strip() for name, _, value in named})
         except ConfigError as error:
-            LOG.error("Health checks and metrics are refused: %s", error)
+            LOG.error("Request for health checks or metrics refused: %s", error)
             return method, BROKEN
         if not allowed:
             return method, NOT_AUTHORIZED
@@ -212,7 +212,7 @@ class Endpoint:
         try:
             page = make()
         except Exception:
-            LOG.exception("Page %s cannot be made", path)
+            LOG.exception("Cannot make page %s", path)
             page = BROKEN
         self._kept[path] = self._clock(), page
         return page

@@ -147,8 +147,8 @@ class WorkerTable:
                 record.aborted_at = None
             elif record.aborted_at is None:
                 LOG.error(
-                    "Worker %d (process %d) made no progress for %d seconds and is killed; another one is "
-                    "started, and its requests are delivered again",
+                    "Worker %d (process %d) made no progress for %d seconds and is killed; starting "
+                    "another one, the broker redelivers its requests",
                     record.number,
                     record.report.pid,
                     stalled,
@@ -171,7 +171,9 @@ class WorkerTable:
         paused, self._checked_at = now - self._checked_at, now
         if paused <= PAUSED:
             return
-        LOG.warning("The master did not run for %d seconds; workers are not blamed for them", paused)
+        LOG.warning(
+            "Master process was suspended for %d s; this time does not count for worker_timeout", paused
+        )
         with self._lock:
             for record in self._records.values():
                 record.moved_at = min(now, record.moved_at + paused)

@@ -77,7 +77,7 @@ class AggregateSet:
         try:
             return min(map(number, self.raw(key)), default=None)
         except ValueError:
-            LOG.warning("Aggregate metadata %s has a value that is no number; the key is ignored", key)
+            LOG.warning("Aggregate metadata key %s has a value that is not a number; ignoring the key", key)
             return None
 
     @cached_property

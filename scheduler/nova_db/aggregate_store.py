@@ -59,8 +59,8 @@ class AggregateStore:
         self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
             LOG,
-            "Aggregates cannot be read from the API database",
-            "Aggregates can be read from the API database again",
+            "Cannot read the aggregates from the API database",
+            "Aggregates are read from the API database again",
         )
 
     def start(self) -> None:

@@ -269,7 +269,7 @@ class NodeTracker:
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - a driver may raise anything for a value it cannot convert
-            LOG.debug("Rows of compute nodes are read one by one, since one cannot be converted: %s", error)
+            LOG.debug("Reading compute nodes one by one, as one cannot be converted: %s", error)
             for number in wanted:
                 yield from self._row(connection, number)
 
@@ -281,7 +281,9 @@ class NodeTracker:
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            self._reports.warning(number, "Compute node number %d cannot be read: %s", number, brief(error))
+            self._reports.warning(
+                number, "Skipped the unreadable compute node with id %d: %s", number, brief(error)
+            )
             return ()
 
     def _rewritten(self, connection: Connection, due: set[int]) -> set[int]:

@@ -103,7 +103,7 @@ class ConnectionWatch:
             if self._is_resting and not self._in_use:
                 self._loop.stop()
         for _key, what, _connection, _end in overdue:
-            self._reports.warning(what, "%s: a connection did not answer in time and was closed", what)
+            self._reports.warning(what, "%s: a connection timed out and was closed", what)
         return self._interval()
 
 

@@ -84,7 +84,9 @@ class HostReader:
         self._read_at = -math.inf
         self._reread_lock = threading.Lock()
         self._reread_due = float("-inf")
-        self._unreadable = OutageLogs(LOG, "Cell %s cannot be read", "Cell %s can be read again", clock)
+        self._unreadable = OutageLogs(
+            LOG, "Cannot read the hosts of cell %s", "Hosts of cell %s are read again", clock
+        )
 
     def timeout(self) -> float:
         """Return the seconds in which a cell must have answered."""

@@ -63,8 +63,8 @@ class HostStore:
         self._duplicates = RateLimitedLogger(LOG, DUPLICATES_INTERVAL, clock)
         self._late = OutageLog(
             LOG,
-            "The hosts could not be read in time; the last known ones are used",
-            "The hosts are read in time again",
+            "Reading the hosts timed out; using the last known ones",
+            "Hosts are read in time again",
             clock,
         )
 

@@ -167,7 +167,7 @@ class CellInstances:
         self._images = BoundedCache(max_remembered)
         self._distinct = BoundedCache(max_remembered)
         self._outages = OutageLogs(
-            LOG, "Instances of cell %s cannot be read", "Instances of cell %s can be read again"
+            LOG, "Cannot read the instances of cell %s", "Instances of cell %s are read again"
         )
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:

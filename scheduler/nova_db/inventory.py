@@ -139,9 +139,9 @@ class Inventory:
             sleep(min(left, READY_INTERVAL))
             max_age = 0.0  # hosts that were read before are those of no cell
         table = self._store.snapshot(max_age)
-        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        LOG.info("Loaded %d cells and %d compute nodes", len(self.cells.all), len(table))
         if self.partition.name:
-            LOG.info("The compute nodes are those of partition %s", self.partition.name)
+            LOG.info("Serving the compute nodes of partition %s only", self.partition.name)
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
             self._versions.warn_if_unsupported()
         return True
@@ -299,7 +299,7 @@ class Inventory:
         except UNREADABLE:
             return None  # all cells are searched
         if cell_uuid is None and not fresh:
-            LOG.info("Host %s is mapped to no cell; all cells are searched", host)
+            LOG.info("Host %s has no host mapping; searching all cells", host)
         return cell_uuid
 
     def hosts_without_partition(self) -> list[str]:

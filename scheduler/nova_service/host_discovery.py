@@ -43,9 +43,9 @@ class Discovery:
         self._conf = conf
         self._engines = engines
         self._down_time = down_time
-        self._outage = OutageLog(LOG, "Hosts cannot be discovered", "Hosts can be discovered again")
+        self._outage = OutageLog(LOG, "Cannot discover hosts", "Hosts are discovered again")
         self._cell_outages = OutageLogs(
-            LOG, "Hosts of cell %s cannot be discovered", "Hosts of cell %s can be discovered again"
+            LOG, "Cannot discover the hosts of cell %s", "Hosts of cell %s are discovered again"
         )
 
     def run(self) -> None:

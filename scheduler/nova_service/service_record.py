@@ -50,7 +50,9 @@ class OwnService:
         self._engines = engines
         self._id: int | None = None
         self._deleted = False
-        self._outage = OutageLog(LOG, "The heartbeat cannot be written", "The heartbeat is written again")
+        self._outage = OutageLog(
+            LOG, "Cannot write the heartbeat of this service", "Heartbeat of this service is written again"
+        )
 
     def beat(self) -> None:
         """Register at the first call, write a heartbeat at each later one.
@@ -120,7 +122,7 @@ class OwnService:
             written = connection.execute(beat).rowcount > 0
         if not written:
             LOG.error(
-                "The service row of %s on %s is gone; no more heartbeats are written", BINARY, self._host
+                "Service record of %s on %s was deleted; writing no more heartbeats", BINARY, self._host
             )
         return written
 

@@ -148,7 +148,9 @@ class PlacementClient:
         except exceptions.Unauthorized as error:
             raise PlacementAuthFailure(f"Keystone refuses the credentials of [placement]: {error}") from error
         except exceptions.ClientException as error:
-            LOG.warning("Keystone gives no token for Placement: %s; each request tries again", error)
+            LOG.warning(
+                "Cannot get a token for Placement from Keystone: %s; the next request tries again", error
+            )
             return
         self._check_version()
 
@@ -332,9 +334,13 @@ class PlacementClient:
             return
         newest = _newest_version(reply)
         if newest is None:
-            LOG.warning("Placement answered %s to GET /; each request tries again", reply.status)
+            LOG.warning(
+                "Cannot read the API version of Placement: GET / returned HTTP %s; the next request "
+                "tries again",
+                reply.status,
+            )
         elif newest < NEEDED_VERSION:
-            LOG.warning("Placement offers API version %d.%d, 1.36 is needed", *newest)
+            LOG.warning("Placement offers API version %d.%d; 1.36 is needed", *newest)
 
 
 def _problem_of_status(status: int) -> str:

@@ -122,8 +122,8 @@ class CandidateMirror:
         self._granted = self._refused = 0
         self._outage = OutageLog(
             LOG,
-            "The mirror of Placement cannot be refreshed; queries go to Placement once it is too old",
-            "The mirror of Placement is refreshed again",
+            "Cannot refresh the mirror of Placement; requests query Placement once the mirror is too old",
+            "Mirror of Placement is refreshed again",
             clock,
         )
         self._warn = RateLimitedLogger(LOG, 3600.0, clock)
@@ -158,7 +158,7 @@ class CandidateMirror:
         try:
             self._learn_members(plain.aggregates)
         except PlacementError as error:
-            LOG.debug("Members of aggregates cannot be read: %s", error)
+            LOG.debug("Cannot read the members of aggregates: %s", error)
         return None if self._mirror.unknown_aggregates(plain) else self._mirror.find(plain)
 
     def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
@@ -231,7 +231,8 @@ class CandidateMirror:
             self._usable, self._wants_wide = False, True
             self._loop.wake()
             LOG.warning(
-                "%d of the last %d claims were refused; queries go to Placement until the next refresh",
+                "%d of the last %d claims were refused; requests query Placement until the mirror is "
+                "refreshed",
                 refused,
                 total,
             )
@@ -347,8 +348,8 @@ class CandidateMirror:
         self._warn.warning(
             "cut",
             "Placement names %d of %d compute nodes with free memory in one answer: in its configuration "
-            "[placement]/max_allocation_candidates is below their number. The others are read one by one; "
-            "queries go to Placement until this is done. Set the option to %d or more",
+            "[placement]/max_allocation_candidates is too low; set it to %d or more. Reading the others "
+            "one by one; requests query Placement until this is done",
             named,
             total,
             total,

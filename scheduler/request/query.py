@@ -87,7 +87,9 @@ def _default_policy(request: ResourceRequest) -> None:
         LOG.debug("Several request groups without a group_policy in the flavor: 'none' is assumed")
         request.group_policy = "none"
     else:
-        LOG.warning("The flavor has several suffixed groups but no group_policy; Placement will refuse it")
+        LOG.warning(
+            "The flavor has several suffixed groups but no group_policy; Placement will reject the query"
+        )
 
 
 def _limit(spec, conf, targets: Targets) -> int | None:

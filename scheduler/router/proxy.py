@@ -146,7 +146,7 @@ class Router:
                 partition.topic, message, patience, partial(self._hear, partition), again=way.again
             )
         except NoReply as error:
-            LOG.warning("Partition %s does not answer: %s", partition.name, error)
+            LOG.warning("Partition %s did not answer: %s", partition.name, error)
             self.presence.miss(partition)
             way.again = True
             way.left.append(way.left.pop(way.left.index(partition)))

@@ -119,7 +119,7 @@ class Calls:
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:
-            LOG.warning("No host: partitions do not answer: %s", error)
+            LOG.warning("No host found, and partitions did not answer: %s", error)
             raise errors.PartitionUnreachable from None
         except BrokerAway as error:
             if current is not None and current.can_be_requeued:

@@ -239,7 +239,7 @@ class Client:
             except library.Timeout:
                 continue
             except Exception:
-                LOG.exception("Replies cannot be read; trying again")
+                LOG.exception("Cannot read replies; trying again")
                 self._sleep(1.0)
 
     def _make_queues(self) -> None:

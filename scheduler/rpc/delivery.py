@@ -168,7 +168,7 @@ class Delivery:
             try:
                 end(each)
             except Exception:
-                LOG.exception("Claims of a request could not be ended")
+                LOG.exception("Cannot confirm or release the claims of a request")
 
 
 CURRENT: ContextVar[Delivery | None] = ContextVar("delivery", default=None)

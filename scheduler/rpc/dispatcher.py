@@ -58,7 +58,7 @@ class Dispatcher:
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._on_refusal()
-            self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
+            self._warnings.warning(type(error).__name__, "Message rejected: %.200s", error)
             raise messaging.ExpectedException from None
         except (Exception, delivery.NotAnswered):
             raise
@@ -78,8 +78,7 @@ class Dispatcher:
         if self._heartbeats.caller_is_gone(incoming):
             self._warnings.warning(
                 "gone",
-                "Call %s is not answered and keeps no claims: its caller was sent nothing for so long that "
-                "it waits no more",
+                "Dropping call %s and releasing its claims: its caller got no heartbeat within its timeout",
                 incoming.msg_id,
             )
             raise delivery.CallerGone

@@ -56,7 +56,7 @@ def answering(method: Callable) -> Callable:
             signature.bind(self, context, **arguments)
         except TypeError as error:
             self.warnings.warning(
-                f"{method.__name__} arguments", "Call of %s refused: %.200s", method.__name__, error
+                f"{method.__name__} arguments", "Call of %s rejected: %.200s", method.__name__, error
             )
             failure = error
         else:

@@ -113,7 +113,7 @@ class ForwardingQueue:
             if refusal is None:
                 raise
             LOG.warning(
-                "Other schedulers cannot send calls on to %s; it is tried again every %g s: %s",
+                "Other schedulers cannot forward calls to %s; trying again every %g s: %s",
                 self._name,
                 RETRY_INTERVAL,
                 advice(refusal),
@@ -125,7 +125,7 @@ class ForwardingQueue:
     def _try_again(self) -> float:
         consumer = _consumer(self._listener, self._name, self._back_to)
         if _is_accepted(self._listener, consumer):
-            LOG.info("Other schedulers can send calls on to %s now", self._name)
+            LOG.info("Other schedulers can forward calls to %s now", self._name)
             self._listener.forwarding_queues |= {self._name}
             self._listener.read_also(consumer, partial(self._announce, True))
             self._retries.stop(0)
@@ -143,7 +143,7 @@ def _is_accepted(listener: LateListener, consumer: impl_rabbit.Consumer) -> bool
                 arguments=consumer.queue_arguments,
             )
     except Exception as error:  # noqa: BLE001 - it refuses, or cannot be reached: it is tried again
-        LOG.debug("Queue %s cannot be made: %s", consumer.queue_name, error)
+        LOG.debug("Cannot declare queue %s: %s", consumer.queue_name, error)
         return False
     return True
 
@@ -216,13 +216,11 @@ class Forwarder:
             return self._fail(topic, Sent.NO, "there is no such queue")
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
             return self._fail(topic, Sent.UNKNOWN, str(error) or type(error).__name__)
-        LOG.info("Call %s was sent on to %s (%s)", call.msg_id, topic, reason)
+        LOG.info("Forwarded call %s to %s (%s)", call.msg_id, topic, reason)
         self._on_sent(reason)
         return Sent.YES
 
     def _fail(self, topic: str, outcome: Sent, why: str) -> Sent:
         self._avoided_until[topic] = self._clock() + AVOIDED_FOR
-        self._warnings.warning(
-            topic, "Calls cannot be sent on to %s and are answered here: %.300s", topic, why
-        )
+        self._warnings.warning(topic, "Cannot forward calls to %s; serving them here: %.300s", topic, why)
         return outcome

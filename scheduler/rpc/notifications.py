@@ -102,19 +102,19 @@ class Notifications:
                 # made here, as the request continues to change
                 self._put(channel.notifier, context.redacted_copy(), event, make_payload(subject))
             except Exception:
-                LOG.exception("Notification %s could not be made", event)
+                LOG.exception("Cannot make notification %s", event)
 
     def _put(self, *notification: Any) -> None:
         try:
             self._waiting.put_nowait(notification)
         except queue.Full:
             self._warnings.warning(
-                "full", "Notification dropped: %d wait for the broker already", self._waiting.maxsize
+                "full", "Dropped a notification: %d are waiting for the broker", self._waiting.maxsize
             )
         try:
             self._loop.start()
         except RuntimeError as error:  # the next notification tries again
-            self._warnings.warning("start", "Thread for notifications cannot be started: %s", error)
+            self._warnings.warning("start", "Cannot start the notification thread: %s", error)
         self._loop.wake()
 
     def _send_waiting(self) -> float:

@@ -145,7 +145,7 @@ class ReplyQueues:
         try:
             there = bool(call.has_reply_queue())
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, it says nothing of the queue
-            LOG.debug("Reply queue %s cannot be looked for: %s", call.reply_q, error)
+            LOG.debug("Cannot look for reply queue %s: %s", call.reply_q, error)
             return None
         with self._lock:
             if there:

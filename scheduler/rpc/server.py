@@ -256,7 +256,9 @@ class Server(server.RPCServer):
             self._reply_queues.wait(message)
         elif poison := self._poison(message):
             self.heartbeats.release(message)
-            LOG.error("Call %s is answered with an error and not run again: %s", message.msg_id, poison)
+            LOG.error(
+                "Answering call %s with an error instead of serving it again: %s", message.msg_id, poison
+            )
             message.reply(failure=_failure(f"The request is not tried again: {poison}"))
             message.settle()
         else:
@@ -276,10 +278,10 @@ class Server(server.RPCServer):
         try:
             super()._process_incoming(incoming)
         except delivery.Requeued as reason:
-            LOG.info("Call %s is returned to the broker: %s", incoming[0].msg_id, reason)
+            LOG.info("Requeueing call %s: %s", incoming[0].msg_id, reason)
             finish = partial(_requeue, incoming[0])
         except delivery.Lost:
-            LOG.info("The channel of call %s was lost; its next run answers it", incoming[0].msg_id)
+            LOG.info("Channel of call %s was lost; its redelivery is served", incoming[0].msg_id)
             finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
             finish = delivery.Delivery.keep
@@ -350,7 +352,7 @@ class Server(server.RPCServer):
             if message.may_be_run_again:
                 self._warnings.warning(
                     "unconfirmed",
-                    "Reply %s was not confirmed; what it names is kept, and it is answered again: %.300s",
+                    "Reply %s was not confirmed; keeping its claims and requeueing the call: %.300s",
                     message.msg_id,
                     error,
                 )

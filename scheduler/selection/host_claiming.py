@@ -205,7 +205,7 @@ class HostClaiming:
         host = self._ranking.hosts.row(index).host
         mapped = self.is_mapped(host)
         if not mapped:
-            LOG.debug("Host %s is mapped to no cell; trying the next host", host)
+            LOG.debug("Host %s has no host mapping; trying the next host", host)
         return mapped
 
     def _claim_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:

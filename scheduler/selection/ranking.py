@@ -212,7 +212,7 @@ class Ranking:
         if not LOG.isEnabledFor(logging.DEBUG):
             return
         for host, node, reason in filtered.reasons():
-            LOG.debug("Turned down: %s (%s) %s", host, node, reason)
+            LOG.debug("Rejected: %s (%s) %s", host, node, reason)
         if len(self.hosts):
             shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
             LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())

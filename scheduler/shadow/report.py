@@ -87,7 +87,7 @@ def read(directory: Path, since: float = 0.0) -> Iterator[Compared]:
                 try:
                     compared = decoder.decode(line)
                 except msgspec.DecodeError:
-                    LOG.warning("A line of %s cannot be read and is skipped", path)
+                    LOG.warning("Skipped an unreadable line of %s", path)
                     continue
                 if compared.time >= since:
                     yield compared

@@ -33,8 +33,8 @@ from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(__name__)
 
-UNAVAILABLE = "The decision stream cannot be used; requests are served without what other schedulers decide"
-AVAILABLE = "The decision stream is used again"
+UNAVAILABLE = "Decision stream is unavailable; serving requests without the decisions of other schedulers"
+AVAILABLE = "Decision stream is available again"
 
 GOODBYE_TIMEOUT = 1.0
 """Seconds in which a scheduler that stops writes what waits, and that it stops."""
@@ -140,8 +140,7 @@ class DecisionStream:
         caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
             LOG.info(
-                "The decision stream was read up to now in %.1f s: %d records, %d placements pending, "
-                "%d schedulers alive",
+                "Read the decision stream in %.1f s: %d records, %d placements pending, %d schedulers alive",
                 time.monotonic() - started,
                 self._applied,
                 len(self._state.pending),
@@ -149,8 +148,8 @@ class DecisionStream:
             )
         else:
             LOG.warning(
-                "The decision stream was not read up to now in %.1f seconds; requests are served without "
-                "what other schedulers decided before",
+                "Reading the decision stream timed out after %.1f s; serving requests without earlier "
+                "decisions of other schedulers",
                 time.monotonic() - started,
             )
         return caught_up
@@ -211,7 +210,7 @@ class DecisionStream:
         if message.faults:
             self._unreadable += len(message.faults)
             self._warnings.warning(
-                "unreadable", "Record of the decision stream cannot be read: %.200s", message.faults[0]
+                "unreadable", "Skipped an unreadable record of the decision stream: %.200s", message.faults[0]
             )
 
     def _apply(self, record: Record) -> None:

@@ -208,7 +208,7 @@ class CandidateHosts:
         """
         if not candidates.truncated or len(candidates.by_root) == known:
             return None
-        LOG.info("None of the hosts that Placement offers up to the limit is left: asking for all")
+        LOG.info("No host of Placement's limited answer is left; querying Placement without a limit")
         unlimited = [query.without_limit(each) for each in queries]
         found = self._candidates.fetch(unlimited, request.context)
         _check_answered(found)

@@ -238,7 +238,7 @@ class RequestRun:
         if not ignored & error.held:
             raise error
         LOG.info(
-            "Instance %s keeps what it holds on hosts that it cannot be evacuated to: %s",
+            "Instance %s keeps its allocations on hosts that it cannot be evacuated to: %s",
             error.consumer_uuid,
             ", ".join(sorted(error.held - ignored)),
         )
@@ -255,7 +255,7 @@ class RequestRun:
         try:
             return self._schedule_by_mirror(*mirrored, request)
         except (NoValidHost, PlacementUnavailable) as error:
-            LOG.info("No host of the mirror is left (%s); asking Placement", error)
+            LOG.info("No host of the mirror is left (%s); querying Placement", error)
         second = replace(request.restarted(), arrived_at=self._steps.clock())
         return self._schedule_by_query(second, again=True)
 
@@ -311,7 +311,9 @@ class RequestRun:
         An earlier run of it, or another request for the same instances, may have been answered with them; so
         they are not filtered again.
         """
-        LOG.info("A request is answered with the hosts that its instances hold: %s", request.instance_uuids)
+        LOG.info(
+            "Answering a request with the hosts that its instances already hold: %s", request.instance_uuids
+        )
         each = [held[uuid] for uuid in request.instance_uuids]
         with self._open(each[0].host.table, request) as claims:
             self._trace.held(len(each))

@@ -21,7 +21,7 @@ from tools.side_by_side.measuring import percentile
 TARGET = 15 * 60
 
 ALL = "all"
-_SENT_ON = re.compile(r"(?: was sent on to \S+ \(|Calling )(\w+)")
+_SENT_ON = re.compile(r"(?:Forwarded call \S+ to \S+ \(|Calling )(\w+)")
 _PLACED = "Placed instance "
 
 #: Median, 95th percentile and maximum in seconds.

@@ -267,7 +267,9 @@ class LateListener(amqpdriver.RpcAMQPListener):
             deliveries.append(call)
             is_first = len(deliveries) == 1 and not answered
         if not is_first:
-            LOG.info("Call %s was delivered again while this process answers it", call.msg_id)
+            LOG.info(
+                "Call %s was redelivered while this process serves it; skipping the redelivery", call.msg_id
+            )
             self.incoming.pop()
         if answered:
             self._acknowledge(call)
@@ -317,7 +319,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
         try:
             respond()
         except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
-            LOG.info("Call %s could not be acknowledged: %s", call.msg_id, error)
+            LOG.info("Cannot acknowledge call %s: %s", call.msg_id, error)
 
     def _acknowledge_overdue(self) -> None:
         now = self._note_alive()
@@ -372,7 +374,7 @@ def _cancel(consumer: Any, tag: Any) -> None:
     try:
         consumer.cancel(tag)
     except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
-        LOG.info("A consumer could not be cancelled: %s", error)
+        LOG.info("Cannot cancel a consumer: %s", error)
 
 
 def _is_identity(value: Any) -> bool:

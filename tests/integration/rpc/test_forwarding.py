@@ -115,7 +115,7 @@ def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all_and_takes_
     announced, manager = [], Manager(["here"])
     running = serve(manager, OTHER, announce=announced.append)
     assert announced == [False]
-    assert "cannot send calls on to" in caplog.text
+    assert "cannot forward calls to" in caplog.text
     manager.may_answer.clear()
     callers = [Caller(bus) for _ in range(3)]
     assert eventually(lambda: running.unanswered == 3)

@@ -92,7 +92,7 @@ def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
     made, announced = listener(error=refusal()), []
     started(made, announced.append).stop()
     assert made.forwarding_queues == frozenset()
-    assert "cannot send calls on to t1; it is tried again every 60 s: RabbitMQ refuses" in caplog.text
+    assert "cannot forward calls to t1; trying again every 60 s: RabbitMQ refuses" in caplog.text
     assert announced == [False, False]
 
 
@@ -153,4 +153,4 @@ def test_a_topic_that_could_not_be_reached_is_avoided_for_some_time(caplog):
     assert forwarder.forward(Call(), "t2", "why") is Sent.YES
     clock.now += AVOIDED_FOR
     assert forwarder.forward(Call(), "t1", "why") is Sent.YES
-    assert caplog.text.count("cannot be sent on to t1") == 1
+    assert caplog.text.count("Cannot forward calls to t1") == 1

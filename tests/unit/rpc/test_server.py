@@ -305,7 +305,7 @@ def test_what_was_claimed_for_a_caller_that_is_gone_is_given_back(
     finally:
         delivery.CURRENT.reset(token)
     assert (claims.ends, len(manager.asked)) == (["given back"], asked)
-    assert "Call m is not answered and keeps no claims" in caplog.text
+    assert "Dropping call m and releasing its claims" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -541,7 +541,7 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     running._process_incoming([message])
     assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
     assert seen == (["m1"] if runs else [])
-    assert caplog.text.count("is answered with an error and not run again") == (not runs)
+    assert caplog.text.count("with an error instead of serving it again") == (not runs)
     assert running.in_flight.running == []
 
 
