@@ -72,9 +72,7 @@ class ManagerParts:
             placement, lambda: conf.berth.mirror_interval, aggregates=hosts.partition.aggregates
         )
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
-        writer = AllocationWriter(
-            placement, written=mirror.written, alone=lambda: stream.status().schedulers < 2
-        )
+        writer = AllocationWriter(placement, written=mirror.written)
         return cls(
             hosts=hosts,
             placement=placement,

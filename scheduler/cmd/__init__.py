@@ -7,7 +7,7 @@
 - explain: berth-explain; its commands: explain_decisions: questions about decisions that were made
 - plan: berth-plan; plan_base: what its commands have in common; plan_commands: questions about the instances
   that exist; plan_requests: about requests that were not made
-- shadow: berth-shadow
+- shadow: berth-shadow; shadow_commands: its commands
 - explain_text, explain_tables, explain_page: answers as lines, as tables, and as a page; plan_text: plans
-- operator_app: what berth-status, berth-explain and berth-plan have in common
+- operator_app: what all of them but berth-scheduler and berth-router have in common
 """

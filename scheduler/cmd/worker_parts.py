@@ -84,7 +84,7 @@ def make_manager(
 def make_server(
     conf: cfg.ConfigOpts,
     serving: manager.SchedulerManager,
-    worker_id: int = 0,
+    _worker_id: int = 0,
     counters: Counters | None = None,
 ) -> server.Server:
     """Return the RPC server of a worker for its manager, not started."""
@@ -95,7 +95,7 @@ def make_server(
         made.topic = partition.topic
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
-    topic = forwarding.topic_of(conf.host, worker_id)
+    topic = forwarding.new_topic(conf.host)
     if topic and serving.stream.status().wanted:
         made.own_queue = server.OwnQueue(
             topic, lambda taken: serving.stream.take_calls(topic if taken else "")

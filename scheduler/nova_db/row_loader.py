@@ -206,7 +206,7 @@ class RowLoader:
 
     def _report(self, node: str, column: str, problem: str) -> None:
         # One kind for all problems of a column: their texts may differ with each report of a compute.
-        self._reports.warning((node, column), "Compute node %s: %s", node, problem)
+        self._reports.warning((node, column), "Ignoring a broken value of compute node %s: %s", node, problem)
 
 
 def _whole(stored: Any) -> int:

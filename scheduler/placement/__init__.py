@@ -2,7 +2,7 @@
 
 - session, client, reply, errors, transport_errors: HTTP, and what a failure means
 - candidates, answer: allocation candidates
-- allocation_writer: the only place that writes allocations; lanes: when writes are sent, and which together
+- allocation_writer: the only place that writes allocations; write_queue: which writes are sent together
 - writes: what consumers shall hold, and what became of that; write_outcomes: what a response means
 - write_policy: the bounds of writes; claim_events: what happened to a claim, try by try, and its log lines
 - allocations: what consumers hold; empty_consumers: those with a record without allocations

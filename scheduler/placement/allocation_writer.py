@@ -32,7 +32,6 @@ from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.empty_consumers import EmptyConsumers
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
-from scheduler.placement.lanes import Lanes
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_outcomes import (
     WriteOutcome,
@@ -42,6 +41,7 @@ from scheduler.placement.write_outcomes import (
     write_outcome,
 )
 from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import Unit, Write, WriteResult, Written
 from scheduler.request.query import MICROVERSION
 
@@ -59,7 +59,7 @@ class AllocationWriter:
 
     Attributes:
         reader: Reads what consumers hold.
-        lanes: Sends what is written.
+        queue: Sends what is written.
         policy: The bounds.
         timing: Clock, sleep and randomness.
         empty: Consumers of which Placement has a record without allocations.
@@ -73,13 +73,12 @@ class AllocationWriter:
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
         written: Callable[..., None] = _ignore_try,
-        alone: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Write through ``client``; nothing is sent yet. ``alone``: whether no other scheduler writes."""
+        """Write through ``client``; nothing is sent yet."""
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout, alone)
+        self.queue = WriteQueue(self._post, timing.monotonic, policy.queue_timeout)
         self.empty = EmptyConsumers(policy.empty_consumers)
 
     def write(
@@ -93,8 +92,8 @@ class AllocationWriter:
     ) -> Mapping[str, Written]:
         """Write what consumers shall hold. Never raises for a failure of Placement.
 
-        Writes of concurrent calls go together, at most one POST at a time for half of the consumers and for
-        a provider. A write without a response is sent again as it is until its outcome is known.
+        Writes of concurrent calls go together, one POST at a time. A write without a response is sent again
+        as it is until its outcome is known.
 
         Args:
             writes: By consumer UUID. Without ``all_or_none`` each has its own outcome, though they are sent
@@ -151,7 +150,7 @@ class _Exchange:
         refusal: Callable[[], str],
         context: Any,
     ) -> None:
-        self._reader, self._lanes, self._empty = writer.reader, writer.lanes, writer.empty
+        self._reader, self._queue, self._empty = writer.reader, writer.queue, writer.empty
         self._policy, self._timing = writer.policy, writer.timing
         self._units = units
         self._until = until
@@ -182,7 +181,7 @@ class _Exchange:
 
     def _send(self, units: Sequence[Unit]) -> None:
         self._unclear, self._read_delays = {}, ()
-        self._lanes.send(units, self._context)
+        self._queue.send(units, self._context)
         for unit in units:
             unit.delay = 0.0
             try:

@@ -8,7 +8,6 @@ its next run finds it in Placement.
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
@@ -52,20 +51,6 @@ class Requeued(NotAnswered):
     """The message is to be delivered once more instead of being answered now."""
 
 
-class Sent(Enum):
-    """What became of a message that was to be sent on.
-
-    Attributes:
-        YES: It was; it is acknowledged here.
-        NO: It was not.
-        UNKNOWN: The broker has not confirmed it, and may have it.
-    """
-
-    YES = auto()
-    NO = auto()
-    UNKNOWN = auto()
-
-
 def _never() -> bool:
     return False
 
@@ -80,7 +65,8 @@ class Receipt(NamedTuple):
         has_past: Returns whether it may have been run before, or its caller may have left; that may change
             while it is run.
         can_be_requeued: Whether it may be returned to the broker, for another scheduler.
-        forward: Sends it on to a topic, with the reason; None if it may not be sent on.
+        forward: Sends it on to a topic, with the reason, and raises ``Forwarded``; or returns whether the
+            broker may have it there. None if it may not be sent on.
     """
 
     message_id: str = ""
@@ -88,7 +74,7 @@ class Receipt(NamedTuple):
     waited: float = 0.0
     has_past: Callable[[], bool] = _never
     can_be_requeued: bool = False
-    forward: Callable[[str, str], Sent] | None = None
+    forward: Callable[[str, str], bool] | None = None
 
 
 class Delivery:
@@ -136,12 +122,8 @@ class Delivery:
         Raises:
             Forwarded: It was sent.
         """
-        if self._forward is None:
-            return
-        sent = self._forward(topic, reason)
-        if sent is Sent.YES:
-            raise Forwarded(f"the message was sent to {topic}")
-        self._may_be_elsewhere = self._may_be_elsewhere or sent is Sent.UNKNOWN
+        if self._forward is not None and self._forward(topic, reason):
+            self._may_be_elsewhere = True
 
     def confirm(self) -> None:
         """Report that the reply was delivered. Never raises."""

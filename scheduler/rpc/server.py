@@ -101,8 +101,8 @@ class OwnQueue(NamedTuple):
 
     Attributes:
         name: The queue.
-        announce: Called with whether calls are taken from it: when the server starts, before it is read from,
-            when that changes, and when it stops. Must not wait.
+        announce: Called with whether calls are taken from it, when the server starts and when it stops; must
+            not wait.
     """
 
     name: str
@@ -195,11 +195,13 @@ class Server(server.RPCServer):
             )
             if listener is None:
                 return super()._create_listener()
-            queue = self._read_own_queue(listener)
+            own = self.own_queue
+            if own is not None:
+                own.announce(forwarding.read_from(listener, own.name, self.topic))
 
             def stop() -> None:
-                if queue is not None:
-                    queue.stop()
+                if own is not None:
+                    own.announce(False)
                 self._reply_queues.stop()
                 self._dropped.log()
 
@@ -208,14 +210,6 @@ class Server(server.RPCServer):
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
             return amqp_listener.adapted(listener)
-
-    def _read_own_queue(self, listener: amqp_listener.LateListener) -> forwarding.ForwardingQueue | None:
-        if self.own_queue is None:
-            return None
-        name, announce = self.own_queue
-        queue = forwarding.ForwardingQueue(listener, name, self.topic, announce)
-        queue.start()
-        return queue
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and as many threads as the pool may have.

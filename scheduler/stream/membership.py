@@ -70,7 +70,7 @@ class Membership:
             has_started: Whether it has just started: then its predecessor, the same worker of the same host,
                 has ended, whether or not it said goodbye.
         """
-        if not _is_of_host(member.topic, member.host):
+        if not is_of_host(member.topic, member.host):
             member = msgspec.structs.replace(member, topic="")
         with self._lock:
             if has_started and member.host:
@@ -116,8 +116,8 @@ class Membership:
             self._alive = members
 
 
-def _is_of_host(topic: str, host: str) -> bool:
-    """Return whether a topic is named as one of a scheduler on a host (``rpc.forwarding.topic_of``)."""
+def is_of_host(topic: str, host: str) -> bool:
+    """Return whether a topic is named as one of a scheduler on a host (``rpc.forwarding.new_topic``)."""
     return re.fullmatch(rf"berth\.{re.escape(host)}\.[0-9]+", topic) is not None
 
 

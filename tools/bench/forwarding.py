@@ -21,7 +21,7 @@ from scheduler import conf as configuration
 from scheduler import objects
 from scheduler.conf import partitions
 from scheduler.router.service import RouterService
-from scheduler.rpc import forwarding, serializer, server, transport
+from scheduler.rpc import serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tools import servers
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ready = _PROCESSES.Semaphore(0)
         running = {}
         programs = {
-            FIRST: (_serve, forwarding.topic_of(SECOND, 0)),
+            FIRST: (_serve, SECOND),
             SECOND: (_serve, ""),
             "partition": (_serve_partition, PARTITION),
             ROUTER: (_route, PARTITION),
@@ -101,7 +101,7 @@ def _conf(url: str, host: str, quorum: bool) -> Any:
 def _serve(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
     conf = _conf(url, host, quorum)
     running = server.build(conf, transport.rpc_transport(conf), Manager(topic))
-    running.own_queue = server.OwnQueue(forwarding.topic_of(host, 0), lambda _taken: None)
+    running.own_queue = server.OwnQueue(host, lambda _taken: None)
     running.start()
     ready.release()
     threading.Event().wait()

@@ -18,21 +18,10 @@ LARGE_SHARE, GROUP_SHARE = 0.05, 0.05
 #: How many instances these are for, at least and at most.
 LARGE, GROUP = (2, 8), (2, 5)
 
-SINGLE, ZONE, MULTI_CREATE, SERVER_GROUP = KINDS = ("single", "zone", "multi-create", "server group")
-
 #: How often an instance is asked for once more whose alternates are used up.
 MOST_TRIES = 3
 #: Seconds for all builds that were asked for, once they have hosts.
 BUILD_TIMEOUT = 600
-
-
-def kind_of(request: BootRequest) -> str:
-    """Return which of ``KINDS`` a request is."""
-    if request.group:
-        return SERVER_GROUP
-    if len(request.uuids) > 1:
-        return MULTI_CREATE
-    return ZONE if request.zone else SINGLE
 
 
 def make_requests(instances: int, seed: int) -> list[BootRequest]:

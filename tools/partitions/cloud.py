@@ -59,7 +59,7 @@ class Shape:
         hosts: Number of compute hosts.
         cells: Number of cells, over which each partition is spread.
         schedulers: Number of schedulers of each partition.
-        routers: Number of routers, which get all requests first.
+        routers: Number of routers, which get all requests first; 0: the cloud is not divided.
         fail_rate: Share of the builds that fail.
         build_seconds: How long a build takes.
         seed: Determines which builds fail.
@@ -67,8 +67,8 @@ class Shape:
 
     hosts: int
     cells: int = 2
-    schedulers: int = 3
-    routers: int = 1
+    schedulers: int = 2
+    routers: int = 2
     fail_rate: float = 0.02
     build_seconds: float = 2.0
     seed: int = 1
@@ -82,8 +82,6 @@ class PartitionedCloud(Rig):
         conductor: The super-conductor, which is in this process.
         schedulers: Those of each partition, by its name.
         routers: The routers.
-        stand_ins: Conductors and computes by their names, such as ``cell1-fake_compute``.
-        setup: Seconds that each part of the start took.
     """
 
     bus: Bus
@@ -94,8 +92,6 @@ class PartitionedCloud(Rig):
         super().__init__(directory, software, shape.hosts, shape.cells)
         self.schedulers: dict[str, list[SchedulerProcess]] = {}
         self.routers: list[SchedulerProcess] = []
-        self.stand_ins: dict[str, ServiceProcess] = {}
-        self.setup: dict[str, float] = {}
         self._shape = shape
 
     def all_schedulers(self) -> list[SchedulerProcess]:
@@ -106,40 +102,30 @@ class PartitionedCloud(Rig):
         """Return the schedulers of each partition, and the routers if there are several."""
         return self.schedulers | ({"router": self.routers} if len(self.routers) > 1 else {})
 
-    def processes(self) -> Mapping[str, int]:
-        """Return the process IDs of all programs by name; each of the schedulers has a name of its own."""
-        ours = {each.log.stem: each.pid for each in self.all_schedulers()}
-        return {**ours, **{name: each.pid for name, each in self.stand_ins.items()}, **super().processes()}
-
-    def deadlocks(self) -> int:
-        """Return how often MariaDB has ended one of two writes that waited for each other."""
-        with self.placement_database.connect() as connection:
-            row = connection.execute(sa.text("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")).one()
-        return int(row[1])
+    def services(self) -> Mapping[str, int]:
+        """Return the process IDs of the programs that nothing kills, by name."""
+        routers = {each.log.stem: each.pid for each in self.routers if len(self.routers) == 1}
+        return {**routers, **super().processes()}
 
     def partition_of_host(self) -> dict[str, str]:
         """Return the partition of each host."""
         return {host.name: partition_of(host) for host in self.fleet.hosts}
 
     def _start(self) -> None:
-        begun = time.monotonic()
         super()._start()
         self._transport_url = self.rabbit.vhost()
         for cell in self.fleet.cells:
             self.rabbit.vhost(cell.name)
-        self.setup["servers and fleet"] = time.monotonic() - begun
-        begun = time.monotonic()
         self._start_schedulers()
         self._start_conductors()
-        self.setup["schedulers and conductors"] = time.monotonic() - begun
         time.sleep(SETTLE_TIME)
 
     def _start_schedulers(self) -> None:
         for number in range(self._shape.routers):
             self.routers.append(self._scheduler(f"router-{number + 1}", "", BerthRouterProcess))
-        for partition in PARTITIONS:
-            self.schedulers[partition.name] = [
-                self._scheduler(f"{partition.name}-{number + 1}", f"partition = {partition.name}")
+        for name in [each.name for each in PARTITIONS] if self._shape.routers else [""]:
+            self.schedulers[name] = [
+                self._scheduler(f"{name or 'all'}-{number + 1}", f"partition = {name}" if name else "")
                 for number in range(self._shape.schedulers)
             ]
         self._run(self.all_schedulers(), READY)
@@ -166,14 +152,14 @@ class PartitionedCloud(Rig):
         server.start()
         self.callback(server.wait)
         self.callback(server.stop)
+        services = []
         for cell in self.fleet.cells:
             path = self._configure_cell(cell)
             for command in STAND_INS:
                 name = f"{cell.name}-{command}"
                 module = f"conductor_client.cmd.{command}"
-                log = self.directory / f"{name}.log"
-                self.stand_ins[name] = ServiceProcess.of_module(module, path, log)
-        self._run(list(self.stand_ins.values()), "is ready")
+                services.append(ServiceProcess.of_module(module, path, self.directory / f"{name}.log"))
+        self._run(services, "is ready")
 
     def _configure_cell(self, cell: Cell) -> Path:
         return self.configure_cell(

@@ -1,27 +1,29 @@
 """The command line: ``tools/benchmark partitions``."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
+from dataclasses import fields
 import logging
 from pathlib import Path
 import shutil
 import tempfile
+import threading
 import time
 
 from tools import servers, truth
-from tools.cloud import ROOT
-from tools.partitions import plot, report, results
+from tools.cloud import ROOT, SchedulerProcess
 from tools.partitions.building import Building, make_requests
-from tools.partitions.cloud import PartitionedCloud, Shape
-from tools.partitions.kills import Kills
-from tools.partitions.results import Outcome, Result
-from tools.partitions.usage import Usage
+from tools.partitions.cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
+from tools.partitions.outcome import TARGET, Outcome, lines_of_logs
+from tools.side_by_side.measuring import busy_seconds, cpu_seconds
 from tools.side_by_side.rig import set_priority
 from tools.side_by_side.software import Software
 
-#: Seconds in which schedulers give back what they claimed for requests that others answered.
+#: Seconds in which schedulers release what they claimed for requests that others answered.
 CLEAN_UP_TIMEOUT = 60
+#: Seconds until a killed scheduler is started again, as ``RestartSec`` of its unit.
+RESTART_AFTER = 5.0
 
 _DESCRIPTION = """\
 Build instances in a cloud of two partitions: RabbitMQ, MariaDB, Placement, routers, schedulers, conductors,
@@ -31,72 +33,105 @@ environment. All servers are private and end with the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, write results and plot, print the report; return 1 if something is not true or not in time."""
+    """Run and print the report; return 1 if something is not true or not in time."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.ERROR)
     servers.stop_on_sigterm()
-    options.output.mkdir(parents=True, exist_ok=True)
-    result = _measure(options)
-    path = options.output / f"partitions-{options.hosts}.jsonl"
-    results.append(path, result)
-    text = report.text(result)
-    (options.output / f"partitions-{options.hosts}.txt").write_text(text)
-    print(text)
-    plot.draw(path.with_suffix(".png"), [result])
-    return 0 if result.in_time and not result.problems else 1
-
-
-def _measure(options: argparse.Namespace) -> Result:
     software = Software(options.software)
     software.make()
-    names = ("hosts", "cells", "schedulers", "routers", "fail_rate", "build_seconds", "seed")
-    shape = Shape(**{name: getattr(options, name) for name in names})
+    shape = Shape(**{each.name: getattr(options, each.name) for each in fields(Shape)})
     with (
         tempfile.TemporaryDirectory(prefix="berth-partitions-") as directory,
         contextlib.ExitStack() as stack,
     ):
-        print(f"Starting a cloud of {options.hosts} hosts", flush=True)
         cloud = PartitionedCloud(Path(directory), software, shape)
         if options.logs:
             stack.callback(_keep_logs, Path(directory), options.logs)
         stack.enter_context(cloud)
-        print(
-            "".join(f"  {name}: {seconds:.0f} s\n" for name, seconds in cloud.setup.items()),
-            end="",
-            flush=True,
-        )
         set_priority(options.nice)
         return _run(cloud, options)
 
 
-def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
+def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     requests = make_requests(options.builds, options.seed)
-    print(f"Building {options.builds} instances in {len(requests)} requests", flush=True)
+    parts = ", ".join(f"{len(each)} of {name or 'all hosts'}" for name, each in cloud.schedulers.items())
+    print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
     building = Building(cloud.conductor, options.callers)
-    deadlocks = cloud.deadlocks()
     points = [share * options.builds for share in options.kill]
-    with Usage(cloud.processes) as usage, Kills(cloud.killable(), points, lambda: building.placed) as kills:
-        building.build(requests)
+    services = {name: [pid] for name, pid in cloud.services().items()}
+    before, busy = cpu_seconds(services), busy_seconds()
+    killer = Killer(cloud.killable(), points, lambda: building.placed)
+    killer.start()
+    building.build(requests)
+    killer.end()
+    after, busy = cpu_seconds(services), busy_seconds() - busy
     records = {record.instance_uuid: record for record in cloud.conductor.journal.records()}
     outcome = Outcome(building.requests, records, cloud.partition_of_host())
-    hosts = list(outcome.partitions.values())
-    return Result(
-        hosts={name: hosts.count(name) for name in cloud.schedulers},
-        cells=options.cells,
-        schedulers=options.schedulers,
-        routers=options.routers,
-        callers=options.callers,
-        fail_rate=options.fail_rate,
-        asked_again=len(records) - options.builds,
-        cpu={name: round(seconds, 2) for name, seconds in usage.cpu_seconds().items()},
-        memory_mb={name: round(size, 1) for name, size in usage.memory_mb.items()},
-        others=round(usage.others, 2),
-        deadlocks=cloud.deadlocks() - deadlocks,
-        setup={name: round(seconds, 1) for name, seconds in cloud.setup.items()},
-        problems=outcome.problems(cloud.fleet.hosts, _settled(cloud, outcome)),
-        **results.read_logs(each.log for each in cloud.all_schedulers()),
-        **outcome.summary(kills.done),
-    )
+    problems = outcome.problems(cloud.fleet.hosts, _settled(cloud, outcome))
+    print(*outcome.lines(), *lines_of_logs(each.log for each in cloud.all_schedulers()), sep="\n")
+    for names in killer.done:
+        print("Killed and started again:", ", ".join(names))
+    built = max(1, len(outcome.built))
+    cpu = {name: after[name] - before[name] for name in services} | {"the machine": busy}
+    print("CPU, ms a build:", ", ".join(f"{name} {1000 * spent / built:.1f}" for name, spent in cpu.items()))
+    for problem in problems:
+        print("NOT TRUE:", problem)
+    if not problems:
+        print("True: each instance holds its allocation, nothing else is held, no host is over-committed,")
+        print("zones and anti-affinity are kept.")
+    return 1 if problems or outcome.seconds > TARGET else 0
+
+
+class Killer(threading.Thread):
+    """Kills (kill -9) one scheduler of each group whenever so many instances have hosts, and starts it again.
+
+    Attributes:
+        done: The names of those that were killed, by the number of the point.
+    """
+
+    def __init__(
+        self,
+        schedulers: Mapping[str, Sequence[SchedulerProcess]],
+        points: Sequence[float],
+        placed: Callable[[], float],
+        restart_after: float = RESTART_AFTER,
+    ) -> None:
+        """Kill at some points, of which ``placed`` returns how far it has come."""
+        super().__init__(daemon=True)
+        self.done: list[list[str]] = []
+        self._schedulers, self._points, self._placed = schedulers, points, placed
+        self._restart_after = restart_after
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Kill at each point."""
+        try:
+            for number, point in enumerate(self._points):
+                while self._placed() < point:
+                    if self._stopping.wait(0.05):
+                        return
+                self._kill([group[number % len(group)] for group in self._schedulers.values()])
+        except Exception as error:  # noqa: BLE001 - raised by ``end``
+            self._error = error
+
+    def end(self) -> None:
+        """Kill no more; raise what a start failed with."""
+        self._stopping.set()
+        self.join()
+        if self._error:
+            raise self._error
+
+    def _kill(self, schedulers: Sequence[SchedulerProcess]) -> None:
+        for scheduler in schedulers:
+            scheduler.kill()
+        lives = [scheduler.log.read_text().count(READY) for scheduler in schedulers]
+        time.sleep(self._restart_after)
+        for scheduler in schedulers:
+            scheduler.start()
+        for scheduler, before in zip(schedulers, lives, strict=True):
+            scheduler.wait_for_line(READY, START_TIMEOUT, before + 1)
+        self.done.append([scheduler.log.stem for scheduler in schedulers])
 
 
 def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
@@ -119,30 +154,19 @@ def _keep_logs(directory: Path, target: Path) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/benchmark partitions", description=_DESCRIPTION)
     add = parser.add_argument
-    add(
-        "--hosts",
-        type=int,
-        default=10_000,
-        help="compute hosts, two thirds of them in one partition (%(default)s)",
-    )
+    add("--hosts", type=int, default=10_000, help="compute hosts, two thirds in one partition (%(default)s)")
     add("--cells", type=int, default=2, help="cells, over which each partition is spread (%(default)s)")
     add("--builds", type=int, default=1000, help="instances to build (%(default)s)")
     add("--callers", type=int, default=64, help="conductors that ask at the same time (%(default)s)")
-    add("--schedulers", type=int, default=3, help="schedulers of each partition (%(default)s)")
-    add("--routers", type=int, default=1, help="routers before them (%(default)s)")
+    add("--schedulers", type=int, default=2, help="schedulers of each partition (%(default)s)")
+    add("--routers", type=int, default=2, help="routers before them; 0: no partitions (%(default)s)")
     add("--fail-rate", type=float, default=0.02, help="share of builds that fail (%(default)s)")
     add("--build-seconds", type=float, default=2.0, help="how long a build takes (%(default)s)")
     add("--seed", type=int, default=1, help="of the requests and the failures (%(default)s)")
     shares = "these shares of the instances that have hosts, such as 0.3 0.6"
     kill = f"kill -9 a scheduler of each partition, and one of several routers, at {shares}; start them again"
     add("--kill", type=float, nargs="+", default=[], metavar="SHARE", help=kill)
-    add(
-        "--nice",
-        type=int,
-        default=0,
-        help="priority of all processes, such as -5 on a busy machine; needs root",
-    )
-    add("--output", type=Path, default=Path("partitions"), help="directory; a result is added to its file")
+    add("--nice", type=int, default=0, help="priority of all processes, such as -5; needs root")
     add("--logs", type=Path, help="directory to which the logs are copied in the end")
     add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")
     return parser.parse_args(arguments)

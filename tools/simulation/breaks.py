@@ -23,7 +23,7 @@ from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
 from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.lanes import Lanes
+from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
@@ -174,13 +174,13 @@ def _without_source(keep_source: Any) -> Any:
     return keep
 
 
-def _without_keys(entry: Any) -> Any:
-    def without(lanes: Lanes, units: Any, context: Any) -> Any:
-        made = entry(lanes, units, context)
-        made.lanes = made.providers = frozenset()
-        return made
+def _at_once(_send: Any) -> Any:
+    def sent(queue: WriteQueue, units: Any, context: Any = None) -> None:
+        for unit in units:
+            unit.reply = unit.error = None
+        queue._send_units(units, context)  # noqa: SLF001
 
-    return without
+    return sent
 
 
 def _accepted_is_shown(accept: Any) -> Any:
@@ -301,7 +301,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "rows are taken to be shown": ("hosts", _wrap(_Exchange, "_accept", _accepted_is_shown)),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
-    "writes have no order": ("crowd", _wrap(Lanes, "_entry", _without_keys)),
+    "writes have no order": ("crowd", _wrap(WriteQueue, "send", _at_once)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
     "no locks of requests": ("repeat", _wrap(Claimer, "begin_request", _constant(lambda: None))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),

@@ -1,13 +1,8 @@
-"""Several schedulers in simulated time, to compare the ways in which they can keep out of each other's way.
+"""Several schedulers on one cloud in simulated time: what their ways to avoid each other are worth.
 
-The decisions are made by Berth's own code: filters, weighers, ranking, claiming, pending placements, shared
-decisions, membership and slices. Models stand in for Placement, the computes, the stream and time.
+The decisions are Berth's own code; Placement, the computes, the stream and time are models.
 
-- events: simulated time
-- scenario: what is simulated, and the strategies that are compared
-- cloud: hosts, Placement and the reports of computes
-- stream: the decision stream between schedulers
+- run: scenarios, strategies, one run, and the command
 - scheduler: one scheduler
-- run: one run and what came of it
-- command, report, plot: the command line, its table and its picture
+- cloud: the hosts; events: time; stream: what schedulers tell each other
 """

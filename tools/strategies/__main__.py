@@ -1,7 +1,5 @@
-"""Run the command."""
+"""``tools/simulate strategies``."""
 
-import sys
+from tools.strategies.run import main
 
-from tools.strategies.command import main
-
-sys.exit(main())
+raise SystemExit(main())

@@ -13,13 +13,25 @@ from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.rows import HostRow, ServiceRow, Supported
 from scheduler.hosts.table import HostTable
 from scheduler.selection.consume import consumed_amounts
-from tools.strategies.scenario import Scenario
 
 PLACES = 16
-"""Places of a host, one for each of the smallest instances."""
+"""Places of a host, one for each instance."""
 
-#: What an instance of one place takes.
+#: What an instance takes.
 AMOUNTS = {"VCPU": 1, "MEMORY_MB": 4096, "DISK_GB": 20}
+
+#: The flavor of an instance.
+FLAVOR = objects.Flavor(
+    id=1,
+    name="place",
+    flavorid="1",
+    vcpus=AMOUNTS["VCPU"],
+    memory_mb=AMOUNTS["MEMORY_MB"],
+    root_gb=AMOUNTS["DISK_GB"],
+    ephemeral_gb=0,
+    swap=0,
+    extra_specs={},
+)
 
 #: Seconds between two readings of what computes have reported.
 REFRESH_INTERVAL = 0.25
@@ -33,43 +45,40 @@ class Cloud:
 
     Attributes:
         used: Places that Placement has allocated, int64, shape (hosts,).
-        allocations: The host of each instance that has an allocation, and its places.
+        allocations: The host of each instance that has an allocation.
         refused: How many claims were refused.
         problems: What must not be, one line each.
     """
 
-    def __init__(self, scenario: Scenario, rng: random.Random) -> None:
-        """Fill the hosts as the scenario says."""
-        free = rng.choices(range(scenario.least_free, scenario.most_free + 1), k=scenario.hosts)
+    def __init__(self, hosts: int, most_free: int, rng: random.Random) -> None:
+        """Fill hosts up to between one place and ``most_free``."""
+        free = rng.choices(range(1, most_free + 1), k=hosts)
         self.used = PLACES - np.array(free, np.int64)
-        self.allocations: dict[str, tuple[TableRow, int]] = {}
+        self.allocations: dict[str, TableRow] = {}
         self.refused = 0
         self.problems: list[str] = []
         self._start = self.used.copy()
         self._table = _table(self.used)
-        self._reported: list[tuple[float, str, TableRow, int]] = []
-
-    def __len__(self) -> int:
-        return len(self.used)
+        self._reported: list[tuple[float, str, TableRow]] = []
 
     def table(self) -> HostTable:
         """Return the host table as last read."""
         return self._table
 
-    def with_room(self, places: int) -> TableRows:
+    def with_room(self) -> TableRows:
         """Return the hosts that Placement offers for an instance."""
-        return TableRows(np.flatnonzero(self.used + places <= PLACES))
+        return TableRows(np.flatnonzero(self.used < PLACES))
 
-    def claim(self, instance: str, row: TableRow, places: int, reported_at: float) -> bool:
+    def claim(self, instance: str, row: TableRow, reported_at: float) -> bool:
         """Allocate an instance on a host if there is room; its compute reports it at a time."""
         if instance in self.allocations:
             self.problems.append(f"Instance {instance} is claimed a second time")
-        if self.used[row] + places > PLACES:
+        if self.used[row] >= PLACES:
             self.refused += 1
             return False
-        self.used[row] += places
-        self.allocations[instance] = row, places
-        self._reported.append((reported_at, instance, row, places))
+        self.used[row] += 1
+        self.allocations[instance] = row
+        self._reported.append((reported_at, instance, row))
         return True
 
     def refresh(self, now: float) -> list[str]:
@@ -79,16 +88,15 @@ class Cloud:
             return []
         self._reported = [each for each in self._reported if each[0] > now]
         numbers = dict(self._table.numbers)
-        for size in sorted({places for *_, places in due}):
-            rows = np.array([row for *_, row, places in due if places == size])
-            for name, amount in consumed_amounts(flavor(size)).items():
-                if name == "num_io_ops":
-                    continue  # the build is over
-                numbers[name] = numbers[name].copy()
-                np.add.at(numbers[name], rows, amount)
+        rows = np.array([row for *_, row in due])
+        for name, amount in consumed_amounts(FLAVOR).items():
+            if name == "num_io_ops":
+                continue  # the build is over
+            numbers[name] = numbers[name].copy()
+            np.add.at(numbers[name], rows, amount)
         self._table = copy.copy(self._table)
         self._table.numbers = numbers
-        return [instance for _, instance, _, _ in due]
+        return [instance for _, instance, _ in due]
 
     def added(self) -> np.ndarray:
         """Return the places that were allocated since the start, int64, shape (hosts,)."""
@@ -97,29 +105,13 @@ class Cloud:
     def check(self) -> list[str]:
         """Return what is wrong with the allocations."""
         held = self._start.copy()
-        for row, places in self.allocations.values():
-            held[row] += places
+        np.add.at(held, np.array(list(self.allocations.values()), np.int64), 1)
         found = list(self.problems)
         if (self.used > PLACES).any():
             found.append(f"{(self.used > PLACES).sum()} hosts are over-committed")
         if not np.array_equal(held, self.used):
             found.append("What is used is not what the instances hold")
         return found
-
-
-def flavor(places: int) -> objects.Flavor:
-    """Return the flavor of an instance."""
-    return objects.Flavor(
-        id=places,
-        name=f"places-{places}",
-        flavorid=str(places),
-        vcpus=AMOUNTS["VCPU"] * places,
-        memory_mb=AMOUNTS["MEMORY_MB"] * places,
-        root_gb=AMOUNTS["DISK_GB"] * places,
-        ephemeral_gb=0,
-        swap=0,
-        extra_specs={},
-    )
 
 
 def _table(used: np.ndarray) -> HostTable:

@@ -1,21 +1,97 @@
-"""One run, and what came of it."""
+"""Scenarios, strategies, one run and what came of it, and the command line."""
 
+import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+import logging
 import random
 import uuid
 
-import numpy as np
-
 from scheduler.hosts.pending import LIFETIME
+from scheduler.stream.records import Kind
 from tools.strategies.cloud import PLACES, REFRESH_INTERVAL, Cloud
-from tools.strategies.events import Events
-from tools.strategies.scenario import Scenario, Strategy
 from tools.strategies.scheduler import ClaimsInFlight, SimulatedScheduler
-from tools.strategies.stream import SimulatedStream
+from tools.strategies.stream import Events, SimulatedStream
 
-LARGE = PLACES // 2
-"""Places of the instance that fragmentation is measured with."""
+INTENTS = frozenset({Kind.INTENT, Kind.CLAIMED, Kind.RELEASED})
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way for schedulers to keep out of each other's way.
+
+    Attributes:
+        name: What it is called in tables.
+        shared: The kinds of decisions that schedulers tell each other.
+        slices: Whether each scheduler prefers the hosts that it owns.
+    """
+
+    name: str
+    shared: frozenset[Kind] = frozenset()
+    slices: bool = False
+
+
+STRATEGIES = {
+    each.name: each
+    for each in (
+        Strategy("none"),
+        Strategy("stream of intents", INTENTS),
+        Strategy("own slice", slices=True),
+        Strategy("intents, own slice", INTENTS, slices=True),
+    )
+}
+"""By name. The last one is what Berth does by default."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cloud, its schedulers, and what they are asked for. Times are in seconds.
+
+    A host has ``PLACES`` places, one for each instance.
+
+    Attributes:
+        name: What it is called in tables.
+        fill_first: Whether the fullest host is preferred; if not, the emptiest.
+        most_free: Hosts have any number of free places between 1 and this with the same probability.
+        share: Instances to be built, as a share of the free places.
+        hosts: Number of hosts.
+        schedulers: Number of schedulers.
+        rate: Requests a second, of all schedulers together.
+        question: Time from the query to Placement to its answer, on which the decision begins.
+        choice: Time from there to the claim.
+        claim: Time of a claim, on average; each takes between half and three halves of it.
+        latency: Time until other schedulers read a record of the stream.
+        loss: The probability with which a scheduler misses a record.
+        report: Time until the compute reports an instance.
+    """
+
+    name: str = "spread, half full"
+    fill_first: bool = False
+    most_free: int = 16
+    share: float = 0.19
+    hosts: int = 1000
+    schedulers: int = 4
+    rate: float = 100.0
+    question: float = 0.005
+    choice: float = 0.005
+    claim: float = 0.03
+    latency: float = 0.01
+    loss: float = 0.0
+    report: float = 5.0
+
+
+_NEARLY_FULL = {"most_free": 3, "share": 0.95}
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario(),
+        Scenario("fill-first, half full", fill_first=True),
+        Scenario("spread, nearly full", **_NEARLY_FULL),
+        Scenario("fill-first, nearly full", fill_first=True, **_NEARLY_FULL),
+    )
+}
+"""By name."""
 
 
 @dataclass(frozen=True)
@@ -23,41 +99,28 @@ class Result:
     """What came of a run.
 
     Attributes:
-        scenario: Its name.
-        strategy: Its name.
         placed: Instances that got a host.
         denied: Instances that got none.
         refused: Refused claims for each placed instance.
         overlapping: Claims, for each placed instance, that began while another scheduler had one under way on
             the same host.
         hosts_used: Hosts that got an instance.
-        deviation: Standard deviation of the used places of all hosts.
-        fragmented: The share of the free places that instances of ``LARGE`` places cannot use.
-        latency: Seconds to the answer: median, 95th and 99th percentile.
         problems: What is wrong, one line each.
     """
 
-    scenario: str
-    strategy: str
     placed: int
     denied: int
     refused: float
     overlapping: float
     hosts_used: int
-    deviation: float
-    fragmented: float
-    latency: tuple[float, float, float]
     problems: list[str] = field(default_factory=list)
 
 
 def run(scenario: Scenario, strategy: Strategy, seed: int) -> Result:
     """Run a scenario once. Equal arguments have equal results.
 
-    Arrivals, sizes and the cloud depend on the scenario and the seed alone.
+    Arrivals and the cloud depend on the scenario and the seed alone.
     """
-    if strategy.alone:
-        no_time = {"question": 0.0, "choice": 0.0, "claim": 0.0, "loss": 0.0, "cut": 0.0}
-        scenario = replace(scenario, schedulers=1, load=(), **no_time)
     state = random.getstate()
     random.seed(seed)  # rankings draw from it
     try:
@@ -69,98 +132,69 @@ def run(scenario: Scenario, strategy: Strategy, seed: int) -> Result:
 class _Run:
     def __init__(self, scenario: Scenario, strategy: Strategy, seed: int) -> None:
         self.scenario = scenario
-        self.strategy = strategy
         self.events = Events()
-        self.cloud = Cloud(scenario, random.Random(f"{seed} cloud"))
+        self.cloud = Cloud(scenario.hosts, scenario.most_free, random.Random(f"{seed} cloud"))
         self.claims = ClaimsInFlight()
-        self.rng = random.Random(f"{seed} run")
-        kinds, latency, loss = strategy.shared, scenario.latency, scenario.loss
-        stream = SimulatedStream(self.events, kinds, latency, loss, self.rng)
+        rng = random.Random(f"{seed} run")
+        stream = SimulatedStream(self.events, strategy.shared, scenario.latency, scenario.loss, rng)
+        shared = (self.cloud, stream, self.claims, self.events, rng)
         self.schedulers = [
-            SimulatedScheduler(
-                f"scheduler-{number:02d}",
-                scenario,
-                strategy,
-                self.cloud,
-                stream,
-                self.claims,
-                self.events,
-                self.rng,
-            )
+            SimulatedScheduler(f"scheduler-{number:02d}", scenario, strategy.slices, *shared)
             for number in range(scenario.schedulers)
         ]
-        self.waits: dict[str, float] = {}
+        self.waiting: set[str] = set()
         self.placed: set[str] = set()
-        self.requests = 0
-        stream.begin()
+        self.denied = 0
+        stream.beat()
         self._refresh()
         end = self._plan_requests(random.Random(f"{seed} requests"))
-        if scenario.cut:
-            first = self.schedulers[0].sender
-            self.events.after(max(0.0, end - scenario.cut) / 2, lambda: stream.cut_off(first))
-            self.events.after((end + scenario.cut) / 2, lambda: stream.restore(first))
         # What was pending and lost its end is over then.
-        self.events.run(end + scenario.cut + scenario.report + LIFETIME + 60)
+        self.events.run(end + scenario.report + LIFETIME + 60)
 
     def _plan_requests(self, rng: random.Random) -> float:
         """Let all requests arrive. Return when the last one does."""
-        scenario, at = self.scenario, 0.0
-        wanted = scenario.share * float((PLACES - self.cloud.used).sum())
-        load = scenario.load or (1.0,) * scenario.schedulers
-        while wanted > 0:
-            at += rng.expovariate(scenario.rate)
-            places = rng.choice(scenario.sizes)
-            (scheduler,) = rng.choices(self.schedulers, load[: scenario.schedulers])
-            self.requests += 1
-            wanted -= places
-            self._arrive(at, scheduler, _uuid_of(self.requests), places)
+        at = 0.0
+        for number in range(int(self.scenario.share * float((PLACES - self.cloud.used).sum()))):
+            at += rng.expovariate(self.scenario.rate)
+            self._arrive(at, rng.choice(self.schedulers), str(uuid.UUID(int=(2 << 64) + number)))
         return at
 
-    def _arrive(self, at: float, scheduler: SimulatedScheduler, instance: str, places: int) -> None:
+    def _arrive(self, at: float, scheduler: SimulatedScheduler, instance: str) -> None:
         def serve() -> None:
-            if scheduler.serve(instance, places):
+            if scheduler.serve(instance):
                 self.placed.add(instance)
-            elif len(self.cloud.with_room(places)):  # nothing is ever freed: it had room all the time
-                self.cloud.problems.append(f"Instance {instance} got no host, but there is room")
-            if instance in self.waits:
-                self.cloud.problems.append(f"Instance {instance} was answered twice")
-            self.waits[instance] = self.events.now() - at
+            else:
+                self.denied += 1
+                if len(self.cloud.with_room()):  # nothing is ever freed: it had room all the time
+                    self.cloud.problems.append(f"Instance {instance} got no host, but there is room")
+            self.waiting.remove(instance)
 
+        self.waiting.add(instance)
         self.events.start(at, serve)
 
     def _refresh(self) -> None:
         """Let all schedulers read what computes have reported."""
         reported = self.cloud.refresh(self.events.now())
-        if reported:
-            for scheduler in self.schedulers:
-                scheduler.settle(reported)
+        for scheduler in self.schedulers if reported else ():
+            scheduler.settle(reported)
         self.events.after(REFRESH_INTERVAL, self._refresh)
 
     def result(self) -> Result:
         """Return what came of the run."""
-        free = PLACES - self.cloud.used
         placed = max(1, len(self.placed))
         return Result(
-            scenario=self.scenario.name,
-            strategy=self.strategy.name,
             placed=len(self.placed),
-            denied=len(self.waits) - len(self.placed),
+            denied=self.denied,
             refused=self.cloud.refused / placed,
             overlapping=self.claims.overlapping / placed,
             hosts_used=int((self.cloud.added() > 0).sum()),
-            deviation=float(self.cloud.used.std()),
-            fragmented=float((free % LARGE).sum() / max(1, free.sum())),
-            latency=_percentiles(list(self.waits.values())),
             problems=[*self.cloud.check(), *self._check()],
         )
 
     def _check(self) -> list[str]:
-        found = []
-        if len(self.waits) != self.requests:
-            found.append(f"{self.requests - len(self.waits)} requests were not answered")
-        claimed = self.cloud.allocations.keys()
-        if claimed != self.placed:
-            found.append(f"{len(claimed ^ self.placed)} instances hold something else than was answered")
+        found = [f"Instance {instance} was not answered" for instance in self.waiting]
+        if wrong := self.cloud.allocations.keys() ^ self.placed:
+            found.append(f"{len(wrong)} instances hold something else than was answered")
         for scheduler in self.schedulers:
             scheduler.settle([])
             if len(scheduler.pending):
@@ -168,10 +202,30 @@ class _Run:
         return found
 
 
-def _uuid_of(instance: int) -> str:
-    return str(uuid.UUID(int=(2 << 64) + instance))
-
-
-def _percentiles(values: Sequence[float]) -> tuple[float, float, float]:
-    middle, high, highest = np.percentile(values or [0.0], [50, 95, 99])
-    return float(middle), float(high), float(highest)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all strategies in the chosen scenarios, print a table; return 1 if something was wrong."""
+    parser = argparse.ArgumentParser(
+        prog="tools/simulate strategies", description="Compare how several schedulers avoid each other."
+    )
+    parser.add_argument("--scenario", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), metavar="NAME")
+    parser.add_argument("--seed", type=int, default=1, help="determines everything (default: 1)")
+    numbers = {one.name: one.default for one in fields(Scenario) if isinstance(one.default, (int, float))}
+    del numbers["fill_first"]
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), metavar="N")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.ERROR)
+    given = {name: value for name in numbers if (value := getattr(options, name)) is not None}
+    wrong = 0
+    print(f"{'':26} {'strategy':20} {'placed':>7} {'refused':>8} {'overlap':>8} {'hosts':>6}")
+    for name in options.scenario:
+        for strategy in STRATEGIES.values():
+            found = run(replace(SCENARIOS[name], **given), strategy, options.seed)
+            print(
+                f"{name:26} {strategy.name:20} {found.placed:7} {found.refused:8.3f} {found.overlapping:8.3f}"
+                f" {found.hosts_used:6}",
+                flush=True,
+            )
+            print("".join(f"WRONG: {problem}\n" for problem in found.problems), end="")
+            wrong += len(found.problems)
+    return 1 if wrong else 0

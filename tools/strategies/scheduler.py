@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
@@ -23,10 +23,11 @@ from scheduler.stream.records import Member, Record
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from tools.bench import requests
 from tools.no_mirror import NoMirror
-from tools.strategies.cloud import AMOUNTS, Cloud, flavor
-from tools.strategies.events import Events
-from tools.strategies.scenario import Scenario, Strategy
-from tools.strategies.stream import SimulatedStream
+from tools.strategies.cloud import AMOUNTS, FLAVOR, Cloud
+from tools.strategies.stream import Events, SimulatedStream
+
+if TYPE_CHECKING:
+    from tools.strategies.run import Scenario
 
 _REFUSED = ClaimResult(Outcome.REFUSED, "no room")
 
@@ -64,8 +65,8 @@ class SimulatedScheduler:
     def __init__(
         self,
         name: str,
-        scenario: Scenario,
-        strategy: Strategy,
+        scenario: "Scenario",
+        slices: bool,
         cloud: Cloud,
         stream: SimulatedStream,
         claims: ClaimsInFlight,
@@ -81,29 +82,29 @@ class SimulatedScheduler:
         self._events = events
         self._rng = rng
         self._membership = Membership(Member(name), events.now)
-        slices = Owners(self._membership, lambda: True, Divided(hosts=lambda: strategy.slices))
+        owners = Owners(self._membership, lambda: True, Divided(hosts=lambda: slices))
         state = LocalState(self.pending, cloud.table, NoMirror())
         self._sharing = SharedDecisions(state, partial(stream.publish, name))
         self.pending.listener = self._sharing
-        conf = make_conf(scenario, strategy)
+        conf = make_conf(scenario.fill_first)
         self._driver = FilterDriver(
             conf,
             FilterChain(load_filters.load(conf)),
             load_weighers.load(conf),
             Fitter(),
-            owned=slices.owned,
+            owned=owners.owned,
         )
         stream.join(self)
 
     # -- the stream ------------------------------------------------------------------------------------------
 
-    def receive(self, record: Record, age: float) -> None:
+    def receive(self, record: Record) -> None:
         """Learn of a record of another scheduler."""
         if record.about:
-            self._membership.update(record.about, age)
+            self._membership.update(record.about)
         else:
-            self._membership.hear(record.sender, age)
-            self._sharing.apply(record, age)
+            self._membership.hear(record.sender)
+            self._sharing.apply(record)
 
     def about(self) -> Member:
         """Return what a beat says."""
@@ -111,31 +112,28 @@ class SimulatedScheduler:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def serve(self, instance: str, places: int) -> bool:
+    def serve(self, instance: str) -> bool:
         """Place an instance. Return whether a host was found."""
-        asked_at, rows = self._events.now(), self._cloud.with_room(places)
+        asked_at, rows = self._events.now(), self._cloud.with_room()
         self._events.sleep(self._scenario.question)
         table = self._cloud.table()
-        amounts = {name: amount * places for name, amount in AMOUNTS.items()}
-        lists = CandidateLists(lambda position: (_candidate(table.rows[rows[position]].uuid, amounts),))
+        lists = CandidateLists(lambda position: (_candidate(table.rows[rows[position]].uuid),))
         view = HostView.of(table, rows, lists, None, self.pending, asked_at)
         self._events.sleep(self._scenario.choice)
-        request = SchedulingRequest.of(
-            requests.plain(flavor=flavor(places)), [instance], with_alternates=True
-        )
+        request = SchedulingRequest.of(requests.plain(flavor=FLAVOR), [instance], with_alternates=True)
         try:
-            self._driver.select(view, request, _Claims(self, places))
+            self._driver.select(view, request, _Claims(self))
         except NoValidHost:
             return False
         return True
 
-    def claim(self, instance: str, candidate: AllocationCandidate, places: int) -> bool:
+    def claim(self, instance: str, candidate: AllocationCandidate) -> bool:
         """Claim a candidate. Return whether it was granted."""
         row = self._cloud.table().row_of_uuid[candidate.root]
         self._claims.begin(row, self.sender)
         self._events.sleep(self._scenario.claim * self._rng.uniform(0.5, 1.5))
         self._claims.end(row, self.sender)
-        granted = self._cloud.claim(instance, row, places, self._events.now() + self._scenario.report)
+        granted = self._cloud.claim(instance, row, self._events.now() + self._scenario.report)
         if granted:
             self._sharing.claimed(instance, candidate.allocations)
         return granted
@@ -149,25 +147,22 @@ class SimulatedScheduler:
 class _Claims:
     """The claims of one request."""
 
-    def __init__(self, scheduler: SimulatedScheduler, places: int) -> None:
+    def __init__(self, scheduler: SimulatedScheduler) -> None:
         self._scheduler = scheduler
-        self._places = places
 
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
-        granted = self._scheduler.claim(instance_uuid, candidate, self._places)
+        granted = self._scheduler.claim(instance_uuid, candidate)
         return ClaimResult(Outcome.CLAIMED) if granted else _REFUSED
 
     def claim_many(self, candidates: Mapping[str, Any]) -> dict[str, ClaimResult]:
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
 
 
-def make_conf(scenario: Scenario, strategy: Strategy) -> Any:
+def make_conf(fill_first: bool) -> Any:
     """Return the options of a scheduler: only free memory matters for the best host."""
-    off = dict.fromkeys(("cpu", "disk", "io_ops"), 0.0)
-    weights = off | {"ram": -1.0 if scenario.fill_first else 1.0}
-    multipliers = {f"{name}_weight_multiplier": value for name, value in weights.items()}
-    return requests.make_conf(**multipliers, **strategy.options)
+    weights = dict.fromkeys(("cpu", "disk", "io_ops"), 0.0) | {"ram": -1.0 if fill_first else 1.0}
+    return requests.make_conf(**{f"{name}_weight_multiplier": value for name, value in weights.items()})
 
 
-def _candidate(root: str, amounts: dict[str, int]) -> AllocationCandidate:
-    return AllocationCandidate.of(root, (root,), {root: {"resources": amounts}}, {"": [root]})
+def _candidate(root: str) -> AllocationCandidate:
+    return AllocationCandidate.of(root, (root,), {root: {"resources": AMOUNTS}}, {"": [root]})

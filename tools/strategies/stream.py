@@ -1,12 +1,49 @@
-"""The decision stream between simulated schedulers."""
+"""Simulated time, and the decision stream between simulated schedulers."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+import heapq
+import itertools
 import random
 from typing import Protocol
 
+from greenlet import getcurrent, greenlet
+
 from scheduler.stream.membership import BEAT_INTERVAL
 from scheduler.stream.records import VERSION, Entry, Kind, Member, Record
-from tools.strategies.events import Events
+
+
+class Events:
+    """What happens, in the order of its time. Requests are greenlets, which ``sleep`` while they wait."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._order = itertools.count()
+        self._queue: list[tuple[float, int, Callable[[], object]]] = []
+        self._hub = getcurrent()
+
+    def now(self) -> float:
+        """Return the seconds since the start."""
+        return self._now
+
+    def after(self, seconds: float, action: Callable[[], object]) -> None:
+        """Run an action in so many seconds; what is due at the same time runs in the order of the calls."""
+        heapq.heappush(self._queue, (self._now + seconds, next(self._order), action))
+
+    def start(self, seconds: float, task: Callable[[], object]) -> None:
+        """Begin a task that may sleep, in so many seconds."""
+        self.after(seconds, lambda: greenlet(task, self._hub).switch())
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass for the task that calls."""
+        self.after(seconds, getcurrent().switch)
+        self._hub.switch()
+
+    def run(self, until: float) -> None:
+        """Run what is due up to a time."""
+        while self._queue and self._queue[0][0] <= until:
+            self._now, _, action = heapq.heappop(self._queue)
+            action()
+        self._now = until
 
 
 class Reader(Protocol):
@@ -14,18 +51,15 @@ class Reader(Protocol):
 
     sender: str
 
-    def receive(self, record: Record, age: float) -> None:
-        """Learn of a record that another scheduler wrote ``age`` seconds ago, if it is read again."""
+    def receive(self, record: Record) -> None:
+        """Learn of a record that another scheduler wrote."""
 
     def about(self) -> Member:
-        """Return what the next beat tells of this scheduler."""
+        """Return what a beat tells of this scheduler."""
 
 
 class SimulatedStream:
-    """Delivers each record to all other schedulers, in order, a little later.
-
-    A scheduler that is cut off neither reads nor writes; afterwards both are made up for.
-    """
+    """Delivers each record to all other schedulers, in order, a little later."""
 
     def __init__(
         self, events: Events, kinds: Collection[Kind], latency: float, loss: float, rng: random.Random
@@ -39,78 +73,43 @@ class SimulatedStream:
             loss: The probability with which a scheduler misses a record.
             rng: Draws latencies and losses.
         """
-        self._events = events
-        self._kinds = kinds
-        self._latency = latency
-        self._loss = loss
-        self._rng = rng
+        self._events, self._rng = events, rng
+        self._kinds, self._latency, self._loss = kinds, latency, loss
         self._readers: list[Reader] = []
         self._delivered_at = 0.0
-        self._counter = 0
-        self._cut: set[str] = set()
-        self._held: dict[str, list[Record]] = {}
+        self._counter = itertools.count()
 
     def join(self, reader: Reader) -> None:
-        """Let a scheduler read, and be known to all from the start."""
+        """Let a scheduler read."""
         self._readers.append(reader)
 
-    def begin(self) -> None:
-        """Tell all schedulers of each other, and let them beat from now on."""
+    def beat(self) -> None:
+        """Tell all schedulers of each other, now and from now on."""
         for reader in self._readers:
-            self._deliver(self._record(Kind.HELLO, reader.sender, about=reader.about()))
-        self._events.after(BEAT_INTERVAL, self._beat)
-
-    def _beat(self) -> None:
-        for reader in self._readers:
-            self._send(self._record(Kind.BEAT, reader.sender, about=reader.about()))
-        self._events.after(BEAT_INTERVAL, self._beat)
+            self._deliver(self._record(Kind.BEAT, reader.sender, about=reader.about()))
+        self._events.after(BEAT_INTERVAL, self.beat)
 
     def publish(self, sender: str, kind: Kind, entry: Entry) -> None:
         """Write what a scheduler has decided."""
         if kind in self._kinds:
-            self._send(self._record(kind, sender, entry))
-
-    def cut_off(self, sender: str) -> None:
-        """Let a scheduler neither read nor write."""
-        self._cut.add(sender)
-
-    def restore(self, sender: str) -> None:
-        """Let a scheduler read what it has missed, and write what it has kept."""
-        self._cut.discard(sender)
-        held, self._held = self._held, {}
-        for record in held.pop(sender, []):
-            self._deliver(record)
-        for reader in self._readers:
-            if reader.sender == sender:
-                for record in held.pop("", []):
-                    reader.receive(record, self._events.now() - record.time)
-        self._held = held
+            record = self._record(kind, sender, entry)
+            due = self._events.now() + self._latency * self._rng.uniform(0.5, 1.5)
+            self._delivered_at = max(self._delivered_at, due)
+            self._events.after(self._delivered_at - self._events.now(), lambda: self._deliver(record))
 
     def _record(self, kind: Kind, sender: str, *entries: Entry, about: Member | None = None) -> Record:
-        self._counter += 1
         return Record(
             version=VERSION,
             kind=kind,
             sender=sender,
-            counter=self._counter,
+            counter=next(self._counter),
             time=self._events.now(),
             entries=entries,
             about=about,
         )
 
-    def _send(self, record: Record) -> None:
-        if record.sender in self._cut:
-            self._held.setdefault(record.sender, []).append(record)
-            return
-        due = self._events.now() + self._latency * self._rng.uniform(0.5, 1.5)
-        self._delivered_at = max(self._delivered_at, due)
-        self._events.after(self._delivered_at - self._events.now(), lambda: self._deliver(record))
-
     def _deliver(self, record: Record) -> None:
-        if self._cut:
-            self._held.setdefault("", []).append(record)
         for reader in self._readers:
-            if reader.sender == record.sender or reader.sender in self._cut:
-                continue
-            if not self._loss or record.about or self._rng.random() >= self._loss:
-                reader.receive(record, 0.0)
+            missed = not record.about and self._rng.random() < self._loss
+            if reader.sender != record.sender and not missed:
+                reader.receive(record)

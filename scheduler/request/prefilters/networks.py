@@ -82,7 +82,7 @@ def _aggregates_of_segments(
 
 
 def _not_found(what: str, why) -> errors.RequestFilterFailed:
-    LOG.warning("Aggregates of %s: %s", what, why)
+    LOG.warning("No aggregates found for the %s: %s", what, why)
     return errors.RequestFilterFailed(f"Aggregates not found for the {what}")
 
 

@@ -29,10 +29,12 @@ MOST_ANSWERED = 100_000
 #: Characters of the identity of a message. oslo.messaging writes 32.
 LONGEST_IDENTITY = 255
 
-#: Seconds without a look at the connection after which its thread counts as stuck. It looks at it every five
-#: seconds at least.
-SILENT = 12.0
+#: Seconds between two looks at the connection at most. oslo.messaging waits for five once no call comes,
+#: which would count as a frost.
+LONGEST_WAIT = 1.0
 
+#: Seconds without a look at the connection after which its thread counts as stuck.
+SILENT = 12.0
 
 #: Seconds without a look at the connection after which this process was frozen, or its machine was; and for
 #: how long after that what is received counts as sent meanwhile.
@@ -116,7 +118,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
     @_current_timeout.setter
     def _current_timeout(self, seconds: float) -> None:
         # oslo.messaging sets it to a millisecond after a message, and doubles it whenever none comes
-        self._wait = max(seconds, ACKNOWLEDGE_AFTER)
+        self._wait = min(max(seconds, ACKNOWLEDGE_AFTER), LONGEST_WAIT)
 
     @property
     def connected(self) -> bool:
@@ -213,15 +215,6 @@ class LateListener(amqpdriver.RpcAMQPListener):
             raise
         for each in deliveries:
             self._message_operations_handler.do(lambda each=each: self._acknowledge(each))
-
-    def read_also(self, consumer: Any, begun: Callable[[], None]) -> None:
-        """Read from another queue, which the broker accepts; any thread may call it.
-
-        Args:
-            consumer: oslo.messaging's consumer of the queue, not declared yet.
-            begun: Called when that begins, if this listener does not stop before; must not wait.
-        """
-        self._message_operations_handler.do(partial(self._read_also, consumer, begun))
 
     def pause(self) -> None:
         """Take no more calls until ``resume``. What is not begun is returned to the broker."""
@@ -333,15 +326,6 @@ class LateListener(amqpdriver.RpcAMQPListener):
         for call in calls:
             if call.received + LONGEST_UNACKNOWLEDGED < now:
                 self._acknowledge(call)
-
-    def _read_also(self, consumer: Any, begun: Callable[[], None]) -> None:
-        if self._stopping:
-            return
-        if self._parked:
-            self._parked.append(consumer)
-        else:
-            self._consume(consumer)
-        begun()
 
     def _pause(self) -> None:
         consumers = self.conn._consumers

@@ -175,9 +175,10 @@ def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_c
             caller.join(30)
         return [caller.reply for caller in callers]
 
-    assert answered() == [["preferred"]] * 10
+    everything = [["preferred"]] * 10
+    assert eventually(lambda: answered() == everything, 30)
     rabbit.close_connections()
-    assert eventually(lambda: answered() == [["preferred"]] * 10, 30)
+    assert eventually(lambda: answered() == everything, 30)
     stopping.stop()
     stopping.wait()
     assert answered() == [["ordinary"]] * 10

@@ -141,11 +141,9 @@ def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allo
     made = make_server(make_conf, stream)
     for taken in (True, False):
         made.own_queue.announce(taken)
-    assert (made.topic, made.own_queue.name, stream.topics) == (
-        "scheduler",
-        "berth.me.2",
-        ["berth.me.2", ""],
-    )
+    assert made.topic == "scheduler"
+    assert made.own_queue.name.startswith("berth.me.")
+    assert stream.topics == [made.own_queue.name, ""]
 
 
 def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):

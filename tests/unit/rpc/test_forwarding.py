@@ -8,8 +8,9 @@ from oslo_messaging._drivers import impl_rabbit
 import pytest
 
 from scheduler.rpc import forwarding
-from scheduler.rpc.delivery import Sent
+from scheduler.rpc.delivery import Forwarded
 from scheduler.rpc.forwarding import AVOIDED_FOR, FORWARDED, Forwarder
+from scheduler.stream import membership
 from tests.support.clock import Clock
 
 
@@ -48,12 +49,6 @@ def listener(**fields):
     return SimpleNamespace(conn=RabbitConnection(**fields), forwarding_queues=frozenset())
 
 
-def started(made, announce=lambda _taken: None):
-    queue = forwarding.ForwardingQueue(made, "t1", "scheduler", announce)
-    queue.start()
-    return queue
-
-
 @pytest.mark.parametrize(
     ("quorum", "more"),
     [
@@ -70,7 +65,7 @@ def started(made, announce=lambda _taken: None):
 )
 def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(quorum, more):
     made = listener(quorum=quorum)
-    started(made)
+    assert forwarding.read_from(made, "t1", "scheduler")
     consumer = made.conn.declared[0]
     assert consumer.queue_arguments == more | {
         "x-expires": 600_000,
@@ -89,23 +84,26 @@ def refusal():
 
 
 def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
-    made, announced = listener(error=refusal()), []
-    started(made, announced.append).stop()
+    made = listener(error=refusal())
+    assert not forwarding.read_from(made, "t1", "scheduler")
     assert made.forwarding_queues == frozenset()
-    assert "cannot forward calls to t1; trying again every 60 s: RabbitMQ refuses" in caplog.text
-    assert announced == [False, False]
+    assert "cannot forward calls to t1: RabbitMQ refuses" in caplog.text
 
 
 def test_another_error_of_the_broker_ends_the_start():
     with pytest.raises(messaging.MessageDeliveryFailure):
-        started(listener(error=messaging.MessageDeliveryFailure("away")))
+        forwarding.read_from(listener(error=messaging.MessageDeliveryFailure("away")), "t1", "scheduler")
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"), [("ctl1", "berth.ctl1.3"), ("h" * 247, f"berth.{'h' * 247}.3"), ("h" * 248, "")]
-)
-def test_each_worker_has_a_topic_unless_its_name_is_too_long_for_a_queue(host, expected):
-    assert forwarding.topic_of(host, 3) == expected
+def test_each_start_has_a_topic_of_its_own_that_others_take_for_one_of_the_host():
+    topics = {forwarding.new_topic("ctl1") for _ in range(20)}
+    assert len(topics) == 20
+    assert {membership.is_of_host(topic, "ctl1") for topic in topics} == {True}
+
+
+@pytest.mark.parametrize(("length", "has_one"), [(230, True), (249, False)])
+def test_a_host_has_a_topic_unless_its_name_is_too_long_for_a_queue(length, has_one):
+    assert bool(forwarding.new_topic("h" * length)) is has_one
 
 
 class Call:
@@ -122,35 +120,45 @@ class Call:
             raise self.error
 
 
+SENT = "sent"
+
+
+def forward(forwarder, call, topic):
+    """Return what became of a call."""
+    try:
+        return forwarder.forward(call, topic, "why")
+    except Forwarded:
+        return SENT
+
+
 UNROUTABLE = messaging.MessageUndeliverable(None, "", "t1", None)
 
 
 @pytest.mark.parametrize(
     ("error", "outcome", "counted"),
-    [(None, Sent.YES, ["why"]), (UNROUTABLE, Sent.NO, []), (OSError("reset"), Sent.UNKNOWN, [])],
+    [(None, SENT, ["why"]), (UNROUTABLE, False, []), (OSError("reset"), True, [])],
     ids=["confirmed", "no queue", "connection lost"],
 )
 def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
     counts, call = [], Call(error)
     forwarder = Forwarder(counts.append, timeout=2.0, clock=Clock(30.0))
-    assert forwarder.forward(call, "t1", "why") is outcome
+    assert forward(forwarder, call, "t1") is outcome
     assert call.sent == [("t1", {FORWARDED: True, "berth-redelivered": False}, 2.0)]
     assert counts == counted
 
 
 def test_another_scheduler_learns_that_a_call_was_delivered_before():
     call = Call(has_past=True)
-    Forwarder().forward(call, "t1", "why")
+    assert forward(Forwarder(), call, "t1") is SENT
     assert call.sent[0][1]["berth-redelivered"] is True
 
 
 def test_a_topic_that_could_not_be_reached_is_avoided_for_some_time(caplog):
     clock = Clock(100.0)
     forwarder, call = Forwarder(clock=clock), Call(UNROUTABLE)
-    outcomes = [forwarder.forward(call, "t1", "why") for _ in range(3)]
-    assert outcomes == [Sent.NO] * 3
+    assert [forward(forwarder, call, "t1") for _ in range(3)] == [False] * 3
     assert len(call.sent) == 1
-    assert forwarder.forward(Call(), "t2", "why") is Sent.YES
+    assert forward(forwarder, Call(), "t2") is SENT
     clock.now += AVOIDED_FOR
-    assert forwarder.forward(Call(), "t1", "why") is Sent.YES
+    assert forward(forwarder, Call(), "t1") is SENT
     assert caplog.text.count("Cannot forward calls to t1") == 1

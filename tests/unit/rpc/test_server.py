@@ -335,7 +335,7 @@ def test_a_message_that_the_library_cannot_read_is_refused_without_a_traceback(c
         running.dispatcher.dispatch(incoming)
     assert refused.value.exc_info[0] is errors.InvalidRequest
     (logged,) = (record for record in caplog.records if record.levelno > logging.DEBUG)
-    assert "refused" in logged.getMessage()
+    assert "rejected" in logged.getMessage()
     assert not logged.exc_info
 
 

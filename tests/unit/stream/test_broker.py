@@ -1,13 +1,15 @@
 """Options of oslo.messaging for the stream's connections.
 
 What that library keeps private and is used here: ``_drivers.common.ConfigOptsProxy``,
-``_drivers.impl_rabbit.Connection.validate_ssl_version``. The tests compare with what its own connections do.
+``_drivers.impl_rabbit.Connection.validate_ssl_version``; of amqp ``_quick_recv`` of a transport. The tests
+compare with what their own connections do.
 """
 
 import ssl
 from types import SimpleNamespace
 
 from amqp.exceptions import ConsumerCancelled
+from amqp.transport import SSLTransport, TCPTransport
 from oslo_messaging import TransportURL
 from oslo_messaging._drivers import common
 from oslo_messaging._drivers.impl_rabbit import Connection
@@ -16,6 +18,7 @@ import pytest
 from scheduler.errors import ConfigError
 from scheduler.stream.broker import (
     ACKNOWLEDGE_EVERY,
+    READ_AHEAD,
     BrokerHost,
     BrokerOptions,
     StreamBroker,
@@ -130,6 +133,7 @@ class FakeLibrary:
 
     def __init__(self, *messages):
         self.messages, self.acknowledged, self.declared = list(messages), [], []
+        self.connection = SimpleNamespace(transport=SimpleNamespace(_quick_recv=None))
 
     def channel(self):
         return self
@@ -166,6 +170,20 @@ def subscribed(library):
 
 def message(tag, body=b"[]"):
     return SimpleNamespace(delivery_tag=tag, body=body)
+
+
+@pytest.mark.parametrize("kind", [TCPTransport, SSLTransport])
+def test_the_socket_is_read_in_large_pieces(kind):
+    """The transport of the library returns what it is asked for, and keeps the rest."""
+    asked, pieces = [], [b"ab", b"cdef"]
+    transport = kind.__new__(kind)
+    transport._read_buffer = b""
+    transport._quick_recv = lambda size: asked.append(size) or pieces.pop(0)
+    library = FakeLibrary()
+    library.connection.transport = transport
+    subscribed(library)
+    assert [transport._read(size) for size in (3, 2, 1)] == [b"abc", b"de", b"f"]
+    assert asked == [READ_AHEAD, READ_AHEAD]
 
 
 def test_messages_are_acknowledged_many_at_once():

@@ -2,8 +2,6 @@
 
 from collections import Counter
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -14,12 +12,10 @@ from tests.support.waiting import eventually
 from tools import truth
 from tools.cloud import Cloud
 from tools.fleet import Cell, Fleet
-from tools.partitions import plot, report, results
-from tools.partitions.building import KINDS, Building, again, kind_of, make_requests
+from tools.partitions.building import Building, again, make_requests
 from tools.partitions.cloud import PARTITIONS, partition_of
-from tools.partitions.kills import Kill, Kills
-from tools.partitions.results import ALL, Outcome, Result
-from tools.partitions.usage import CALLERS, Usage
+from tools.partitions.command import Killer
+from tools.partitions.outcome import Outcome, lines_of_logs
 from tools.side_by_side.load import FLAVORS, BootRequest
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
@@ -66,7 +62,13 @@ def single(uuid, **fields):
 def test_requests_are_for_so_many_instances_of_all_kinds_and_the_same_for_a_seed():
     first, second = make_requests(1000, 7), make_requests(1000, 7)
     assert sum(len(each.uuids) for each in first) == 1000
-    assert set(map(kind_of, first)) == set(KINDS)
+    assert {(bool(each.group), len(each.uuids) > 1, bool(each.zone)) for each in first} >= {
+        (False, False, False),
+        (False, False, True),
+        (False, True, False),
+        (True, False, False),
+        (True, True, False),
+    }
     assert {each.flavor for each in first} == set(FLAVORS)
     assert [(each.flavor, each.zone, len(each.uuids)) for each in first] == [
         (each.flavor, each.zone, len(each.uuids)) for each in second
@@ -132,29 +134,22 @@ def test_the_partitions_are_understood_by_the_scheduler_and_have_all_hosts(tmp_p
     assert len(GENERAL) == 2 * len(LARGE) == 8
 
 
-def test_rows_are_by_partition_and_kind():
-    group = ["c", "d"]
-    found = outcome(
-        (single("a"), [built("a", GENERAL[0], took=1.0, end=3.0)]),
-        (single("b"), [built("b", GENERAL[0], GENERAL[1], took=3.0, end=9.0)]),
-        (
-            BootRequest(group, FLAVORS[0], group=group),
-            [built("c", LARGE[0], took=2.0, end=4.0), built("d", LARGE[1], took=2.0, end=5.0)],
-        ),
-        (single("e"), [failed("e")]),
-    ).summary([Kill(["general-1"], 102.0, 108.0)])
-    rows = {(row.partition, row.kind): row for row in found["rows"]}
-    assert rows.keys() == {("general", "single"), ("large", "server group"), (ALL, ALL)}
-    general, large, every = rows.values()
-    assert (general.requests, general.instances, general.hosts) == (2, 2, 2)
-    assert (general.to_host, general.to_built) == ((1.0, 3.0, 3.0), (3.0, 9.0, 9.0))
-    assert (large.requests, large.instances, large.to_built) == (1, 2, (4.0, 5.0, 5.0))
-    assert (every.requests, every.instances, every.hosts) == (3, 4, 4)
-    assert (found["requests"], found["instances"], found["built"], found["retries"]) == (4, 5, 4, 1)
-    assert (found["seconds"], found["answered"]) == (9.0, 3.0)
-    assert found["errors"] == {"No valid host was found. None is left.": 1}
-    assert found["kills"] == [(["general-1"], 2.0, 8.0)]
-    assert (found["answers"], found["builds"]) == ([0, 2, 2, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0, 1])
+def test_what_came_out_is_told_by_partition():
+    text = list(
+        outcome(
+            (single("a"), [built("a", GENERAL[0], took=1.0, end=3.0)]),
+            (single("b"), [built("b", GENERAL[0], GENERAL[1], took=3.0, end=9.0)]),
+            (single("c"), [built("c", LARGE[0], took=2.0, end=4.0)]),
+            (single("e"), [failed("e")]),
+        ).lines()
+    )
+    assert text[0] == "3 of 4 instances built in 9.0 s, 0.3 a second"
+    assert [line.split() for line in text[2:5]] == [
+        ["general", "2", "1.00", "3.00", "3.00", "3.00", "9.00", "9.00"],
+        ["large", "1", "2.00", "2.00", "2.00", "4.00", "4.00", "4.00"],
+        ["all", "3", "2.00", "3.00", "3.00", "4.00", "9.00", "9.00"],
+    ]
+    assert text[5] == "Builds on an alternate: 1. Not built: No valid host was found. None is left. 1"
 
 
 def test_what_must_be_held_is_what_was_built():
@@ -203,72 +198,7 @@ def test_logs_say_who_decided_and_who_sent_on(tmp_path):
         "INFO x [req-2] Calling partition general (by instance)\n"
         "INFO x [req-3] Forwarded call 3 to berth.forwarded.x.0 (server_group)\n"
     )
-    assert results.read_logs([log]) == {
-        "placed": {"router-1": 1},
-        "sent_on": {"router-1": {"partition": 2, "server_group": 1}},
-    }
-
-
-def result(**changes):
-    found = outcome((single("a"), [built("a", GENERAL[0])]))
-    fields = {
-        "hosts": {"general": 8, "large": 4},
-        "cells": 2,
-        "schedulers": 3,
-        "routers": 1,
-        "callers": 4,
-        "fail_rate": 0.02,
-        "asked_again": 0,
-        "sent_on": {"router-1": {"partition": 1}, "large-1": {}},
-        "placed": {"router-1": 0, "general-1": 1},
-        "cpu": {"router-1": 0.5, "placement": 1.0},
-        "memory_mb": {"router-1": 100.0, "placement": 200.0},
-        "others": 0.1,
-        "deadlocks": 3,
-        "setup": {"servers": 5.0},
-        "problems": [],
-    }
-    kills = [Kill(["general-1"], 101.0, 104.0)]
-    return Result(**{**fields, **found.summary(kills), **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "in_time"),
-    [
-        ({}, True),
-        ({"seconds": 901.0}, False),
-        ({"built": 0}, False),
-        ({"instances": 2, "asked_again": 1}, True),
-    ],
-)
-def test_all_has_to_be_built_in_time(changes, in_time):
-    assert result(**changes).in_time is in_time
-
-
-def test_the_report_says_how_it_ended():
-    text = report.text(result())
-    assert "12 hosts in 2 cells, in the partitions general (8) and large (4)" in text
-    assert "All within 15 minutes: yes" in text
-    assert "Killed at 1.0 s: general-1; all took requests again at 4.0 s" in text
-    assert "Requests sent on by: router-1 (partition 1)\n" in text
-    assert ["in", "all", "1.5", "1500.0", "0.30", "300"] in [line.split() for line in text.splitlines()]
-    assert "sleeps for a second: 3\n" in text
-    assert "NOT TRUE" not in text
-    assert "NOT TRUE: x" in report.text(result(problems=["x"]))
-
-
-def test_results_are_kept_and_drawn(tmp_path):
-    path = tmp_path / "results.jsonl"
-    for callers in (4, 8):
-        results.append(path, result(callers=callers))
-    kept = results.read(path)
-    assert [each.callers for each in kept] == [4, 8]
-    assert report.text(kept[0]) == report.text(result())
-    plot.draw(tmp_path / "plot.png", kept)
-    assert (tmp_path / "plot.png").stat().st_size > 0
-
-
-# -- what is watched and broken meanwhile
+    assert list(lines_of_logs([log])) == ["router-1: 1 placed; sent on: partition 2, server_group 1"]
 
 
 class Killable:
@@ -296,28 +226,17 @@ def test_at_each_point_another_scheduler_of_each_partition_is_killed_and_started
             log.write_text("Worker 0 takes requests\n")
             schedulers.setdefault(partition, []).append(Killable(log))
     done = 0.5
-    with Kills(schedulers, [0.2, 0.4, 0.9], lambda: done, restart_after=0) as kills:
-        assert eventually(lambda: len(kills.done) == 2)
-    assert [kill.schedulers for kill in kills.done] == [["p-1", "q-1"], ["p-2", "q-2"]]
+    killer = Killer(schedulers, [0.2, 0.4, 0.9], lambda: done, restart_after=0)
+    killer.start()
+    assert eventually(lambda: len(killer.done) == 2)
+    killer.end()
+    assert killer.done == [["p-1", "q-1"], ["p-2", "q-2"]]
     assert all(each.seen == ["killed", "started", 2] for group in schedulers.values() for each in group)
 
 
 def test_a_scheduler_that_does_not_start_again_is_an_error(tmp_path):
-    broken = Killable(tmp_path / "missing.log")
-    with pytest.raises(FileNotFoundError), Kills({"p": [broken]}, [0.0], lambda: 1.0, restart_after=0):
-        pass
-
-
-def test_what_programs_used_is_known_also_of_one_that_has_ended():
-    command = [sys.executable, "-c", "while True: pass"]
-    child = subprocess.Popen(command)
-    try:
-        with Usage(lambda: {"child": child.pid}, interval=0.05) as usage:
-            assert eventually(lambda: usage.cpu_seconds().get("child", 0) >= 0.1)
-            child.kill()
-            child.wait()
-    finally:
-        child.kill()
-    assert usage.cpu_seconds()["child"] >= 0.1
-    assert usage.memory_mb["child"] > 1
-    assert usage.memory_mb[CALLERS] > 1
+    killer = Killer({"p": [Killable(tmp_path / "missing.log")]}, [0.0], lambda: 1.0, restart_after=0)
+    killer.start()
+    killer.join()
+    with pytest.raises(FileNotFoundError):
+        killer.end()

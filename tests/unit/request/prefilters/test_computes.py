@@ -46,7 +46,7 @@ def test_old_computes_are_told_of_once_and_not_at_every_request(caplog):
     services = make_services(version=66)
     for _ in range(3):
         host_traits.owner_nova_filter(make_spec(), None, services)
-    assert caplog.text.count("version is 66") == 1
+    assert caplog.text.count("service version 66") == 1
 
 
 def test_owner_required_already_needs_no_look_up():

@@ -214,6 +214,21 @@ def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
     assert not take(listener, 2).was_queued
 
 
+def test_a_listener_does_not_take_its_own_waits_for_a_frost(monkeypatch):
+    now, rounds = [1000.0], iter(range(40))
+    monkeypatch.setattr(late_listener.time, "monotonic", lambda: now[0])
+
+    def consume(timeout):
+        now[0] += timeout + 0.01
+        if next(rounds) < 39:
+            raise common.Timeout
+        listener(RawMessage(1, "call"))
+
+    connection = SimpleNamespace(channel=None, consume=consume)
+    listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), connection, 1000)
+    assert not listener.poll()[0].was_queued
+
+
 def test_a_call_whose_channel_was_lost_is_with_the_broker_again():
     listener = make_listener()
     call = take(listener, 1)

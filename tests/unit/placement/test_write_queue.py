@@ -8,9 +8,9 @@ from scheduler.deadline import Deadline, limit_to
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
-from scheduler.placement.lanes import LANES, MOST_TOGETHER, ONE_LANE
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.write_queue import MOST_TOGETHER
 from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
 
@@ -32,13 +32,13 @@ def unit(places):
 
 
 def make(client, queue_timeout=30.0, clock=Clock(0.0)):  # noqa: B008 - it does not move
-    """Return the lanes of a writer."""
-    return AllocationWriter(client, WritePolicy(queue_timeout=queue_timeout), Timing(clock)).lanes
+    """Return the queue of a writer."""
+    return AllocationWriter(client, WritePolicy(queue_timeout=queue_timeout), Timing(clock)).queue
 
 
-def send(lanes, *units, context=None):
+def send(queue, *units, context=None):
     """Send units; return the response of each, by the names of its consumers."""
-    lanes.send(units, context)
+    queue.send(units, context)
     return {tuple(one.writes): one.reply or one.error for one in units}
 
 
@@ -73,12 +73,12 @@ def client():
 def run(client):
     """Start writes of instances one after the other, the first of which waits in Placement; then all results."""
 
-    def run(lanes, *calls):
+    def run(queue, *calls):
         results = {}
 
         def call(units):
             try:
-                results.update(send(lanes, *units))
+                results.update(send(queue, *units))
             except ZeroDivisionError:
                 results["failed"] = True
 
@@ -90,7 +90,7 @@ def run(client):
             if number == 0:
                 assert client.begun.wait(10)
             else:
-                wait_for_queue(lanes, number)
+                wait_for_queue(queue, number)
         client.gate.set()
         for thread in threads:
             thread.join(10)
@@ -107,8 +107,8 @@ def wait_until(condition):
     raise AssertionError("it did not come true")
 
 
-def wait_for_queue(lanes, number):
-    wait_until(lambda: lanes.waiting >= number)
+def wait_for_queue(queue, number):
+    wait_until(lambda: queue.waiting >= number)
 
 
 def put(uuid, provider=None):
@@ -179,74 +179,16 @@ def held():
     return HeldClient()
 
 
-def test_each_lane_has_a_write_in_flight(held):
-    api = make(held)
-    held.begin(send, api, *put("1a", "a"))
+def test_one_write_is_in_flight_at_a_time(held):
+    queue = make(held)
+    held.begin(send, queue, *put("1a", "a"))
     held.wait_for(["1a"])
-    held.begin(send, api, *put("9a", "b"))
-    held.wait_for(["1a"], ["9a"])
-    held.begin(send, api, *put("8a", "c"))
-    wait_for_queue(api, 1)
-    held.begin(send, api, *put("7a", "d"))
-    wait_for_queue(api, 2)
-    held.open("9a")
-    held.wait_for(["1a"], ["9a"], ["8a"])
-    held.open("1a")
-    held.wait_for(["1a"], ["9a"], ["8a"], ["7a"])
-    for uuid in ("8a", "7a"):
-        held.open(uuid)
-    held.join()
-
-
-def test_a_write_of_both_lanes_waits_for_both_and_is_not_overtaken(held):
-    api = make(held)
-    held.begin(send, api, *put("1a", "a"))
-    held.wait_for(["1a"])
-    held.begin(send, api, unit({"2a": "b", "9a": "c"}))
-    wait_for_queue(api, 1)
-    held.begin(send, api, *put("8a", "d"))
-    wait_for_queue(api, 2)
+    for number, uuid in enumerate(["9a", "2a"], 1):
+        held.begin(send, queue, *put(uuid, uuid))
+        wait_for_queue(queue, number)
     held.wait_for(["1a"])
     held.open("1a")
-    held.wait_for(["1a"], ["2a", "9a", "8a"])  # the last one goes along
-    held.open("2a")
-    held.join()
-
-
-def test_after_a_slow_write_beside_another_there_is_one_lane_for_some_minutes(held):
-    clock = Clock(0.0)
-    api = make(held, clock=clock)
-    held.begin(send, api, *put("1a", "a"))
-    held.wait_for(["1a"])
-    held.begin(send, api, *put("9a", "b"))
-    held.wait_for(["1a"], ["9a"])
-    clock.now += 1.1
-    held.open("1a")
-    wait_until(lambda: api.lanes == 1)
-    held.begin(send, api, *put("1b", "c"))
-    wait_for_queue(api, 1)
-    held.wait_for(["1a"], ["9a"])
-    held.open("9a")
-    held.wait_for(["1a"], ["9a"], ["1b"])
-    held.open("1b")
-    held.join()
-    clock.now += ONE_LANE
-    assert api.lanes == LANES
-
-
-def test_while_another_scheduler_is_alive_there_is_one_lane(held):
-    """Each of them sends fewer POSTs, with more consumers."""
-    alone = True
-    api = AllocationWriter(held, alone=lambda: alone).lanes
-    assert api.lanes == LANES
-    alone = False
-    held.begin(send, api, *put("1a", "a"))
-    held.wait_for(["1a"])
-    for number, uuid in enumerate(["9a", "2a", "9b"], 1):
-        held.begin(send, api, *put(uuid, uuid))
-        wait_for_queue(api, number)
-    held.open("1a")
-    held.wait_for(["1a"], ["2a", "9a", "9b"])  # in the order of their providers
+    held.wait_for(["1a"], ["2a", "9a"])  # in the order of their providers
     held.open("2a")
     held.join()
 
@@ -381,20 +323,6 @@ def test_after_an_unexpected_error_of_the_sender_the_others_do_not_wait(client, 
     assert str(of(results, "c")) == "it is not known whether the write was sent"
 
 
-def test_a_provider_has_one_write_in_flight_in_all_lanes(held):
-    """Writes on one provider that overlap can over-commit it."""
-    api = make(held)
-    held.begin(send, api, *put("1a", "p"))
-    held.wait_for(["1a"])
-    held.begin(send, api, *put("9a", "p"))
-    wait_for_queue(api, 1)
-    held.wait_for(["1a"])
-    held.open("1a")
-    held.wait_for(["1a"], ["9a"])
-    held.open("9a")
-    held.join()
-
-
 def test_writes_on_one_provider_go_together(client, run):
     results = run(make(client), put("a", "p"), put("b", "p"), put("c", "p"))
     assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
@@ -432,38 +360,3 @@ def test_a_context_is_sent_along(client):
     context = SimpleNamespace(request_id="r")
     send(make(client), *put("a"), context=context)
     assert seen == [context]
-
-
-def test_what_waits_for_its_lane_lets_others_have_its_provider(held):
-    api = make(held)
-    held.begin(send, api, *put("1a", "p"))
-    held.wait_for(["1a"])
-    held.begin(send, api, *put("2a", "q"))
-    wait_for_queue(api, 1)
-    held.begin(send, api, *put("9a", "q"))
-    held.wait_for(["1a"], ["9a"])
-    held.begin(send, api, *put("3a", "r"))
-    wait_for_queue(api, 2)
-    held.open("1a")
-    held.open("9a")
-    held.wait_for(["1a"], ["9a"], ["2a", "3a"])
-    held.open("2a")
-    held.join()
-
-
-def test_what_cannot_go_along_because_of_its_provider_does_not_hold_up_the_others(held):
-    api = make(held)
-    held.begin(send, api, *put("1a", "p"))
-    held.wait_for(["1a"])
-    held.begin(send, api, *put("9a", "q"))
-    held.wait_for(["1a"], ["9a"])
-    for number, (uuid, provider) in enumerate([("2a", "o"), ("3a", "q"), ("4a", "r")]):
-        held.begin(send, api, *put(uuid, provider))
-        wait_for_queue(api, number + 1)
-    held.open("1a")
-    held.wait_for(["1a"], ["9a"], ["2a", "4a"])
-    held.open("9a")
-    held.open("2a")
-    held.wait_for(["1a"], ["9a"], ["2a", "4a"], ["3a"])
-    held.open("3a")
-    held.join()
