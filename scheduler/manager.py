@@ -48,8 +48,9 @@ NOTIFY_TIMEOUT = 5.0
 # Seconds at the end of a process for decisions that still have to be written to disk.
 DECISIONS_TIMEOUT = 2.0
 
-# Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
-MIRROR_START_TIMEOUT = 30.0
+# Seconds before the first request for the first refresh of the mirror, without which requests query Placement,
+# and for the decision stream: half of a caller's timeout, and no request fails without them.
+MIRROR_START_TIMEOUT = STREAM_START_TIMEOUT = 30.0
 
 
 class SchedulerManager:
@@ -185,7 +186,7 @@ class SchedulerManager:
             worker: The number of this worker of the daemon.
         """
         self.stream.start(worker)
-        self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
+        self.stream.wait_until_caught_up(STREAM_START_TIMEOUT)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
     def reset(self) -> None:

@@ -83,10 +83,10 @@ class Master:
     def _announce(self) -> None:
         """Tell systemd when all workers take requests.
 
-        A broker that is away delays this up to [berth]/ready_timeout, a database until workers give up.
+        An unavailable broker delays this by up to [berth]/database_start_timeout.
         """
         self._shared.loaded.wait_for_all()
-        serving = self._shared.serving.wait_for_all(self.conf.berth.ready_timeout)
+        serving = self._shared.serving.wait_for_all(self.conf.berth.database_start_timeout)
         if serving < self._workers:
             LOG.warning(NOT_ALL, serving, self._workers)
             self._monitor.ready(NOT_ALL % (serving, self._workers))

@@ -26,7 +26,10 @@ LOG = logging.getLogger(__name__)
 # little later than to its writer.
 REREAD_DELAY = 1.0
 
-# Seconds between readings while the API database is away.
+# Seconds between complete readings. Changes arrive by cast; this bounds how long a lost one matters.
+INTERVAL = 60.0
+
+# Seconds between readings while the API database is unavailable.
 RETRY_INTERVAL = 5.0
 
 
@@ -38,14 +41,14 @@ class AggregateStore:
     """
 
     def __init__(
-        self, engines: Engines, interval: Callable[[], float], retry_interval: float = RETRY_INTERVAL
+        self, engines: Engines, interval: float = INTERVAL, retry_interval: float = RETRY_INTERVAL
     ) -> None:
         """Set up the reader; nothing is read yet.
 
         Args:
             engines: The engines; the API database is read.
-            interval: Returns the seconds between readings when no cast comes.
-            retry_interval: Seconds between readings while the API database is away.
+            interval: Seconds between readings when no cast comes.
+            retry_interval: Seconds between readings while the API database is unavailable.
         """
         self.current = Aggregates()
         self._engines = engines
@@ -131,7 +134,7 @@ class AggregateStore:
         return REREAD_DELAY if reread else self._pause(readable)
 
     def _pause(self, readable: bool) -> float:
-        return self._interval() if readable else self._retry_interval
+        return self._interval if readable else self._retry_interval
 
 
 def read_aggregates(connection: Connection) -> list[Aggregate]:

@@ -82,7 +82,7 @@ class Inventory:
         self.host_cells = HostCells(self.engines)
         self._mapped = MappedHosts(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
-        self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
+        self._aggregates = AggregateStore(self.engines)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
         self._reader = HostReader(
             self.cells,

@@ -75,6 +75,8 @@ class World(contextlib.ExitStack):
         self.enter_context(self.log)
         self.conf = self._configure()
         self.manager = self._make_manager()
+        # Few, so that their memory is full before containers are measured for the first time.
+        self.manager.decisions.memory.resize(5, 1 << 20)
         self.manager.start()
         self.callback(self.manager.stop, 5)
         self.transport = messaging.get_rpc_transport(self.conf)
@@ -123,8 +125,6 @@ class World(contextlib.ExitStack):
         conf.set_override("enabled_filters", enabled_filters(), "filter_scheduler")
         conf.set_override("weight_setting", list(METRICS), "metrics")
         conf.set_override("required", False, "metrics")
-        # Few, so that their memory is full before containers are measured for the first time.
-        conf.set_override("decision_records", 5, "berth")
         conf.set_override("outage_patience", 0.0, "berth")
         for name in PREFILTERS:
             conf.set_override(name, True, "scheduler")

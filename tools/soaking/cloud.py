@@ -10,8 +10,8 @@ from tools.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Cell
 
-#: Each worker keeps decisions in memory, 1000 by default: fewer are complete before growth is judged.
-FEW_DECISIONS = "[berth]\ndecision_records = 100\n"
+#: Each worker keeps decisions in memory, up to 1,000: fewer are complete before growth is judged.
+FEW_DECISIONS = "[berth]\ndecision_memory = 1\n"
 
 #: Variables that the unit of systemd and the image set.
 AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}

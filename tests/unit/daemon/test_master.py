@@ -260,7 +260,7 @@ def test_a_daemon_that_waited_long_for_its_broker_is_not_ended_by_a_later_failur
     """It has been ready since: only a first start that cannot succeed ends it."""
     gate, database = tmp_path / "gate", tmp_path / "database"
     database.touch()
-    limits = "[berth]\nready_timeout=0\ndatabase_start_timeout=0.1\n"
+    limits = "[berth]\ndatabase_start_timeout=0.1\n"
     daemon = start(limits, TEST_GATE=str(gate), TEST_NO_DATABASE=str(database))
     (first,) = daemon.expect("server starts (.*)")
     daemon.expect_log("Not all workers take requests yet (0 of 1)")
@@ -404,7 +404,6 @@ class TestSystemd:
     def test_ready_comes_only_when_the_api_database_was_read(self, start, listener, tmp_path):
         database = tmp_path / "database"
         daemon = start(
-            "[berth]\nready_timeout=0\n",
             workers=2,
             NOTIFY_SOCKET=listener.getsockname(),
             TEST_NO_DATABASE=str(database),
@@ -419,7 +418,9 @@ class TestSystemd:
         daemon.expect("server starts .*", times=2)
 
     def test_ready_comes_in_the_end_without_a_broker(self, start, listener):
-        daemon = start("[berth]\nready_timeout=0\n", NOTIFY_SOCKET=listener.getsockname(), TEST_NO_BROKER="1")
+        daemon = start(
+            "[berth]\ndatabase_start_timeout=0.1\n", NOTIFY_SOCKET=listener.getsockname(), TEST_NO_BROKER="1"
+        )
         assert listener.recv(100) == b"READY=1"
         daemon.expect("server starts .*")
 

@@ -33,7 +33,7 @@ class Stores:
         self.ahead = 0.0
         self.cells = Cells(nova.engines, nova.conf, self.clock)
         self.calls = CellCalls(lambda: timeout)
-        self.aggregates = AggregateStore(nova.engines, lambda: 60.0)
+        self.aggregates = AggregateStore(nova.engines, 60.0)
         partition = PartitionHosts(None, lambda: self.aggregates.current)
         self.reader = HostReader(
             self.cells,
