@@ -245,7 +245,7 @@ class RouterBusy(DependencyUnavailable):
     nova_name = "CellTimeout"
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"The router has {most} requests under way, and takes no more")
+        super().__init__(f"The router has {most} requests in progress and rejects further ones")
 
 
 class ComputeHostMetricNotFound(BerthError):

@@ -48,8 +48,8 @@ NOTIFY_TIMEOUT = 5.0
 # Seconds at the end of a process for decisions that still have to be written to disk.
 DECISIONS_TIMEOUT = 2.0
 
-# Seconds before the first request for the first refresh of the mirror, without which requests query Placement,
-# and for the decision stream: half of a caller's timeout, and no request fails without them.
+# Seconds before the first request for the first refresh of the mirror, and for the decision stream: half of a
+# caller's timeout. Without the mirror requests query Placement; none fails.
 MIRROR_START_TIMEOUT = STREAM_START_TIMEOUT = 30.0
 
 

@@ -9,8 +9,8 @@ OPTS = [
         "host_state_max_age",
         min=0.0,
         mutable=True,
-        help="Maximum age in seconds, at the arrival of a request, of the host data that the request uses. Raise "
-        "it when reading the hosts loads the databases. 0: the databases are read after each request "
+        help="Maximum age in seconds, at the arrival of a request, of the host data that the request uses. "
+        "Raise it when reading the hosts loads the databases. 0: the databases are read after each request "
         "arrived. Not set: 1, and 0 for requests that query Placement, as both are read at the same time. "
         "Moves always use 0. Placement checks the capacity in any case.",
     ),
@@ -19,56 +19,59 @@ OPTS = [
         default=10.0,
         min=0.1,
         mutable=True,
-        help="Timeout in seconds for a query to the database of a cell. A request continues without the hosts of "
-        "a cell that takes longer. Raise it when a database is slow at times, and lower it when requests "
-        "have to be fast although a cell is slow.",
+        help="Timeout in seconds for a query to the database of a cell. A request continues without the "
+        "hosts of a cell that takes longer. Raise it when a database is slow at times, and lower it when "
+        "requests have to be fast although a cell is slow.",
     ),
     cfg.FloatOpt(
         "outage_patience",
         default=60.0,
         min=0.0,
         mutable=True,
-        help="Seconds that requests wait while Placement or Keystone is unavailable or rejects this scheduler, "
-        "or while the databases of all cells that they need are unavailable. Their callers get heartbeats. "
-        "After this time a request fails with an error that names the dependency. Raise it to the length of "
-        "your failovers; it has no effect beyond long_rpc_timeout of the callers. 0: requests fail at once. "
-        "While another scheduler can decide requests, this one takes none and requeues those that wait.",
+        help="Seconds that requests wait while Placement or Keystone is unavailable or rejects this "
+        "scheduler, or while the databases of all cells that they need are unavailable. Their callers get "
+        "heartbeats. After this time a request fails with an error that names the dependency. Raise it to "
+        "the length of your failovers; it has no effect beyond long_rpc_timeout of the callers. 0: "
+        "requests fail at once. While another scheduler can decide requests, this one takes none and "
+        "requeues those that wait.",
     ),
     cfg.FloatOpt(
         "unread_cell_max_age",
         default=600.0,
         min=0.0,
         mutable=True,
-        help="Seconds that the hosts of a cell are used as last known while its database cannot be read. After "
-        "this time a request that needs these hosts fails with an error that names the cell. Raise it to "
-        "build during longer outages of a database; lower it if computes fail together with their database.",
+        help="Seconds that the hosts of a cell are used as last known while its database cannot be read. "
+        "After this time a request that needs these hosts fails with an error that names the cell. Raise "
+        "it to build during longer outages of a database; lower it if computes fail together with their "
+        "database.",
     ),
     cfg.IntOpt(
         "overlapping_claims",
         default=8,
         min=0,
         mutable=True,
-        help="Placement can grant two claims of different processes at the same time that do not fit on the host "
-        "together. A claim that leaves room for fewer than this number of instances of the same size is "
-        "therefore checked after it was granted, and released if the host is over its capacity. A check "
-        "costs Placement two small requests. Set 0 (nothing is checked) if allocation_conflict_retry_count "
-        "in placement.conf is 1. Raise it if the audit finds hosts over their capacity.",
+        help="Placement can grant two claims of different processes at the same time that do not fit on "
+        "the host together. A claim that leaves room for fewer than this number of instances of the same "
+        "size is therefore checked after it was granted, and released if the host is over its capacity. A "
+        "check costs Placement two small requests. Set 0 (nothing is checked) if "
+        "allocation_conflict_retry_count in placement.conf is 1. Raise it if the audit finds hosts over "
+        "their capacity.",
     ),
     cfg.FloatOpt(
         "mirror_interval",
         default=8.0,
         min=1.0,
         mutable=True,
-        help="Seconds between two comparisons of the mirror with Placement's list of resource providers while "
-        "requests come: the time until new hosts and freed capacity are known. Lower it when many claims "
-        "are refused as changed; raise it when the list loads Placement (0.3 seconds of CPU for 10,000 "
-        "hosts). A list that takes longer than a twentieth of this time is read less often.",
+        help="Seconds between two comparisons of the mirror with Placement's list of resource providers "
+        "while requests come: the time until new hosts and freed capacity are known. Lower it when many "
+        "claims are refused as changed; raise it when the list loads Placement (0.3 seconds of CPU for "
+        "10,000 hosts). A list that takes longer than a twentieth of this time is read less often.",
     ),
     cfg.BoolOpt(
         "decision_stream",
         default=True,
-        help="Share decisions with the other schedulers and workers through the stream berth.decisions of the "
-        "broker of [DEFAULT]/transport_url (RabbitMQ 3.9 or later), so that each knows what the others "
+        help="Share decisions with the other schedulers and workers through the stream berth.decisions of "
+        "the broker of [DEFAULT]/transport_url (RabbitMQ 3.9 or later), so that each knows what the others "
         "placed before computes report it. Set it to false on a broker without streams, to avoid the "
         "attempts to connect.",
     ),
@@ -76,16 +79,16 @@ OPTS = [
         "owned_slices",
         default=True,
         mutable=True,
-        help="Each scheduler prefers the hosts that it owns among all schedulers that are alive, so that no two "
-        "choose one host at the same time, and takes other hosts if none of its own is left. Set it to "
-        "false if each instance has to get the host with the highest weight. Server groups and requests for "
-        "many instances consider all hosts. No effect with a single worker.",
+        help="Each scheduler prefers the hosts that it owns among all schedulers that are alive, so that "
+        "no two choose one host at the same time, and takes other hosts if none of its own is left. Set it "
+        "to false if each instance has to get the host with the highest weight. Server groups and requests "
+        "for many instances consider all hosts. No effect with a single worker.",
     ),
     cfg.StrOpt(
         "partition",
-        help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It reads "
-        "only the hosts of this partition and takes the requests that berth-router forwards to it. Set it "
-        "when one scheduler for all hosts is too slow. Not set: it serves all hosts.",
+        help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It "
+        "reads only the hosts of this partition and takes the requests that berth-router forwards to it. "
+        "Set it when one scheduler for all hosts is too slow. Not set: it serves all hosts.",
     ),
     cfg.BoolOpt(
         "forward_server_groups",
@@ -102,72 +105,73 @@ OPTS = [
         default=64,
         min=0,
         mutable=True,
-        help="MiB of memory in which a worker keeps its latest decisions, at most 1,000, for berth-explain. A "
-        "request that is served takes about 5 KiB, one that failed also 40 bytes for each host that was "
-        "offered. Raise it if decisions are dropped before someone asks for them, or use decision_log. 0: "
-        "none are kept.",
+        help="MiB of memory in which a worker keeps its latest decisions, at most 1,000, for "
+        "berth-explain. A request that is served takes about 5 KiB, one that failed also 40 bytes for each "
+        "host that was offered. Raise it if decisions are dropped before someone asks for them, or use "
+        "decision_log. 0: none are kept.",
     ),
     cfg.StrOpt(
         "decision_log",
-        help="Directory to which each worker writes its decisions, one JSON object a line, in files of up to 64 "
-        "MiB. Set it to explain decisions of past days and after restarts. It must exist and be writable. "
-        "Not set: decisions are in memory only.",
+        help="Directory to which each worker writes its decisions, one JSON object a line, in files of up "
+        "to 64 MiB. Set it to explain decisions of past days and after restarts. It must exist and be "
+        "writable. Not set: decisions are in memory only.",
     ),
     cfg.FloatOpt(
         "decision_log_days",
         default=7.0,
         min=0.01,
-        help="Days that files of decision_log are kept. A worker begins a file at least this often, and removes "
-        "files to which nothing was written for this time.",
+        help="Days that files of decision_log are kept. A worker begins a file at least this often, and "
+        "removes files to which nothing was written for this time.",
     ),
     cfg.BoolOpt(
         "explain_no_valid_host",
         default=False,
         mutable=True,
-        help="Append to the reason of a NoValidHost one line that says which rules left no host. Set it to true "
-        "to show users the cause in the fault of their instance; it names hosts and rules. The log has the "
-        "line in any case.",
+        help="Append to the reason of a NoValidHost one line that says which rules left no host. Set it to "
+        "true to show users the cause in the fault of their instance; it names hosts and rules. The log "
+        "has the line in any case.",
     ),
     cfg.BoolOpt(
         "analyse_empty_answers",
         default=True,
         mutable=True,
-        help="Find out which constraint of a query left no host when Placement offers none: the query is sent "
-        "again without one or two of its constraints, for at most one query every 10 seconds. The analysis "
-        "stops when a response takes longer than 5 seconds. Set it to false if Placement has no CPU to "
-        "spare.",
+        help="Find out which constraint of a query left no host when Placement offers none: the query is "
+        "sent again without one or two of its constraints, for at most one query every 10 seconds. The "
+        "analysis stops when a response takes longer than 5 seconds. Set it to false if Placement has no "
+        "CPU to spare.",
     ),
     cfg.FloatOpt(
         "database_start_timeout",
         default=60.0,
         min=0.0,
-        help="Seconds that a starting worker waits for the API database before the daemon exits with status 3. "
-        "systemd is notified that the daemon is ready when all workers take requests, or as many seconds "
-        "after the database was read, so that an unavailable broker does not fail the start. Raise it, and "
-        "TimeoutStartSec of the unit, if the databases start later than the scheduler.",
+        help="Seconds that a starting worker waits for the API database before the daemon exits with "
+        "status 3. systemd is notified that the daemon is ready when all workers take requests, or as many "
+        "seconds after the database was read, so that an unavailable broker does not fail the start. Raise "
+        "it, and TimeoutStartSec of the unit, if the databases start later than the scheduler.",
     ),
     cfg.IntOpt(
         "largest_message",
         default=16 << 20,
         min=64 << 10,
-        help="Size in bytes of the largest reply: max_message_size of RabbitMQ, 16 MiB by default from RabbitMQ "
-        "4.0 on. A request for more instances than fit into such a reply is rejected before anything is "
-        "claimed; an instance with two alternates needs about 3.5 kB. Change it together with the broker's.",
+        help="Size in bytes of the largest reply: max_message_size of RabbitMQ, 16 MiB by default from "
+        "RabbitMQ 4.0 on. A request for more instances than fit into such a reply is rejected before "
+        "anything is claimed; an instance with two alternates needs about 3.5 kB. Change it together with "
+        "the broker's.",
     ),
     cfg.IntOpt(
         "consumer_priority",
         default=0,
         min=-100,
         max=100,
-        help="Priority at the broker among all schedulers of the topic. Requests go to the schedulers with the "
-        "highest priority, in turn if it is equal. nova-scheduler has 0. Set 1 during a swap: then a "
+        help="Priority at the broker among all schedulers of the topic. Requests go to the schedulers with "
+        "the highest priority, in turn if it is equal. nova-scheduler has 0. Set 1 during a swap: then a "
         "nova-scheduler that is still running gets no requests and can be stopped while instances are "
         "built.",
     ),
     cfg.StrOpt(
         "monitoring_listen",
-        help="Address on which health checks (/healthz, /readyz) and metrics (/metrics) are served over HTTP: an "
-        "address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
+        help="Address on which health checks (/healthz, /readyz) and metrics (/metrics) are served over "
+        "HTTP: an address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
         "unix:/run/berth/monitoring.sock. An address that other machines reach needs monitoring_cert_file, "
         "and monitoring_token_file or monitoring_client_ca_file. Not set: they are not served.",
     ),
@@ -181,22 +185,22 @@ OPTS = [
     ),
     cfg.StrOpt(
         "monitoring_client_ca_file",
-        help="PEM file with the authority of client certificates. Set it to refuse clients of monitoring_listen "
-        "that have no certificate of this authority.",
+        help="PEM file with the authority of client certificates. Set it to refuse clients of "
+        "monitoring_listen that have no certificate of this authority.",
     ),
     cfg.StrOpt(
         "monitoring_token_file",
-        help="File with the token that clients of monitoring_listen have to send as 'Authorization: Bearer'. It "
-        "is read for each request, so the token can be replaced at any time.",
+        help="File with the token that clients of monitoring_listen have to send as 'Authorization: "
+        "Bearer'. It is read for each request, so the token can be replaced at any time.",
     ),
     cfg.FloatOpt(
         "worker_timeout",
         default=120.0,
         min=0.0,
         mutable=True,
-        help="Seconds without progress after which a worker is killed and started again: it does not report, its "
-        "host table is not refreshed, or messages wait while none is begun or finished and no claim has an "
-        "event. The broker redelivers its requests. Raise it if a filter of your own takes minutes. 0: "
-        "never.",
+        help="Seconds without progress after which a worker is killed and started again: it does not "
+        "report, its host table is not refreshed, or messages wait while none is begun or finished and no "
+        "claim has an event. The broker redelivers its requests. Raise it if a filter of your own takes "
+        "minutes. 0: never.",
     ),
 ]

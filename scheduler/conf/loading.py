@@ -24,7 +24,7 @@ CHECK = cfg.BoolOpt(
     "check-config",
     default=False,
     help="Check that the daemon can start with this configuration, print the options that differ from their "
-    "defaults, and exit: 0 if it can, otherwise 1. Nothing is connected to.",
+    "defaults, and exit: 0 if it can, otherwise 1. It opens no connection.",
 )
 
 OF_COMMAND_LINE = ("config_file", "config_dir", CHECK.dest)

@@ -87,7 +87,7 @@ def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
     router = Router(Reply([]))
     assert ask(router, in_flight=MOST_IN_FLIGHT) == []
     error = ask(router, in_flight=MOST_IN_FLIGHT + 1)
-    assert "takes no more" in str(error)
+    assert "rejects further ones" in str(error)
     assert type(error).__name__ == "CellTimeout"
     assert len(router.asked) == 1
 
