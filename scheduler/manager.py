@@ -3,7 +3,7 @@
 Its parts are put together in ``manager_parts.py``; the steps of a request are in ``workflow/request_run.py``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from scheduler.errors import (
     PlacementUnavailable,
 )
 from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.document import Decision
 from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
@@ -33,6 +34,7 @@ from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
 from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import placed_lines, refused_line
+from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
@@ -72,6 +74,7 @@ class SchedulerManager:
         notifications: Notifications,
         parts: ManagerParts,
         on_decision: Observe = ignore_decision,
+        on_failure: Callable[[Decision], None] = lambda _decision: None,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
 
@@ -80,6 +83,7 @@ class SchedulerManager:
             notifications: Where requests are announced.
             parts: What to work with.
             on_decision: Called with what was noted of each decision.
+            on_failure: Called with the document of each failed request, once its cause is known.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -94,12 +98,13 @@ class SchedulerManager:
         self._mirror = parts.mirror
         self.stream = parts.stream
         self._clock = parts.clock
+        self._on_failure = on_failure
         self.steps = make_steps(conf, parts, notifications)
         self._empty_answers = EmptyAnswers(
             PlacementQuestions(parts.placement),
-            lambda: parts.placement.answers is not False,
+            lambda: conf.berth.analyse_empty_answers and parts.placement.answers is not False,
             lambda spec: RequestNames(spec, parts.hosts.aggregates()),
-            lambda decision: self.decisions.memory.amend(decision),  # noqa: PLW0108 - made below
+            self._conclude,
             parts.clock,
         )
         self.decisions = DecisionRecorder(
@@ -126,19 +131,23 @@ class SchedulerManager:
         )
         return Rules(chain, weighers)
 
+    def _conclude(self, failed: Decision) -> None:
+        if failed.candidates.relaxed_at:
+            self.decisions.memory.amend(failed)
+        self._on_failure(failed)
+
     def names(self) -> Names:
         """Return what cells and hosts without a zone are called."""
         return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
 
-    def candidates(self, request: SchedulingRequest) -> Candidates:
-        """Return what Placement offers for a request that is only asked about.
+    def candidates(self, queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
+        """Return what Placement offers for the queries of a request that is only asked about.
 
         Raises:
             NoValidHost: It offers nothing.
             PlacementUnavailable: It gives no usable answer.
         """
-        candidate_hosts, trace = self.steps.candidate_hosts, Trace(request)
-        return candidate_hosts.ask_placement(candidate_hosts.queries(request), request, trace)
+        return self.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
 
     @property
     def filters(self) -> FilterChain:

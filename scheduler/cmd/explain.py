@@ -15,11 +15,11 @@ DESCRIPTION = "Explains the decisions of the schedulers."
 
 def commands() -> CommandManager:
     """Return the commands of berth-explain."""
-    from scheduler.cmd import explain_decisions
+    from scheduler.cmd import explain_decisions, explain_host
 
     manager = CommandManager()
     manager.add_command("decision", explain_decisions.DecisionCommand)
-    manager.add_command("host", explain_decisions.Host)
+    manager.add_command("host", explain_host.Host)
     manager.add_command("list", explain_decisions.ListDecisions)
     return manager
 

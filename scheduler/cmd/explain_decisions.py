@@ -17,9 +17,8 @@ from scheduler.cmd import explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
 from scheduler.errors import BerthError
-from scheduler.explain import page, rendering
-from scheduler.explain.document import REJECTED, Decision, decode, decode_entry, seconds_of
-from scheduler.explain.hosts_now import HostNow
+from scheduler.explain import page
+from scheduler.explain.document import Decision, decode, decode_entry, seconds_of
 from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
@@ -405,78 +404,6 @@ class DecisionCommand(RecordedQuestion):
         """Return the explanation of a decision."""
         told = self.told(args, args.name)
         return told and shown_decision(told, args.hosts)
-
-
-class Host(RecordedQuestion):
-    """Say what each filter said of one host for a decision; as of now, if the decision does not tell."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
-        parser.add_argument(
-            "--decision", required=True, metavar="REQUEST_ID|INSTANCE_UUID", help="the latest decision on it"
-        )
-        parser.add_argument(
-            "--now",
-            action="store_true",
-            help="also say what Placement and every filter say of the host as of now",
-        )
-        return parser
-
-    def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what each filter says of a host."""
-        told = self.told(args, args.decision)
-        if told is None:
-            return None
-        decision = told.decision
-        named = list(rendering.hosts(decision))
-        found = [line for line in named if args.host in (line.host, line.node)]
-        is_told = found and all(line.reason or line.outcome != REJECTED for line in found)
-        now = None if is_told and not args.now else self._now(args, told)
-        if not found and now:
-            places = {(node.host, node.node) for node in now.nodes}
-            found = [line for line in named if (line.host, line.node) in places]
-        if not found and not (now and now.nodes):
-            LOG.error("No compute node of an enabled cell has the host, node name or UUID %s", args.host)
-            return None
-        then = [(line, list(rendering.verdicts(decision, line))) for line in found]
-        document = {
-            "request_id": decision.request_id,
-            "time": decision.time,
-            "scheduler": told.scheduler,
-            "host": args.host,
-            "then": [
-                {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
-            ],
-            "now": msgspec.to_builtins(now),
-        }
-        lines = [
-            f"Request {decision.request_id or 'without id'}, from {told.scheduler}",
-            *text.host_lines(decision, found, now),
-        ]
-        tables = [text.verdicts([(line.node, verdicts) for line, verdicts in then])] if then else []
-        if now:
-            tables.append(text.verdicts([(node.node, node.verdicts) for node in now.nodes]))
-        return Shown(document, lines, tables)
-
-    def _now(self, args: argparse.Namespace, told: Told) -> HostNow | None:
-        """Return what is said of a host as of now; None if no scheduler is to be asked, or can be.
-
-        Raises:
-            NotAnswered: No scheduler answers.
-        """
-        spec = told.decision.request_spec()
-        if args.log or spec is None:
-            LOG.warning("The decision tells no more of %s, and no scheduler can be asked about it", args.host)
-            return None
-        answers = self.schedulers(args).ask_one(
-            "host_now", spec_obj=spec, instances=told.decision.instances, host=args.host
-        )
-        if not answers.found:
-            raise not_answered(answers.failed)
-        (answer,) = answers.found.values()
-        return msgspec.convert(answer, HostNow)
 
 
 class ListDecisions(RecordedQuestion):

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 
 from scheduler.explain import rendering
 from scheduler.explain.document import REFUSED, Candidates, Decision
+from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.hosts_now import HostNow
 from scheduler.explain.requested import requested_lines
 
@@ -65,7 +66,14 @@ def decision_lines(decision: Decision, source: str) -> list[str]:
         *([f"  partition {decision.partition}"] if decision.partition else []),
         *(f"  note: {note}" for note in decision.notes),
         f"Result: {outcome(decision)}",
+        *_cause(decision),
     ]
+
+
+def _cause(decision: Decision) -> Iterator[str]:
+    if found := cause_of(decision):
+        yield f"Cause: {found.words} ({found.code})"
+        yield f"Remedy: {found.remedy}"
 
 
 def outcome(decision: Decision) -> str:

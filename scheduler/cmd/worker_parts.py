@@ -16,11 +16,16 @@ from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
+from scheduler.explain.empty_answers import PlacementQuestions
 from scheduler.explain.explainer import Explainer
+from scheduler.explain.host_state import HostStates
 from scheduler.explain.hosts_now import HostsNow
+from scheduler.explain.obstacles import Obstacles
+from scheduler.explain.relaxation import RelaxationSearch
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
+from scheduler.hosts.table import HostTable
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.placement import partition_members
@@ -76,9 +81,11 @@ def make_manager(
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
-    count = DecisionCounter(counters).count
+    counter = DecisionCounter(counters)
     parts = ManagerParts.from_conf(conf, spool_directory)
-    return manager.SchedulerManager(conf, notifier, parts, on_decision=count)
+    return manager.SchedulerManager(
+        conf, notifier, parts, on_decision=counter.count, on_failure=counter.count_cause
+    )
 
 
 def make_server(
@@ -107,15 +114,25 @@ def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
 ) -> Any:
     """Return the server that answers questions about the decisions of a manager, not started."""
+
+    def table() -> HostTable:
+        return serving.hosts.snapshot(math.inf)
+
+    questions = PlacementQuestions(serving.parts.placement)
     hosts_now = HostsNow(
-        lambda: serving.hosts.snapshot(math.inf),
+        table,
+        serving.steps.candidate_hosts.queries,
         serving.candidates,
+        Obstacles(RelaxationSearch(questions), questions),
         lambda: serving.filters,
         serving.hosts.instances,
         serving.hosts.pending,
         serving.names,
     )
-    explainer = Explainer(serving.decisions.memory, hosts_now)
+    states = HostStates(
+        table, serving.hosts.mapped, questions, serving.names, lambda: options.service_down_time(conf)
+    )
+    explainer = Explainer(serving.decisions.memory, hosts_now, states)
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 
 

@@ -2,13 +2,15 @@
 
 - document: the document of a decision, the only form in which it is kept
 - trace: notes what a decision does while it is made, straight into its document
-- summary: the reason for a failure in one line
+- summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes, with a remedy
 - recorder: writes the document of every request of a worker; memory: keeps the latest, encoded
 - decision_log: the same bytes on disk, if that is wanted; log_reader: reads them back
 - rendering: the stages and hosts of a document, for text and page; requested: what is asked for beside the
   flavor
 - page: a document as an HTML page with pictures (templates/decision.html)
 - hosts_now: what the filters say as of now of a host that a document does not name
+- host_state: a host as databases and Placement (providers) have it now
+- host_history: what became of a host in the latest decisions
 - explainer: answers questions to a worker
 - relaxation: which constraint of a query left no candidate, found by asking again without it
 - refusals: which limit of their inventories makes hosts refuse an amount

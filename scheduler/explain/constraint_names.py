@@ -30,12 +30,17 @@ class RequestNames(ConstraintNames):
         """Return the zone, the project or the names of aggregates."""
         zone, project = read(self._spec, "availability_zone"), read(self._spec, "project_id")
         names = " or ".join(map(self._name, aggregates))
-        known = [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]
-        if zone and known and all(each.availability_zone == zone for each in known):
+        if self.is_zone(aggregates):
             return f"availability zone {zone}"
+        known = self._known(aggregates)
         if known and all(names_tenant(each.metadata, project) for each in known):
             return f"required aggregate {names} of project {project}"
         return f"required aggregate {names}"
+
+    def is_zone(self, aggregates: Sequence[str]) -> bool:
+        """Return whether they are the availability zone that is asked for."""
+        zone, known = read(self._spec, "availability_zone"), self._known(aggregates)
+        return bool(zone and known) and all(each.availability_zone == zone for each in known)
 
     def forbidden(self, aggregates: Sequence[str]) -> str:
         """Return the names of isolated aggregates, with the traits that the request lacks."""
@@ -49,6 +54,9 @@ class RequestNames(ConstraintNames):
             if alias and suffix.lstrip("_").rpartition("-")[0] == read(each, "request_id"):
                 return f"PCI alias {alias}"
         return super().group(suffix)
+
+    def _known(self, aggregates: Sequence[str]) -> list[Aggregate]:
+        return [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]
 
     def _isolated(self, uuid: str) -> str:
         known: Aggregate | None = self._aggregates.get(uuid)

@@ -58,6 +58,7 @@ class Relaxed(msgspec.Struct, gc=False):
     cut: bool
     limits: list[str]
     text: str
+    kinds: list[str] = msgspec.field(default_factory=list)
 
 
 class Candidates(msgspec.Struct, gc=False):

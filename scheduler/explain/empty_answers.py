@@ -1,11 +1,11 @@
 """Queries for which Placement offered no host: what would have helped is found out afterwards."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import math
 import threading
 import time
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import cachetools
@@ -15,6 +15,7 @@ from oslo_log import log as logging
 from scheduler import objects
 from scheduler.background import BackgroundLoop
 from scheduler.explain.document import Decision, Relaxed, time_text
+from scheduler.explain.providers import Provider
 from scheduler.explain.refusals import Inventory
 from scheduler.explain.relaxation import (
     NOTHING_HELPS,
@@ -43,14 +44,14 @@ REMEMBERED_FOR = 60.0
 
 
 class QuestionFailed(PlacementError):
-    """Placement refused a question, or its response cannot be read."""
+    """Placement refused a question, or its response cannot be read; ``status`` is that of the response."""
+
+    def __init__(self, text: str, status: int) -> None:
+        self.status = status
+        super().__init__(text)
 
 
-class _Inventories(msgspec.Struct):
-    inventories: dict[str, Inventory]
-
-
-_inventories = msgspec.json.Decoder(_Inventories)
+_provider = msgspec.json.Decoder(Provider)
 
 
 class PlacementQuestions:
@@ -68,17 +69,29 @@ class PlacementQuestions:
 
     def inventories(self, provider: str) -> Mapping[str, Inventory]:
         """Return the inventories of a provider by resource class."""
-        path = f"/resource_providers/{provider}/inventories"
-        return self._read(path, lambda body: _inventories.decode(body).inventories)
+        return self._read(f"/resource_providers/{provider}/inventories", _provider.decode).inventories
+
+    def provider(self, uuid: str) -> Provider | None:
+        """Return a resource provider; None if there is none."""
+        found: dict[str, Any] = {}
+        for name in ("inventories", "usages", "traits", "aggregates"):
+            try:
+                part = self._read(f"/resource_providers/{uuid}/{name}", _provider.decode)
+            except QuestionFailed as error:
+                if error.status == 404:
+                    return None
+                raise
+            found[name] = getattr(part, name)
+        return Provider(**found)
 
     def _read(self, path: str, read: Callable[[bytes], T]) -> T:
         reply = self._client.get(path, MICROVERSION, search=True)
         if reply.status != 200:
-            raise QuestionFailed(reply.summary)
+            raise QuestionFailed(reply.summary, reply.status)
         try:
             return read(reply.body)
         except msgspec.DecodeError as error:
-            raise QuestionFailed(f"the response cannot be read: {error}") from error
+            raise QuestionFailed(f"the response cannot be read: {error}", reply.status) from error
 
 
 class _Finding(NamedTuple):
@@ -97,7 +110,7 @@ class EmptyAnswers:
         questions: Questions,
         is_wanted: Callable[[], bool],
         names: Callable[[objects.RequestSpec], ConstraintNames],
-        amend: Callable[[Decision], None],
+        conclude: Callable[[Decision], None],
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -107,14 +120,15 @@ class EmptyAnswers:
             questions: Asks Placement.
             is_wanted: Whether questions may be sent now; not while Placement is away.
             names: Returns what the constraints of a request are called.
-            amend: Called with a document that has grown since it was kept.
+            conclude: Called once with the document of each failed request, when all is known of it that will
+                be: at once, or when its query was looked into.
             clock: Seconds that only grow.
             wall_clock: Seconds since the epoch.
         """
         self._search = RelaxationSearch(questions, clock)
         self._is_wanted = is_wanted
         self._names = names
-        self._amend = amend
+        self._conclude = conclude
         self._clock = clock
         self._wall_clock = wall_clock
         self._next_at = clock()
@@ -132,49 +146,62 @@ class EmptyAnswers:
     def stop(self) -> None:
         """End the thread after the question that is under way."""
         with self._lock:
+            waiting = list(self._waiting)
             self._waiting.clear()
         self._loop.stop(0)
+        for failed in waiting:
+            self._conclude(failed.decision)
 
     def consider(self, failed: Trace) -> None:
         """Have the query of a failed request looked into, if Placement offered no host and said so itself.
 
         A Placement that failed has offered none either: then there is nothing to be found out.
         """
-        queries, found = failed.decision.queries, failed.decision.candidates
-        if not queries or found.hosts or found.failed or found.asked != "placement":
-            return
+        found = failed.decision.candidates
+        is_empty = not found.hosts and not found.failed and found.asked == "placement"
+        if not (is_empty and failed.decision.queries and self._is_wanted() and self._is_to_wait(failed)):
+            self._conclude(failed.decision)
+
+    def _is_to_wait(self, failed: Trace) -> bool:
+        """Return whether a query is to be looked into; if the result is known already, it is noted."""
         with self._lock:
-            known = self._known.get(queries[0])
+            known = self._known.get(failed.decision.queries[0])
             if known is None and len(self._waiting) < MOST_WAITING:
                 self._waiting.append(failed)
                 if self._clock() >= self._next_at:
                     self._loop.wake()
+                return True
         if known is not None:
-            self._note(failed.decision, known)
+            _note(failed.decision, known)
+        return False
 
     def run_round(self) -> float:
         """Look into one query; return the seconds to wait."""
         with self._lock:
-            failed = self._waiting.popleft() if self._waiting else None
-            if failed is not None:
+            equal = [each for each in self._waiting if _query(each) == _query(self._waiting[0])]
+            for each in equal:
+                self._waiting.remove(each)
+            if equal:
                 self._next_at = math.inf
-        if failed is None:
+        if not equal:
             return INTERVAL
         try:
             if self._is_wanted():
-                self._look_into(failed)
+                self._look_into(equal)
         finally:
+            for each in equal:
+                self._conclude(each.decision)
             with self._lock:
                 self._next_at = self._clock() + INTERVAL
         return INTERVAL
 
-    def _look_into(self, failed: Trace) -> None:
-        query, request = failed.decision.queries[0], failed.request
+    def _look_into(self, equal: Sequence[Trace]) -> None:
+        query = _query(equal[0])
         with self._lock:
             known = self._known.get(query)
         if known is None:
             try:
-                found = self._search.find(query, self._names(request.spec))
+                found = self._search.find(query, self._names(equal[0].request.spec))
             except PlacementError as error:
                 LOG.debug("Cannot find out why Placement offers no host for %s: %s", query, error)
                 return
@@ -182,14 +209,19 @@ class EmptyAnswers:
             if all(each.constraints for each in found):
                 with self._lock:
                     self._known[query] = known
-        self._note(failed.decision, known)
-        LOG.info(
-            "Placement offered no host for request %s: %s",
-            failed.decision.request_id,
-            "; ".join(each.text for each in known.relaxed) or NOTHING_HELPS,
-            context=request.context,
-        )
+        for each in equal:
+            _note(each.decision, known)
+            LOG.info(
+                "Placement offered no host for request %s: %s",
+                each.decision.request_id,
+                "; ".join(one.text for one in known.relaxed) or NOTHING_HELPS,
+                context=each.request.context,
+            )
 
-    def _note(self, decision: Decision, known: _Finding) -> None:
-        decision.candidates.relaxed, decision.candidates.relaxed_at = known
-        self._amend(decision)
+
+def _query(failed: Trace) -> str:
+    return failed.decision.queries[0]
+
+
+def _note(decision: Decision, known: _Finding) -> None:
+    decision.candidates.relaxed, decision.candidates.relaxed_at = known

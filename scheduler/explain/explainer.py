@@ -1,5 +1,7 @@
 """Answers to questions about the decisions of a worker, beside its work."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 import threading
 from typing import Any
@@ -8,7 +10,9 @@ import msgspec
 
 from scheduler import objects
 from scheduler.errors import BerthError
-from scheduler.explain.document import decode_entry
+from scheduler.explain.document import decode, decode_entry, seconds_of
+from scheduler.explain.host_history import history_of
+from scheduler.explain.host_state import HostStates
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.memory import DecisionMemory
 
@@ -30,6 +34,7 @@ class Explainer:
         self,
         memory: DecisionMemory,
         hosts_now: HostsNow,
+        states: HostStates,
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         """Answer from the documents of a worker.
@@ -37,10 +42,12 @@ class Explainer:
         Args:
             memory: The latest documents.
             hosts_now: Explains single hosts as of now.
+            states: Tells the state of single hosts.
             busy_timeout: Seconds that a question about a host waits for the one before it.
         """
         self._memory = memory
         self._hosts_now = hosts_now
+        self._states = states
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
 
@@ -64,6 +71,22 @@ class Explainer:
         wanted = (one for one in entries if one.is_wanted(failed=failed, since=since, project=project))
         return [one.values() for one in islice(wanted, min(at_most, MOST_ENTRIES))]
 
+    def host_history(self, name: str, since: float) -> dict[str, Any]:
+        """Return what became of a host in the decisions since a time; see ``host_history.history_of``."""
+        decisions = map(decode, self._memory.latest_first())
+        return msgspec.to_builtins(
+            history_of((one for one in decisions if seconds_of(one.time) >= since), name), str_keys=True
+        )
+
+    def host_state(self, name: str) -> dict[str, Any]:
+        """Return the state of a host as of now; see ``HostStates.state``.
+
+        Raises:
+            Busy: Another question is being answered.
+        """
+        with self._alone():
+            return msgspec.to_builtins(self._states.state(name))
+
     def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> dict[str, Any]:
         """Return what Placement and the filters say of a host as of now; see ``HostsNow.explain``.
 
@@ -72,9 +95,14 @@ class Explainer:
             InvalidRequest: The request cannot be read.
             PlacementUnavailable: Placement gives no usable answer.
         """
+        with self._alone():
+            return msgspec.to_builtins(self._hosts_now.explain(spec, instances, name))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=self._busy_timeout):
             raise Busy("Another question is being answered; ask again later")
         try:
-            return msgspec.to_builtins(self._hosts_now.explain(spec, instances, name))
+            yield
         finally:
             self._lock.release()

@@ -3,7 +3,8 @@
 For hosts that the document of a decision does not name. Nothing is decided or claimed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 import time
 from typing import Any
@@ -13,10 +14,13 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.errors import NoValidHost
+from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.document import REJECTED, time_text
+from scheduler.explain.obstacles import Obstacles
+from scheduler.explain.relaxation import ConstraintKind
 from scheduler.explain.rendering import ACCEPTED, NOT_APPLICABLE, FilterVerdict
 from scheduler.explain.trace import Names
-from scheduler.explain.unoffered import Unoffered
+from scheduler.explain.unoffered import DISABLED, Unoffered
 from scheduler.filters.base import Judge
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.coordinates import TableRows
@@ -25,8 +29,13 @@ from scheduler.hosts.request_instances import InstanceSource
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.placement.candidates import AllocationCandidate, Candidates
+from scheduler.placement.errors import PlacementError
+from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
+
+#: What is said of a host of which nothing more is known.
+UNSUITABLE = "its inventory or traits do not suit the query"
 
 #: Nodes of one service host that are explained.
 MOST_NODES = 20
@@ -43,6 +52,7 @@ class NodeNow(msgspec.Struct):
         excluded: Why the request itself excludes it; "" if it does not.
         unoffered: Why Placement does not offer it; "" if it does.
         verdicts: What each filter says of it.
+        kinds: What the constraints are about that keep Placement from offering it.
     """
 
     host: str
@@ -52,6 +62,7 @@ class NodeNow(msgspec.Struct):
     excluded: str
     unoffered: str
     verdicts: list[FilterVerdict]
+    kinds: list[ConstraintKind] = msgspec.field(default_factory=list)
 
 
 class HostNow(msgspec.Struct):
@@ -67,8 +78,9 @@ class HostsNow:
 
     Attributes:
         table: Returns the hosts.
-        candidates: Returns what Placement offers for a request, after its pre-filters; raises NoValidHost if
-            it offers nothing.
+        queries: Returns what to ask Placement for a request, after its pre-filters.
+        candidates: Returns what Placement offers for queries; raises NoValidHost if it offers nothing.
+        obstacles: Finds out what keeps Placement from offering a host.
         chain: Returns the filters.
         instances: Where instances are.
         pending: What other requests have decided.
@@ -76,7 +88,9 @@ class HostsNow:
     """
 
     table: Callable[[], HostTable]
-    candidates: Callable[[SchedulingRequest], Candidates]
+    queries: Callable[[SchedulingRequest], Sequence[Query]]
+    candidates: Callable[[Sequence[Query], SchedulingRequest], Candidates]
+    obstacles: Obstacles
     chain: Callable[[], FilterChain]
     instances: InstanceSource
     pending: PendingPlacements
@@ -95,10 +109,10 @@ class HostsNow:
             PlacementUnavailable: Placement gives no usable answer.
         """
         table = self.table()
-        rows = [row for row, each in enumerate(table.rows) if name in (each.host, each.nodename, each.uuid)]
         received = spec.as_received()
         nodes = [
-            self._node(table, row, objects.hydrate(received, None), instances) for row in rows[:MOST_NODES]
+            self._node(table, row, objects.hydrate(received, None), instances)
+            for row in table.rows_called(name)[:MOST_NODES]
         ]
         return HostNow(time_text(time.time()), nodes)
 
@@ -107,7 +121,7 @@ class HostsNow:
         host, names = table.rows[row], self.names()
         rows = TableRows(np.array([row]))
         excluded = [each.reason for each in narrow(HostView.of(table, rows), request).excluded]
-        offered, unoffered = self._ask(table, row, request)
+        offered, unoffered, kinds = self._ask(table, row, request)
         view = HostView.of(table, rows, [offered], self.instances, self.pending)
         chain = self.chain().prepare(request)
         view.load(chain.needs)
@@ -119,25 +133,36 @@ class HostsNow:
             "; ".join(excluded),
             unoffered,
             [_verdict(rule.name, judge, view) for rule, judge in chain.rules],
+            kinds,
         )
 
     def _ask(
         self, table: HostTable, row: int, request: SchedulingRequest
-    ) -> tuple[tuple[AllocationCandidate, ...], str]:
-        """Return the candidates that Placement offers on one host, or why there are none."""
+    ) -> tuple[tuple[AllocationCandidate, ...], str, list[ConstraintKind]]:
+        """Return the candidates that Placement offers on one host, or why there are none, and by what."""
         host = table.rows[row]
         spec: Any = request.spec  # its fields are made at run time
         asked_for: Any = spec.requested_destination or objects.Destination()
         asked_for.host, asked_for.node = host.host, host.nodename
         spec.requested_destination = asked_for
+        queries = self.queries(request)
         try:
-            found = self.candidates(request).by_root.get(host.uuid, ())
+            found = self.candidates(queries, request).by_root.get(host.uuid, ())
         except NoValidHost:
             found = ()
         if found:
-            return found, ""
+            return found, "", []
+        # the host is asked for alone: what else Placement would offer is of no interest
         reasons = list(Unoffered(table, request).reasons(row))
-        return (), "; ".join(reasons) or "its inventory or traits do not suit the query"
+        kinds = {ConstraintKind.DISABLED} if DISABLED in reasons else set[ConstraintKind]()
+        names = RequestNames(spec, table.aggregates)
+        with suppress(PlacementError):
+            for each in self.obstacles.find(
+                queries[0].querystring, names, host.uuid, is_explained=bool(reasons)
+            ):
+                reasons.append(each.text)
+                kinds |= each.kinds
+        return (), "; ".join(reasons) or UNSUITABLE, sorted(kinds)
 
 
 def _verdict(name: str, judge: Judge | None, view: HostView) -> FilterVerdict:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from scheduler.explain.decision_log import PREFIX, SUFFIX
-from scheduler.explain.document import VERSION, Entry, decode_entry, seconds_of
+from scheduler.explain.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
 
 #: Bytes that are read at once.
 BLOCK = 1 << 20
@@ -51,6 +51,17 @@ class DecisionLogReader:
             found += _wanted(path, failed=failed, since=since, project=project, at_most=at_most)
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
 
+    def decisions(self, since: float = 0.0) -> Iterator[Decision]:
+        """Yield the documents of requests since a time, in no order.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        for path, _ in self._files(since):
+            for entry, line in _since(path, since):
+                if seconds_of(entry.time) >= since:
+                    yield decode(line)
+
     def _files(self, since: float = 0.0) -> list[tuple[Path, float]]:
         """Return the files written to since then, and when they were written to last, the latest first.
 
@@ -81,16 +92,23 @@ def _wanted(
 ) -> Iterable[dict[str, Any]]:
     """Yield the entries of one file, the latest first."""
     count = 0
+    for entry, _ in _since(path, since):
+        if count == at_most:
+            return
+        if entry.is_wanted(failed=failed, since=since, project=project):
+            count += 1
+            yield entry.values()
+
+
+def _since(path: Path, since: float) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the requests of one file that ended since a time with their lines, the latest first."""
     for line in _lines_backwards(path):
         entry = _parsed(line)
         if entry is None:
             continue
-        began = seconds_of(entry.time)
-        if count == at_most or began + entry.milliseconds.get("total", 0.0) / 1000 < since:
+        if seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000 < since:
             return  # lines are in the order in which requests ended
-        if entry.is_wanted(failed=failed, since=since, project=project):
-            count += 1
-            yield entry.values()
+        yield entry, line
 
 
 def _parsed(line: bytes) -> Entry | None:

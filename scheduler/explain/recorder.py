@@ -49,7 +49,7 @@ class DecisionRecorder:
             conf: The options.
             clock: Seconds that only grow.
             observe: Called with what was noted of each request, and the error that ended it, if any.
-            analyse: Called with each failed request, if the options want it; it must not raise.
+            analyse: Called with each failed request; it must not raise.
             names: Returns what cells are called.
         """
         self._conf: Any = conf
@@ -108,8 +108,7 @@ class DecisionRecorder:
             self._log.add(encoded)
 
     def _explain_failure(self, trace: Trace, error: BaseException) -> None:
-        if self._conf.berth.analyse_empty_answers:
-            self._analyse(trace)
+        self._analyse(trace)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return
         if str(error).strip() not in trace.decision.summary:

@@ -41,6 +41,10 @@ class Stock(NamedTuple):
     inventory: Inventory
     used: int
 
+    def has_room(self, amount: int) -> bool:
+        """Return whether an amount can be allocated."""
+        return _refusal(amount, *self).kind == ROOM
+
 
 class _Refusal(NamedTuple):
     kind: int

@@ -7,8 +7,9 @@ which limit of them refuses it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import combinations
 import re
 import time
@@ -43,6 +44,17 @@ Pairs = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 
+class ConstraintKind(StrEnum):
+    """What a constraint is about. ``DISABLED`` is the trait of computes whose services are disabled."""
+
+    DISABLED = "disabled"
+    AMOUNT = "amount"
+    TRAIT = "trait"
+    AGGREGATE = "aggregate"
+    HOST = "host"
+    ZONE = "availability zone"
+
+
 class ConstraintNames:
     """What constraints are called of which a query has UUIDs. This class knows nothing but these."""
 
@@ -53,6 +65,10 @@ class ConstraintNames:
     def required(self, aggregates: Sequence[str]) -> str:
         """Return what the aggregates are called in one of which a host must be."""
         return f"required aggregate {' or '.join(aggregates)}"
+
+    def is_zone(self, aggregates: Sequence[str]) -> bool:
+        """Return whether the aggregates in one of which a host must be are its availability zone."""
+        return False
 
     def forbidden(self, aggregates: Sequence[str]) -> str:
         """Return what the aggregates are called in none of which a host may be."""
@@ -74,13 +90,18 @@ class Constraint:
         parameter: The name of its parameter, with the suffix of its group.
         value: Its value, or the part of a list that it is.
         text: What it is called.
-        resource_class: The class of an amount, otherwise None.
+        kind: What it is about.
     """
 
     parameter: str
     value: str
     text: str
-    resource_class: str | None = None
+    kind: ConstraintKind
+
+    @property
+    def resource_class(self) -> str | None:
+        """The class of an amount, otherwise None."""
+        return self.value.partition(":")[0] if self.kind is ConstraintKind.AMOUNT else None
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -148,6 +169,7 @@ class Relaxation:
             "cut": self.cut,
             "limits": list(self.limits),
             "text": self.text,
+            "kinds": [each.kind for each in self.constraints],
         }
 
 
@@ -178,7 +200,7 @@ def _constraints(pairs: Pairs, names: ConstraintNames) -> Iterator[Constraint]:
                 parameter,
                 part,
                 _name(kind, part, names) + group,
-                part.partition(":")[0] if kind == "resources" else None,
+                _kind(kind, part, names),
             )
 
 
@@ -186,6 +208,17 @@ def _parts(kind: str, value: str) -> list[str]:
     if kind in {"member_of", "in_tree"} or value.startswith("in:"):
         return [value]
     return value.split(",")
+
+
+def _kind(kind: str, part: str, names: ConstraintNames) -> ConstraintKind:
+    if kind == "resources":
+        return ConstraintKind.AMOUNT
+    if kind == "in_tree":
+        return ConstraintKind.HOST
+    if kind == "member_of":
+        listed = part.removeprefix("in:").split(",")
+        return ConstraintKind.ZONE if names.is_zone(listed) else ConstraintKind.AGGREGATE
+    return ConstraintKind.DISABLED if part == "!COMPUTE_STATUS_DISABLED" else ConstraintKind.TRAIT
 
 
 def _name(kind: str, part: str, names: ConstraintNames) -> str:
@@ -266,12 +299,18 @@ class RelaxationSearch:
         self._questions = questions
         self._clock = clock
 
-    def find(self, querystring: str, names: ConstraintNames = UUIDS) -> list[Relaxation]:
+    def find(
+        self,
+        querystring: str,
+        names: ConstraintNames = UUIDS,
+        kept: Collection[ConstraintKind] = (),
+    ) -> list[Relaxation]:
         """Return what helps: single constraints, else pairs; those with most hosts first.
 
         Args:
             querystring: The query, for which Placement has offered no host.
             names: What constraints are called.
+            kept: Kinds of constraints that are not left out.
 
         Raises:
             PlacementError: Placement gave no answer.
@@ -281,7 +320,7 @@ class RelaxationSearch:
         again = budget.ask(self._questions.offer, querystring)
         if again is not None and again.nodes:
             return [Relaxation((), len(again.nodes), again.cut)]
-        constraints = constraints_of(pairs, names)
+        constraints = [each for each in constraints_of(pairs, names) if each.kind not in kept]
         for size in (1, 2):
             found = list(self._offers(pairs, combinations(constraints, size), budget))
             if found:

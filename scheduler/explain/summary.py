@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from scheduler.explain.document import Candidates, Decision, Step
+from scheduler.explain.document import Candidates, Decision, Error, Step
 from scheduler.explain.refusals import count_text
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
@@ -33,12 +33,20 @@ def summarize(decision: Decision, last: Sequence[Step], left: int | None, *, cla
         *_claims(decision, claimable=bool(left) and claimed),
     ]
     error = decision.error
-    if error and error.text not in _SAYS_NOTHING:
+    if error and not says_nothing(error):
         text = error.text.strip()
-        parts.append(
-            text if error.kind in {"NoValidHost", "RequestFilterFailed"} else f"{error.kind}: {text}"
-        )
+        parts.append(text if is_no_valid_host(error) else f"{error.kind}: {text}")
     return "; ".join(parts) or "no host was looked at"
+
+
+def is_no_valid_host(error: Error) -> bool:
+    """Return whether an error is a NoValidHost for the caller."""
+    return error.kind in {"NoValidHost", "RequestFilterFailed"}
+
+
+def says_nothing(error: Error) -> bool:
+    """Return whether the text of an error says no more than that there is no valid host."""
+    return error.text in _SAYS_NOTHING
 
 
 def with_summary(text: str, summary: str) -> str:

@@ -39,11 +39,13 @@ class ComputeFilter(HostFilter):
         self._clock = clock
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _ServiceUp(service_down_time(self.conf), self._clock())
+        return ServiceUp(service_down_time(self.conf), self._clock())
 
 
 @dataclass(frozen=True)
-class _ServiceUp(Judge):
+class ServiceUp(Judge):
+    """Passes hosts whose service was seen at most ``down_time`` seconds before ``now``, both in seconds."""
+
     down_time: float
     now: float
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from scheduler.explain.failure_cause import CauseCode
+
 #: Upper bounds of the buckets of durations, in seconds.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -58,6 +60,14 @@ REQUESTS = Metric(
     "worker), error.",
     ("outcome",),
     OUTCOMES,
+)
+NO_VALID_HOST = Metric(
+    "berth_no_valid_host",
+    "counter",
+    "Requests that found no valid host, by cause. One to which Placement offers no host is counted once "
+    "Placement was asked why, mostly within seconds.",
+    ("cause",),
+    tuple(CauseCode),
 )
 INSTANCES = Metric(
     "berth_instances", "counter", "Instances of the requests that ended, by outcome.", ("outcome",), OUTCOMES
@@ -138,6 +148,7 @@ FORWARDED = Metric(
 #: What workers count.
 COUNTED = (
     REQUESTS,
+    NO_VALID_HOST,
     INSTANCES,
     REQUEST_SECONDS,
     STAGE_SECONDS,

@@ -7,6 +7,7 @@ from cachetools import LRUCache
 
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.explain.document import Decision
+from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -54,6 +55,11 @@ class DecisionCounter:
         for name, number in (+filtered).items():
             counters.add(catalogue.FILTERED, number, name)
         self._count_claims(decision)
+
+    def count_cause(self, failed: Decision) -> None:
+        """Count the cause of a request that found no valid host, once it is known."""
+        if cause := cause_of(failed):
+            self._counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
 
     def _count_times(self, trace: Trace) -> None:
         delivery = trace.request.delivery

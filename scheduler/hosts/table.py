@@ -157,6 +157,14 @@ class HostTable:
             )
         ]
 
+    def rows_called(self, name: str) -> list[TableRow]:
+        """Return the rows of compute nodes by their service host, their name or their UUID, in any cell."""
+        return [
+            TableRow(number)
+            for number, row in enumerate(self.rows)
+            if name in (row.host, row.nodename, row.uuid)
+        ]
+
     def nodes_of_hosts(self, hosts: Iterable[str]) -> frozenset[str]:
         """Return the uuids of the compute nodes of these service hosts.
 

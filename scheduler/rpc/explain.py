@@ -26,7 +26,11 @@ from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "2.0"
+VERSION = "2.1"
+
+#: The version that knows all methods which are not named; by method the version that brought it.
+FIRST_VERSION = "2.0"
+SINCE = {"host_history": "2.1", "host_state": "2.1"}
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
@@ -71,6 +75,19 @@ class Explanations(Endpoint):
         _require_admin(context)
         spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
         return self._answer(self._explainer.host_now(spec, uuids, checks.text(host, "host")))
+
+    @answering
+    def host_history(self, context: Any, host: Any, since: Any = 0) -> dict[str, Any]:
+        """Say what became of a host in the latest decisions."""
+        _require_admin(context)
+        name, began = checks.text(host, "host"), checks.number(since, "since")
+        return self._answer(self._explainer.host_history(name, began))
+
+    @answering
+    def host_state(self, context: Any, host: Any) -> dict[str, Any]:
+        """Say how a host is as of now."""
+        _require_admin(context)
+        return self._answer(self._explainer.host_state(checks.text(host, "host")))
 
     @answering
     def decisions(
@@ -165,7 +182,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=VERSION),
+            messaging.Target(topic=TOPIC, version=FIRST_VERSION),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -214,7 +231,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[dict[str, Any]] = Future()
-        call = self._client.prepare(server=name)
+        call = self._client.prepare(server=name, version=SINCE.get(method, FIRST_VERSION))
 
         def run() -> None:
             try:

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tests.integration.placement.random_clouds import TRAITS, random_part
-from tools.cloud import Cloud
-from tools.fleet import Cell, Host, compute_node_row, service_row
-from tools.placement_fleet import HEADERS, Provider, create_fleet
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell, Host, compute_node_row, service_row
+from tools.rig.providers import HEADERS, Provider, create_fleet
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 SHARES = "MISC_SHARES_VIA_AGGREGATE"

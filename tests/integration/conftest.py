@@ -2,7 +2,7 @@ import pytest
 
 from tests.integration import services
 from tests.integration.rabbit_cluster import rabbitmq_cluster
-from tools.embedded_placement import PlacementProcess
+from tools.rig.placement import PlacementProcess
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ import time
 from conductor_client import journal
 from conductor_client.bus import Bus
 from tests.unit.conductor_client.doubles import context
-from tools.cloud import ROOT, Cloud, ServiceProcess
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Cell
-from tools.placement_fleet import create_fleet
+from tools.rig.cloud import ROOT, Cloud, ServiceProcess
+from tools.rig.fleet import Cell
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import create_fleet
 
 PATIENCE = 60
 

@@ -25,7 +25,7 @@ from scheduler.placement.write_policy import WritePolicy
 from scheduler.request.query import Query
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.waiting import eventually
-from tools.placement_fleet import HEADERS, Provider, create_fleet
+from tools.rig.providers import HEADERS, Provider, create_fleet
 
 # The same rules as a daemon's, with shorter times.
 QUICK_WRITES = WritePolicy(

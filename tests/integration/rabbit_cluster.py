@@ -14,7 +14,7 @@ from kombu import Connection
 
 from tests.integration import services
 from tests.integration.certificates import make_certificates
-from tools import servers
+from tools.rig import servers
 
 #: None of those of single brokers: a cluster takes the one it finds free and the eight that follow.
 PORTS = range(30000, 32000, 10)

@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from tools import servers
+from tools.rig import servers
 
 DATABASE_KINDS = [
     "sqlite",

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from tests.integration import services
-from tools.faults import catalog
-from tools.faults.cloud import ChaosCloud
-from tools.faults.rounds import LONGEST_RECOVERY, Rounds
+from tools.rig import faults
+from tools.rig.chaos_cloud import ChaosCloud
+from tools.scenarios.chaos import LONGEST_RECOVERY, Rounds
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -31,7 +31,7 @@ def cloud(tmp_path_factory):
 
 def test_callers_were_told_the_truth_and_are_served_again(cloud):
     rng = random.Random(1)
-    outcome = Rounds(cloud, rng).run(FAULT, catalog.make(FAULT, cloud, rng), LONGEST_FAULT)
+    outcome = Rounds(cloud, rng).run(FAULT, faults.make(FAULT, cloud, rng), LONGEST_FAULT)
     assert outcome.problems == []
     assert (outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0)
     assert outcome.answered > 0

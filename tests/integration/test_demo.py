@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*options):
-    command = [sys.executable, "-W", "ignore", "-m", "tools.demo", *options]
+    command = [sys.executable, "-W", "ignore", "-m", "tools.scenarios.demo", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
 
 
@@ -52,7 +52,7 @@ def interruptible():
 
 def test_an_interrupt_is_one_line(interruptible):
     # so many instances that it has not ended when the signal comes
-    demo = ["tools.demo", "--hosts", "10", "--instances", "20000"]
+    demo = ["tools.scenarios.demo", "--hosts", "10", "--instances", "20000"]
     command = [sys.executable, "-u", "-W", "ignore", "-m", *demo]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -9,9 +9,8 @@ import pytest
 from conductor_client import journal
 from tests.integration.deployed import DeployedCloud
 from tests.unit.conductor_client.doubles import context, new_uuid
-from tools import truth
-from tools.demo_moves import Resized
-from tools.demo_run import check, make_requests
+from tools.rig import truth
+from tools.scenarios.demo_run import check, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -73,7 +72,7 @@ def test_zones_are_kept(booted, cloud):
 
 
 def test_placement_holds_what_was_built_and_nothing_else(booted, cloud):
-    found = check(cloud, *booted, Resized())
+    found = check(cloud, *booted)
     assert found.problems == []
     assert found.consumers == sum(record.state == journal.ACTIVE for record in booted[1])
 

@@ -21,7 +21,7 @@ from scheduler.rpc.notifications import Notifications
 from tests.integration.changing_cloud import ChangingCloud
 from tests.integration.placement.random_clouds import TRAITS
 from tests.unit.request.builders import make_spec
-from tools.embedded_placement import PlacementProcess
+from tools.rig.placement import PlacementProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -11,9 +11,9 @@ from conductor_client import journal
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
-from tools import truth
-from tools.demo_run import FLAVORS, PROJECT, USER, Request
-from tools.small_cloud import SmallCloud
+from tools.rig import truth
+from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest, Flavor
+from tools.rig.small_cloud import SmallCloud
 
 SMALL, LARGE = FLAVORS[0], FLAVORS[2]
 HOSTS = 8
@@ -32,7 +32,7 @@ class Moves:
         self.providers = {host.name: host.uuid for host in cloud.fleet.hosts}
         self.instance = str(uuid.uuid4())
         self.migration = ""
-        spec = Request([self.instance], SMALL, None).spec()
+        spec = BootRequest([self.instance], SMALL, None).spec()
         self._call("build_instances", request_spec=spec, instance_uuids=[self.instance])
         self.host = self.ended(self.instance).host
         self.truth_is({self.instance: (self.host, SMALL)})
@@ -43,7 +43,7 @@ class Moves:
     def move(self, method, flavor=SMALL):
         """Ask for a move, and return its record once it has ended."""
         self.migration = str(uuid.uuid4())
-        spec = Request([self.instance], flavor, None).spec()
+        spec = BootRequest([self.instance], flavor, None).spec()
         self._call(
             method,
             instance_uuid=self.instance,
@@ -69,7 +69,7 @@ class Moves:
     def truth_is(self, expected):
         """Compare all of Placement with {consumer: (host, flavor)}."""
         holding = {
-            consumer: (self.providers[host], Request([consumer], flavor, None).amounts)
+            consumer: (self.providers[host], BootRequest([consumer], flavor, None).amounts)
             for consumer, (host, flavor) in expected.items()
         }
         assert truth.check(self.cloud.placement_url, self.cloud.fleet.providers(), holding).problems == []
@@ -127,7 +127,7 @@ def test_a_resize_that_fails_on_its_host_falls_back_to_an_alternate_of_the_cell(
         here.ask_compute("confirm_resize", migration_uuid=here.migration)
         here.truth_is({here.instance: (record.host, LARGE)})
     else:
-        spec = Request([here.instance], SMALL, None).spec()
+        spec = BootRequest([here.instance], SMALL, None).spec()
         back = {"instance_uuid": here.instance, "host": here.host, "node": f"{here.host}.example.com"}
         here.ask_compute("revert_resize", migration_uuid=here.migration, request_spec=spec, **back)
         here.truth_is({here.instance: (here.host, SMALL)})
@@ -143,7 +143,7 @@ def test_a_resize_that_fails_everywhere_leaves_the_instance_what_it_had(moves):
 
 def test_a_resize_for_which_there_is_no_host_leaves_the_instance_what_it_had(moves):
     here = moves()
-    record = here.move("resize_instance", (1, "huge", 4096, 1024, 1))
+    record = here.move("resize_instance", Flavor(1, "huge", 4096, 1024, 1))
     assert record.state == journal.ERROR
     assert record.last.detail.startswith("No valid host was found.")
     here.truth_is({here.instance: (here.host, SMALL)})

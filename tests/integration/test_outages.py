@@ -5,9 +5,9 @@ import random
 import pytest
 
 from tests.integration import services
-from tools.faults import catalog
-from tools.faults.cloud import ChaosCloud
-from tools.faults.rounds import Rounds
+from tools.rig import faults
+from tools.rig.chaos_cloud import ChaosCloud
+from tools.scenarios.chaos import Rounds
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -40,7 +40,7 @@ def cloud(tmp_path_factory):
 )
 def test_no_build_fails(cloud, fault, callers):
     rng = random.Random(1)
-    made = catalog.make(fault, cloud, rng)
+    made = faults.make(fault, cloud, rng)
     outcome = Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
     assert outcome.problems == []
     assert (outcome.refused, outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0, 0)

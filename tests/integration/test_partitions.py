@@ -12,15 +12,15 @@ from conductor_client.errors import NoValidHost
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
 from tests.support.waiting import eventually
-from tools.cloud import BerthRouterProcess, BerthSchedulerProcess
-from tools.demo_run import FLAVORS, Request
-from tools.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
+from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess
+from tools.rig.load import FLAVORS, BootRequest
+from tools.rig.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
 SMALL = FLAVORS[0]
 #: The flavor that the second partition is for.
-NAMED = next(flavor for flavor in FLAVORS if flavor[1] == FLAVOR_OF_PARTITION)
+NAMED = next(flavor for flavor in FLAVORS if flavor.name == FLAVOR_OF_PARTITION)
 
 #: Groups of two members each that are asked for.
 GROUPS = 12
@@ -78,7 +78,7 @@ def cloud(rabbit, tmp_path_factory):
 def ask(client, flavor=SMALL, instance=None, **fields):
     """The host of an instance."""
     instance = instance or str(uuid.uuid4())
-    spec = Request([instance], flavor, None).spec()
+    spec = BootRequest([instance], flavor, None).spec()
     for name, value in fields.items():
         setattr(spec, name, value)
     context = RequestContext(user_id="u", project_id="p")

@@ -19,10 +19,10 @@ from scheduler.nova_db.schema import instance_mappings
 from tests.integration.deployed import until
 from tests.support.faulty_proxy import FaultyProxy, delayed
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
-from tools.cloud import BerthSchedulerProcess, Cloud
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Cell
-from tools.placement_fleet import HEADERS
+from tools.rig.cloud import BerthSchedulerProcess, Cloud
+from tools.rig.fleet import Cell
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
 

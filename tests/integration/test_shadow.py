@@ -11,7 +11,7 @@ import pytest
 from conductor_client.client import SchedulerClient
 from scheduler.shadow import report
 from tests.integration.deployed import ROOT, DeployedCloud, until
-from tools.side_by_side.load import ask, make_requests
+from tools.rig.load import ask, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 

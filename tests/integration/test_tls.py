@@ -18,12 +18,12 @@ from scheduler.nova_db.engines import Engines
 from scheduler.placement.session import make_adapter
 from tests.integration import services
 from tests.integration.certificates import make_certificates
-from tools import servers
-from tools.cloud import BerthSchedulerProcess, Cloud
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Cell
-from tools.placement_fleet import HEADERS, fill
-from tools.side_by_side.load import BootRequest, ask, make_requests
+from tools.rig import servers
+from tools.rig.cloud import BerthSchedulerProcess, Cloud
+from tools.rig.fleet import Cell
+from tools.rig.load import BootRequest, ask, make_requests
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS, fill
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.postgresql, pytest.mark.slow]
 

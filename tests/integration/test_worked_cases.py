@@ -23,5 +23,39 @@ def test_the_documentation_has_what_is_told_now(found, case):
 
 def test_nothing_else_is_documented():
     assert {path.stem for path in DIRECTORY.iterdir()} == {case.name for case in cases.CASES}
-    page = (DIRECTORY.parent / "why-did-my-build-fail.rst").read_text()
-    assert [case.name for case in cases.CASES if f"cases/{case.name}.txt" not in page] == []
+    pages = {case.page: (DIRECTORY.parent / case.page).read_text() for case in cases.CASES}
+    assert [case.name for case in cases.CASES if f"cases/{case.name}.txt" not in pages[case.page]] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "answers"),
+    [
+        (
+            "cmp-00000",
+            [
+                "  problem: service disabled (kernel update)\n",
+                "\nRemedy: Enable the compute services, or wait until their maintenance ends.\n",
+                "hidden by trait COMPUTE_STATUS_DISABLED; not with required trait CUSTOM_GPU; ComputeFilter",
+            ],
+        ),
+        (
+            "cmp-00001",
+            [
+                "(flavor m1.large, zone az1), as of now: Placement does not offer it: not with 8192 MEMORY_MB (at ",
+                "\nRemedy: Add capacity, raise allocation ratios, or use a flavor with smaller amounts.\n",
+            ],
+        ),
+        (
+            "cmp-00002",
+            [
+                "(flavor m1.gpu), as of now: Placement does not offer it: not with required trait CUSTOM_GPU\n",
+                "\nRemedy: Correct the trait in the flavor or image, or set it on the hosts that have it.\n",
+            ],
+        ),
+    ],
+    ids=["disabled", "full", "without the trait"],
+)
+def test_a_host_that_is_never_chosen_is_explained(found, host, answers):
+    told = found["never-chosen"].partition(f"$ berth-explain host {host}\n")[2].partition("\n$ ")[0]
+    for answer in answers:
+        assert answer in told

@@ -21,7 +21,7 @@ import time
 from typing import Self
 from urllib.parse import urlsplit
 
-from tools import loopback
+from tools.rig import loopback
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from scheduler.conf import partitions
 from scheduler.router.service import RouterService
 from scheduler.rpc import serializer, server, transport
 from scheduler.rpc.context import RequestContext
-from tools import servers
+from tools.rig import servers
 
 FIRST, SECOND, ROUTER = "first", "second", "router"
 

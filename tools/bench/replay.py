@@ -22,9 +22,9 @@ from scheduler.stream.broker import QUEUE, BrokerOptions, StreamBroker
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import VERSION, Entry, Kind, Member, Record, encode
 from scheduler.stream.shared_decisions import LocalState
-from tools import servers
 from tools.bench import hosts
 from tools.no_mirror import NoMirror
+from tools.rig import servers
 
 SENDERS = 8
 

@@ -28,11 +28,11 @@ from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.weights.scores import prepare_weighers
-from tools import loopback
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.multicreate import Granting
 from tools.bench.timing import Measurement, best
+from tools.rig import loopback
 
 IN_ONE_GO = "decoded request to selections, in one go"
 BY_MIRROR = "the same from the mirror"

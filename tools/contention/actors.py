@@ -11,15 +11,15 @@ import uuid
 from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
 from scheduler.rpc.context import RequestContext
-from tools import truth
 from tools.contention.cloud import ContentionCloud, PlacementCaller
 from tools.contention.history import History, Holding, Verdict
-from tools.demo_run import PROJECT, USER, Request
-from tools.fleet import ZONES
+from tools.rig import truth
+from tools.rig.fleet import ZONES
+from tools.rig.load import PROJECT, USER, BootRequest, Flavor
 
 #: Share, name, vCPUs, MiB of memory, GiB of disk: four to eight of the first fill a host.
-FLAVORS = ((1, "c1.half", 8, 61440, 100), (1, "c1.whole", 16, 122880, 200))
-MEMORY_OF_SLOT = FLAVORS[0][3]
+FLAVORS = (Flavor(1, "c1.half", 8, 61440, 100), Flavor(1, "c1.whole", 16, 122880, 200))
+MEMORY_OF_SLOT = FLAVORS[0].memory_mb
 
 #: Deleters keep this share of the memory free: no more than a few instances find a host.
 FREE_SHARE = 0.12
@@ -104,7 +104,7 @@ class BerthCaller(Actor):
     def act(self) -> None:
         """Send one request."""
         uuids = [self.new_uuid() for _ in range(self.rng.choice(self.sizes))]
-        request = Request(uuids, self.rng.choice(FLAVORS), self.rng.choice((None, None, None, *ZONES)))
+        request = BootRequest(uuids, self.rng.choice(FLAVORS), self.rng.choice((None, None, None, *ZONES)))
         context = RequestContext(user_id=USER, project_id=PROJECT)
         started = self.history.clock()
         try:
@@ -116,13 +116,13 @@ class BerthCaller(Actor):
         else:
             self._built(request, chosen)
 
-    def _built(self, request: Request, chosen: Sequence) -> None:
+    def _built(self, request: BootRequest, chosen: Sequence) -> None:
         for instance, (selection, *_alternates) in zip(request.uuids, chosen, strict=True):
             self.cloud.rows.change(selection.compute_node_uuid, 1, request.amounts["MEMORY_MB"])
             self.history.add(Holding(instance, selection.compute_node_uuid, request.amounts))
             self.findings.count("placed by Berth")
 
-    def _judge(self, request: Request, started: float, reason: str) -> None:
+    def _judge(self, request: BootRequest, started: float, reason: str) -> None:
         if len(request.uuids) > 1 or len(self.sizes) > 1:
             self.findings.count("NoValidHost, not judged")
             return
@@ -148,7 +148,7 @@ class OutsideClaimer(Actor):
 
     def act(self) -> None:
         """Claim on one of the hosts that Placement offers."""
-        amounts = Request([""], self.rng.choice(FLAVORS), None).amounts
+        amounts = self.rng.choice(FLAVORS).amounts
         found = self.placement.find(amounts)
         if not found:
             return

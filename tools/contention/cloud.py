@@ -12,11 +12,11 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db import schema
 from scheduler.rpc.notifications import Notifications
-from tools import servers
-from tools.cloud import Cloud
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Cell, Fleet
-from tools.placement_fleet import HEADERS, fill
+from tools.rig import servers
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell, Fleet
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS, fill
 
 CELLS = ("cell1", "cell2")
 DATABASES = ("api", "cell0", *CELLS, "placement")

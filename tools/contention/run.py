@@ -9,7 +9,6 @@ import random
 import tempfile
 import threading
 
-from tools import servers, truth
 from tools.contention.actors import (
     FREE_SHARE,
     Actor,
@@ -23,6 +22,7 @@ from tools.contention.actors import (
 )
 from tools.contention.cloud import ContentionCloud
 from tools.contention.history import History
+from tools.rig import servers, truth
 
 SERVERS = {"mariadb": servers.mariadb, "postgresql": servers.postgresql}
 

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
-from tools.fleet import compute_node_row, service_row
 from tools.fuzzing import corpus
 from tools.fuzzing.mutation import SECRET, Json, copied
 from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.world import ScriptedResponse, World
+from tools.rig.fleet import compute_node_row, service_row
 
 CONTEXT = "_context_"
 SAMPLE_CONTEXT = {"user_id": "u", "project_id": "p", "auth_token": SECRET, "request_id": "req-1"}
@@ -267,7 +267,7 @@ def _body(world: World, kind: str, value: Json) -> Json:
 
 
 def _any_host() -> Any:
-    from tools.fleet import Cell, Host
+    from tools.rig.fleet import Cell, Host
 
     return Host(0, Cell("cell1", "sqlite://"), "az1")
 

@@ -38,9 +38,9 @@ from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
-from tools.cloud import CONFIGURATION
-from tools.fleet import Cell, Fleet, Host
 from tools.fuzzing.mutation import Json
+from tools.rig.cloud import CONFIGURATION
+from tools.rig.fleet import Cell, Fleet, Host
 
 HOSTS = 8
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")

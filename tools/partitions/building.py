@@ -10,8 +10,8 @@ import uuid
 from conductor_client import journal
 from conductor_client.super_conductor import SuperConductor
 from scheduler.rpc.context import RequestContext
-from tools.fleet import ZONES
-from tools.side_by_side.load import FLAVORS, PROJECT, USER, ZONE_SHARE, BootRequest
+from tools.rig.fleet import ZONES
+from tools.rig.load import FLAVORS, PROJECT, USER, ZONE_SHARE, BootRequest
 
 #: Share of the requests for several instances, and of those for an anti-affinity group.
 LARGE_SHARE, GROUP_SHARE = 0.05, 0.05

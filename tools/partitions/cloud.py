@@ -13,11 +13,11 @@ from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
-from tools.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess, ServiceProcess
-from tools.fleet import Cell, Host
-from tools.side_by_side.load import FLAVORS, flavor_name
-from tools.side_by_side.rig import NOVA_SECTIONS, Rig
-from tools.side_by_side.software import Software
+from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess, ServiceProcess
+from tools.rig.fleet import Cell, Host
+from tools.rig.load import FLAVORS
+from tools.rig.nova_cloud import NOVA_SECTIONS, NovaCloud
+from tools.rig.software import Software
 
 #: Seconds until all schedulers take requests: they start together, and read all hosts.
 START_TIMEOUT = 600
@@ -46,8 +46,8 @@ class Partition:
 
 #: The smallest flavor is for one partition, the largest for the other.
 PARTITIONS = (
-    Partition("general", ("az1", "az2"), [flavor_name(FLAVORS[0])]),
-    Partition("large", ("az3",), [flavor_name(FLAVORS[-1])]),
+    Partition("general", ("az1", "az2"), [FLAVORS[0].name]),
+    Partition("large", ("az3",), [FLAVORS[-1].name]),
 )
 
 
@@ -74,7 +74,7 @@ class Shape:
     seed: int = 1
 
 
-class PartitionedCloud(Rig):
+class PartitionedCloud(NovaCloud):
     """A context manager that starts everything on entry and stops it on exit.
 
     Attributes:

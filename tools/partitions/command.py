@@ -11,14 +11,14 @@ import tempfile
 import threading
 import time
 
-from tools import servers, truth
-from tools.cloud import ROOT, SchedulerProcess
 from tools.partitions.building import Building, make_requests
 from tools.partitions.cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
 from tools.partitions.outcome import TARGET, Outcome, lines_of_logs
-from tools.side_by_side.measuring import busy_seconds, cpu_seconds
-from tools.side_by_side.rig import set_priority
-from tools.side_by_side.software import Software
+from tools.rig import servers, truth
+from tools.rig.cloud import ROOT, SchedulerProcess
+from tools.rig.nova_cloud import set_priority
+from tools.rig.software import Software
+from tools.rig.usage import Usage
 
 #: Seconds in which schedulers release what they claimed for requests that others answered.
 CLEAN_UP_TIMEOUT = 60
@@ -58,13 +58,11 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
     building = Building(cloud.conductor, options.callers)
     points = [share * options.builds for share in options.kill]
-    services = {name: [pid] for name, pid in cloud.services().items()}
-    before, busy = cpu_seconds(services), busy_seconds()
     killer = Killer(cloud.killable(), points, lambda: building.placed)
-    killer.start()
-    building.build(requests)
-    killer.end()
-    after, busy = cpu_seconds(services), busy_seconds() - busy
+    with Usage(lambda: cloud.services().items(), interval=None) as usage:
+        killer.start()
+        building.build(requests)
+        killer.end()
     records = {record.instance_uuid: record for record in cloud.conductor.journal.records()}
     outcome = Outcome(building.requests, records, cloud.partition_of_host())
     problems = outcome.problems(cloud.fleet.hosts, _settled(cloud, outcome))
@@ -72,8 +70,8 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     for names in killer.done:
         print("Killed and started again:", ", ".join(names))
     built = max(1, len(outcome.built))
-    cpu = {name: after[name] - before[name] for name in services} | {"the machine": busy}
-    print("CPU, ms a build:", ", ".join(f"{name} {1000 * spent / built:.1f}" for name, spent in cpu.items()))
+    spent = usage.cpu_seconds().items()
+    print("CPU, ms a build:", ", ".join(f"{name} {1000 * seconds / built:.1f}" for name, seconds in spent))
     for problem in problems:
         print("NOT TRUE:", problem)
     if not problems:

@@ -8,10 +8,9 @@ import re
 
 from conductor_client import journal
 from conductor_client.errors import NoValidHost
-from tools import truth
-from tools.fleet import Host
-from tools.side_by_side.load import BootRequest
-from tools.side_by_side.measuring import percentile
+from tools.rig import truth
+from tools.rig.fleet import Host
+from tools.rig.load import BootRequest, percentile
 
 #: All builds are to be at an end within these seconds.
 TARGET = 15 * 60

@@ -9,10 +9,12 @@ from pathlib import Path
 import tempfile
 from typing import Any
 
-from tools import servers
 from tools.bench import report as bench_report
 from tools.bench import stages
-from tools.cloud import ROOT
+from tools.rig import servers
+from tools.rig.cloud import ROOT
+from tools.rig.nova_cloud import NovaCloud
+from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
 from tools.side_by_side.contenders import (
     REFRESHING,
@@ -22,8 +24,6 @@ from tools.side_by_side.contenders import (
     NovaScheduler,
 )
 from tools.side_by_side.measuring import Case, Result, cases
-from tools.side_by_side.rig import Rig
-from tools.side_by_side.software import Software
 
 #: The contenders by the names of the command line.
 CONTENDERS: dict[str, Contender] = {
@@ -77,7 +77,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="berth-side-by-side-") as directory:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
-        with Rig(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
+        with NovaCloud(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
             rig.nice = options.nice
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
@@ -86,7 +86,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
 
 
 def _round(
-    rig: Rig,
+    rig: NovaCloud,
     contender: Contender,
     number: int,
     loads: Sequence[Case],

@@ -9,9 +9,9 @@ from typing import Protocol
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
-from tools.cloud import BerthSchedulerProcess, NovaSchedulerProcess
-from tools.side_by_side.load import make_requests, send
-from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
+from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess
+from tools.rig.load import make_requests, send
+from tools.rig.nova_cloud import PLACEMENT_KEEPALIVE, NovaCloud
 
 NOVA, BERTH = "nova-scheduler", "Berth"
 #: Berth that refreshes what it knows of Placement as often as it can, and one that does not refresh it.
@@ -51,7 +51,7 @@ class Contender(Protocol):
     def name(self) -> str:
         """How results call it."""
 
-    def run(self, rig: Rig) -> AbstractContextManager[Running]:
+    def run(self, rig: NovaCloud) -> AbstractContextManager[Running]:
         """Run the scheduler on a virtual host of its own."""
 
 
@@ -72,7 +72,7 @@ class BerthScheduler:
     options: str = ""
 
     @contextmanager
-    def run(self, rig: Rig) -> Iterator[Running]:
+    def run(self, rig: NovaCloud) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
         sections = f"[scheduler]\nworkers = {self.workers}\n[berth]\n{self.options}\n"
@@ -97,7 +97,7 @@ class NovaScheduler:
     name = NOVA
 
     @contextmanager
-    def run(self, rig: Rig) -> Iterator[Running]:
+    def run(self, rig: NovaCloud) -> Iterator[Running]:
         """Run nova-scheduler."""
         transport_url = rig.rabbit.vhost()
         path = rig.configure_nova(transport_url)
@@ -119,7 +119,7 @@ class NovaScheduler:
 
 
 @contextmanager
-def _bus(rig: Rig) -> Iterator[Bus]:
+def _bus(rig: NovaCloud) -> Iterator[Bus]:
     bus = Bus(rig.conf)
     try:
         yield bus
@@ -129,11 +129,11 @@ def _bus(rig: Rig) -> Iterator[Bus]:
 
 def _first_answer(bus: Bus, started: float) -> float:
     """Send a request, and return the seconds from ``started`` until it was answered."""
-    (answer,) = send(bus, make_requests(1, 0), 1, START_TIMEOUT)
-    return answer.ended - started
+    (call,) = send(bus, make_requests(1, 0), 1, START_TIMEOUT)
+    return call.sent + call.seconds - started
 
 
-def _sync_instances(rig: Rig, bus: Bus, vhost: str) -> None:
+def _sync_instances(rig: NovaCloud, bus: Bus, vhost: str) -> None:
     """Report the instances of all computes twice, as computes do; else nova reads the database for each host.
 
     Raises:
@@ -151,6 +151,6 @@ def _sync_instances(rig: Rig, bus: Bus, vhost: str) -> None:
             time.sleep(LOOK_INTERVAL)
 
 
-def _waiting(rig: Rig, vhost: str) -> int:
+def _waiting(rig: NovaCloud, vhost: str) -> int:
     queues = [name for name in rig.rabbit.queues(vhost) if name.startswith("scheduler_fanout")]
     return sum(rig.rabbit.messages(vhost, name) for name in queues)

@@ -1,29 +1,22 @@
 """Measuring one load: times of the answers, CPU of each service, truth."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
-from itertools import chain
 import json
-import os
 from pathlib import Path
 import statistics
 import time
-from typing import Any, TypeVar
+from typing import Any
 
-import psutil
-
+from tools.rig import truth
+from tools.rig.load import BootRequest, Call, make_large_request, make_requests, percentile, send
+from tools.rig.nova_cloud import NovaCloud
+from tools.rig.usage import Usage
 from tools.side_by_side.contenders import Running
-from tools.side_by_side.load import Answer, BootRequest, make_large_request, make_requests, send
-from tools.side_by_side.rig import Rig
-from tools.side_by_side.truthfulness import problems
-
-T = TypeVar("T")
 
 #: The names of the load whose requests are for one instance each, and of the measurement without requests.
 SINGLE, IDLE = "single instances", "idle"
-
 #: More than any scheduler answers in the time of a case.
 MOST_REQUESTS = 20_000
 
@@ -112,53 +105,62 @@ class Result:
         return self.instances / self.seconds
 
 
-def measure(rig: Rig, running: Running, case: Case, seconds: float) -> dict[str, Any]:
+def measure(rig: NovaCloud, running: Running, case: Case, seconds: float) -> dict[str, Any]:
     """Send a load for so many seconds; return the fields of ``Result`` that are measured."""
     rig.reset()
-    answers, used = _watch(rig, running, lambda: send(running.bus, case.make(), case.callers, seconds))
-    return {**summary(answers), **used, "problems": problems(rig, answers)}
+    with _usage(rig, running) as usage:
+        calls = send(running.bus, case.make(), case.callers, seconds)
+    return {**summary(calls), **_used(usage), "problems": problems(rig, calls)}
 
 
-def idle(rig: Rig, running: Running, seconds: float) -> dict[str, Any]:
+def problems(rig: NovaCloud, calls: Sequence[Call]) -> list[str]:
+    """Compare the answers to all requests since the last reset with Placement and with the fleet."""
+    expected = truth.promised(calls, rig.fleet)
+    found = truth.check_database(rig.placement_database, expected, rig.filled).problems
+    return [*found, *truth.untrue_replies(calls, rig.fleet)]
+
+
+def idle(rig: NovaCloud, running: Running, seconds: float) -> dict[str, Any]:
     """Wait for so many seconds, then measure for as long; return the fields of ``Result``."""
     time.sleep(seconds)
-    _, used = _watch(rig, running, lambda: time.sleep(seconds))
+    with _usage(rig, running) as usage:
+        time.sleep(seconds)
     nothing = dict.fromkeys(("requests", "instances", "p50", "p95", "no_valid_host", "hosts_used"), 0)
-    return {**nothing, **used, "seconds": seconds, "errors": {}, "problems": []}
+    return {**nothing, **_used(usage), "seconds": seconds, "errors": {}, "problems": []}
 
 
-def _watch(rig: Rig, running: Running, act: Callable[[], T]) -> tuple[T, dict[str, Any]]:
-    """Return what ``act`` returns, and what the machine did meanwhile."""
-    pids = {"scheduler": running.pids, **{name: [pid] for name, pid in rig.processes().items()}}
-    before, started = cpu_seconds(pids), os.times().elapsed
-    result = act()
-    wall = os.times().elapsed - started
-    after = cpu_seconds(pids)
-    cpu = {name: round(after[name] - before[name], 2) for name in after}
-    ours, busy = cpu.pop("rig"), cpu.pop("machine")
-    return result, {
-        "cpu": cpu,
-        "others": round(max(0.0, busy - ours) / wall, 2),
-        "memory_mb": round(_memory_mb(running.pids), 1),
+def _usage(rig: NovaCloud, running: Running) -> Usage:
+    def programs() -> Iterator[tuple[str, int]]:
+        yield from (("scheduler", pid) for pid in running.pids)
+        yield from rig.processes().items()
+
+    return Usage(programs, interval=None)
+
+
+def _used(usage: Usage) -> dict[str, Any]:
+    return {
+        "cpu": {name: round(seconds, 2) for name, seconds in usage.cpu_seconds().items()},
+        "others": round(usage.others, 2),
+        "memory_mb": round(usage.memory_mb["scheduler"], 1),
     }
 
 
-def warm_up(rig: Rig, running: Running) -> None:
+def warm_up(rig: NovaCloud, running: Running) -> None:
     """Send a few requests that are not measured."""
     send(running.bus, make_requests(3, 0), 1, 600)
     rig.reset()
 
 
-def summary(answers: Sequence[Answer]) -> dict[str, Any]:
+def summary(calls: Sequence[Call]) -> dict[str, Any]:
     """Return the fields of ``Result`` that follow from the answers alone."""
-    placed = [answer for answer in answers if answer.selections]
-    times = sorted((answer.ended - answer.started) * 1000 for answer in placed)
-    errors = Counter(answer.error for answer in answers if answer.error)
-    span = max(answer.ended for answer in answers) - min(answer.started for answer in answers)
-    hosts = {selections[0].service_host for answer in placed for selections in answer.selections}
+    placed = [call for call in calls if call.selections]
+    times = sorted(call.seconds * 1000 for call in placed)
+    errors = Counter(call.error for call in calls if call.error)
+    span = max(call.sent + call.seconds for call in calls) - min(call.sent for call in calls)
+    hosts = {selections[0].service_host for call in placed for selections in call.selections}
     return {
-        "requests": len(answers),
-        "instances": sum(len(answer.request.uuids) for answer in placed),
+        "requests": len(calls),
+        "instances": sum(len(call.request.uuids) for call in placed),
         "seconds": round(span, 3),
         "p50": round(statistics.median(times), 1) if times else 0.0,
         "p95": round(percentile(times, 95), 1) if times else 0.0,
@@ -166,42 +168,6 @@ def summary(answers: Sequence[Answer]) -> dict[str, Any]:
         "errors": dict(errors),
         "hosts_used": len(hosts),
     }
-
-
-def percentile(values: Sequence[float], share: int) -> float:
-    """Return the smallest of the sorted values that ``share`` per cent of them do not exceed."""
-    return values[max(0, -(-len(values) * share // 100) - 1)]
-
-
-def cpu_seconds(pids: Mapping[str, Sequence[int]]) -> dict[str, float]:
-    """Return the CPU seconds so far of processes with their children, callers, rig and machine."""
-    found = {name: _cpu_of(map(psutil.Process, each)) for name, each in pids.items()}
-    own = psutil.Process().cpu_times()
-    found["callers"] = own.user + own.system
-    found["rig"] = sum(found.values())
-    found["machine"] = busy_seconds()
-    return found
-
-
-def busy_seconds() -> float:
-    """Return the CPU seconds so far of all programs of the machine."""
-    machine = psutil.cpu_times()
-    return float(sum(machine) - machine.idle - getattr(machine, "iowait", 0.0))
-
-
-def _cpu_of(processes: Iterable[psutil.Process]) -> float:
-    total = 0.0
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total += times.user + times.system + _cpu_of(process.children())
-    return total
-
-
-def _memory_mb(pids: Sequence[int]) -> float:
-    masters = [psutil.Process(pid) for pid in pids]
-    processes = [*masters, *chain.from_iterable(each.children(recursive=True) for each in masters)]
-    return sum(each.memory_full_info().uss for each in processes) / 2**20
 
 
 def append(path: Path, result: Result) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tools.bench import stages
 from tools.bench.timing import Measurement
+from tools.rig.plot import pyplot, save
 from tools.side_by_side.contenders import BERTH, NOVA
 from tools.side_by_side.measuring import SINGLE, Result
 
@@ -80,19 +81,3 @@ def _draw_line(panel: Any, results: Sequence[Result], value: Callable[[Result], 
 
 def _plain_numbers(panel: Any) -> None:
     panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
-
-
-def pyplot() -> Any:
-    """Return matplotlib's pyplot for drawing into files."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
-
-    return plt
-
-
-def save(figure: Any, path: Path) -> None:
-    """Write a figure to a file and close it."""
-    figure.savefig(path, dpi=80)
-    pyplot().close(figure)

@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
-    from tools import servers
+    from tools.rig import servers
     from tools.worked_cases import cases, plans
 
     with tempfile.TemporaryDirectory(prefix="berth-cases-") as directory, servers.rabbitmq() as rabbit:

@@ -4,7 +4,7 @@ Each case changes the cloud, asks a real scheduler for a host as a conductor doe
 The commands are run afterwards: a decision is explained with the values that it saw.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tests.support.faulty_proxy import after_doing
-from tools.fleet import Host
+from tools.rig.fleet import Host
 from tools.worked_cases.cloud import CasesCloud
 
 #: The width of tables.
@@ -30,6 +30,7 @@ VARYING = (
     (re.compile(r"\bcell[12]\b"), "CELLN"),
     (re.compile(r"\b\d{6} MiB in"), "N MiB in"),
     (re.compile(r"^Request req-[-0-9a-f]+: build of [-0-9a-f]+$", re.MULTILINE), "Request ID: build of UUID"),
+    (re.compile(r"\breq-[-0-9a-f]{36}\b"), "ID"),
 )
 
 Change = Callable[[CasesCloud], contextlib.AbstractContextManager[object]]
@@ -46,6 +47,8 @@ class Case:
         change: A context manager of what makes the build fail.
         questions: The commands that explain it; INSTANCE stands for the instance.
         empty: Whether Placement offers no host, so that its query is looked into.
+        during: Whether the commands are run before the change is taken back.
+        page: The page of the documentation that has it.
     """
 
     name: str
@@ -54,11 +57,19 @@ class Case:
     change: Change = contextlib.nullcontext
     questions: tuple[str, ...] = ("decision INSTANCE",)
     empty: bool = False
+    during: bool = False
+    page: str = "why-did-my-build-fail.rst"
 
     @property
     def instance_uuid(self) -> str:
         """The UUID of the instance."""
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"instance {self.name}"))
+
+    def boot(self, cloud: CasesCloud) -> None:
+        """Let the build fail."""
+        cloud.boot(self.request_id, self.instance_uuid, self.flavor, self.zone)
+        if self.empty:
+            cloud.scheduler.wait_for_line(f"Placement offered no host for request {self.request_id}")
 
     @property
     def commands(self) -> list[str]:
@@ -72,9 +83,22 @@ class Case:
 
 
 @contextlib.contextmanager
-def disabled_hosts(cloud: CasesCloud) -> Iterator[None]:
-    """The hosts of az1 are disabled, which their computes also tell Placement."""
-    hosts = cloud.of_zone("az1")
+def never_chosen(cloud: CasesCloud) -> Iterator[None]:
+    """Of az1 one host is disabled, and the others are full; a build there has failed."""
+    first, *others = cloud.of_zone("az1")
+    taken = list(map(cloud.placement.fill, others))
+    with disabled_hosts(cloud, [first]):
+        failed = Case("never-chosen-az1", "m1.large", "az1", empty=True)
+        failed.boot(cloud)
+        yield
+        for consumer in taken:
+            cloud.placement.release(consumer)
+
+
+@contextlib.contextmanager
+def disabled_hosts(cloud: CasesCloud, hosts: Sequence[Host] = ()) -> Iterator[None]:
+    """Hosts, by default those of az1, are disabled, which their computes also tell Placement."""
+    hosts = hosts or cloud.of_zone("az1")
     for host in hosts:
         with cloud.connection(host.cell.name) as connection:
             _set_disabled(connection, host, disabled=True, reason="kernel update")
@@ -127,6 +151,16 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
 
 
 CASES = (
+    Case(
+        "never-chosen",
+        "m1.gpu",
+        None,
+        never_chosen,
+        tuple(f"host {name}" for name in ("cmp-00000", "cmp-00001", "cmp-00002")),
+        empty=True,
+        during=True,
+        page="explain.rst",
+    ),
     Case("disabled-hosts", "m1.large", "az1", disabled_hosts, empty=True),
     Case("missing-trait", "m1.gpu", None, empty=True),
     Case("max-unit", "m1.huge", "az1", empty=True),
@@ -156,13 +190,14 @@ def normalised(text: str) -> str:
 
 def run(directory: Path, transport_url: str) -> dict[str, str]:
     """Make the builds of all cases fail in a cloud, and return what is told of each by its name."""
+    found = {}
     with CasesCloud(directory, transport_url) as cloud:
         for case in CASES:
             with case.change(cloud):
-                cloud.boot(case.request_id, case.instance_uuid, case.flavor, case.zone)
-                if case.empty:
-                    cloud.scheduler.wait_for_line(f"Placement offered no host for request {case.request_id}")
-        return _told(cloud)
+                case.boot(cloud)
+                if case.during:
+                    found |= _told(cloud, [case])
+        return found | _told(cloud, [case for case in CASES if not case.during])
 
 
 def program(command: str) -> str:
@@ -170,10 +205,10 @@ def program(command: str) -> str:
     return "berth-plan" if command.startswith("dry-run") else "berth-explain"
 
 
-def _told(cloud: CasesCloud) -> dict[str, str]:
-    asked = [(case.name, command) for case in CASES for command in case.commands]
+def _told(cloud: CasesCloud, cases: Sequence[Case]) -> dict[str, str]:
+    asked = [(case.name, command) for case in cases for command in case.commands]
     printed = cloud.explain([f"{program(command)} {command} --max-width {WIDTH}" for _, command in asked])
-    found: dict[str, list[str]] = {case.name: [] for case in CASES}
+    found: dict[str, list[str]] = {case.name: [] for case in cases}
     for (name, command), output in zip(asked, printed, strict=True):
         found[name].append(f"$ {program(command)} {command}\n{output}")
     return {name: "\n".join(parts) for name, parts in found.items()}

@@ -1,6 +1,6 @@
 """A small cloud in which builds can be made to fail, and what is asked of its scheduler."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import json
 from pathlib import Path
@@ -15,16 +15,14 @@ import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
-from scheduler import objects
 from scheduler.nova_db import schema
-from scheduler.request.flavor_and_image import FlavorAndImage
-from scheduler.request.guest_topology import guest_topology
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools import placement_fleet
-from tools.cloud import ROOT, BerthSchedulerProcess, Cloud
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Aggregate, Cell, Host
+from tools.rig.cloud import ROOT, BerthSchedulerProcess, Cloud
+from tools.rig.fleet import Aggregate, Cell, Host
+from tools.rig.load import PROJECT, BootRequest, Flavor
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS, create_fleet
 
 HOSTS = 12
 
@@ -43,10 +41,7 @@ for program, *argv in json.load(sys.stdin):
 print(json.dumps(found))
 """
 
-Flavor = tuple[str, int, int, int, Mapping[str, str]]
-"""Name, vCPUs, MiB of memory, GiB of disk, extra specs."""
-
-PROJECT, OTHER_PROJECT = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "0c1f4f8e7a3b4d659e2b7a10c4d5e6f7"
+OTHER_PROJECT = "0c1f4f8e7a3b4d659e2b7a10c4d5e6f7"
 
 #: Filters that the cases are about, beside the default ones, and no patience with a cell that is away.
 SECTIONS = """
@@ -62,14 +57,24 @@ mirror_interval = 1
 #: Seconds in which the scheduler has read what changed in Placement once a request has come.
 REFRESH_TIME = 2.5
 
-#: Name, vCPUs, MiB of memory, GiB of disk, extra specs.
-FLAVORS: tuple[Flavor, ...] = (
-    ("m1.large", 4, 8192, 80, {}),
-    ("m1.gpu", 4, 8192, 80, {"trait:CUSTOM_GPU": "required"}),
-    ("m1.huge", 128, 8192, 80, {}),
-    ("m1.wide", 16, 307200, 40, {"hw:numa_nodes": "1"}),
-    ("m1.wide-2", 16, 307200, 40, {"hw:numa_nodes": "2"}),
+FLAVORS = (
+    Flavor(1, "m1.large", 4, 8192, 80),
+    Flavor(1, "m1.gpu", 4, 8192, 80, (("trait:CUSTOM_GPU", "required"),)),
+    Flavor(1, "m1.huge", 128, 8192, 80),
+    Flavor(1, "m1.wide", 16, 307200, 40, (("hw:numa_nodes", "1"),)),
+    Flavor(1, "m1.wide-2", 16, 307200, 40, (("hw:numa_nodes", "2"),)),
 )
+
+
+def write_flavors(connection: sa.Connection, flavors: Iterable[Flavor]) -> None:
+    """Write flavors to nova's API database."""
+    for number, flavor in enumerate(flavors, 1):
+        row = {"id": number, "flavorid": flavor.name, "name": flavor.name, "vcpus": flavor.vcpus}
+        row |= {"memory_mb": flavor.memory_mb, "root_gb": flavor.root_gb, "ephemeral_gb": 0, "swap": 0}
+        connection.execute(sa.insert(schema.flavors).values(row))
+        for key, value in flavor.extra_specs:
+            spec = {"flavor_id": number, "key": key, "value": value}
+            connection.execute(sa.insert(schema.flavor_extra_specs).values(spec))
 
 
 class CasesCloud(Cloud):
@@ -85,13 +90,14 @@ class CasesCloud(Cloud):
 
     def _start(self) -> None:
         direct = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
-        placement_fleet.create_fleet(direct, self.fleet.providers())
+        create_fleet(direct, self.fleet.providers())
         self.placement = PlacementAdmin(direct)
         self.placement.make_trait("CUSTOM_GPU")
         self.proxy = self.enter_context(FaultyProxy(direct))
         self.placement_url = self.proxy.url
         self.write_databases()
-        self._write_flavors()
+        with self.connection("api") as connection:
+            write_flavors(connection, FLAVORS)
         self.config_file = self.configure(self._transport_url, sections=SECTIONS)
         bus = Bus(self.conf)
         self.callback(bus.close)
@@ -100,16 +106,6 @@ class CasesCloud(Cloud):
         self.scheduler.start()
         self.callback(self.scheduler.stop)
         self.scheduler.wait_until_it_answers(bus)
-
-    def _write_flavors(self) -> None:
-        with self.connection("api") as connection:
-            for number, (name, vcpus, memory_mb, root_gb, extra_specs) in enumerate(FLAVORS, 1):
-                amounts = {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0}
-                row = {"id": number, "flavorid": name, "name": name, "swap": 0, **amounts}
-                connection.execute(sa.insert(schema.flavors).values(row))
-                for key, value in extra_specs.items():
-                    spec = {"flavor_id": number, "key": key, "value": value}
-                    connection.execute(sa.insert(schema.flavor_extra_specs).values(spec))
 
     @contextlib.contextmanager
     def connection(self, database: str) -> Iterator[sa.Connection]:
@@ -125,7 +121,8 @@ class CasesCloud(Cloud):
     def boot(self, request_id: str, instance_uuid: str, flavor: str, zone: str | None) -> None:
         """Ask for a host as a conductor does, for a build that is to fail."""
         context = RequestContext(user_id="u", project_id=PROJECT, request_id=request_id)
-        spec = make_spec(FLAVORS, flavor, zone, instance_uuid=instance_uuid)
+        asked = next(each for each in FLAVORS if each.name == flavor)
+        spec = BootRequest([instance_uuid], asked, zone).spec()
         try:
             self._client.select_destinations(context, spec, [instance_uuid], return_alternates=True)
         except Exception:  # noqa: BLE001 - the caller's error is not what the cases show
@@ -179,9 +176,7 @@ class PlacementAdmin:
         self._url = url
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
-        reply = requests.request(
-            method, f"{self._url}{path}", json=body, headers=placement_fleet.HEADERS, timeout=30
-        )
+        reply = requests.request(method, f"{self._url}{path}", json=body, headers=HEADERS, timeout=30)
         reply.raise_for_status()
         return reply.json() if reply.content else None
 
@@ -223,25 +218,3 @@ class PlacementAdmin:
     def release(self, consumer: str) -> None:
         """Remove the allocations of an instance."""
         self._send("DELETE", f"/allocations/{consumer}")
-
-
-def make_spec(
-    flavors: Iterable[Flavor], flavor: str, zone: str | None = None, **more: Any
-) -> objects.RequestSpec:
-    """Return a request for one instance, as nova-api and a conductor make it; ``more``: further fields."""
-    name, vcpus, memory_mb, root_gb, extra_specs = next(one for one in flavors if one[0] == flavor)
-    amounts = {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0, "swap": 0}
-    spec = objects.RequestSpec(
-        num_instances=1,
-        flavor=objects.Flavor(name=name, flavorid=name, extra_specs=dict(extra_specs), **amounts),
-        image=objects.ImageMeta(name="debian", properties=objects.ImageMetaProps()),
-        availability_zone=zone,
-        project_id=PROJECT,
-        user_id="u",
-        instance_group=None,
-        scheduler_hints={},
-        pci_requests=objects.InstancePCIRequests(requests=[]),
-        **more,
-    )
-    spec.numa_topology = guest_topology(FlavorAndImage(spec))
-    return spec

@@ -16,8 +16,8 @@ from scheduler.nova_db.cells import CELL0
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from tests.support.nova_databases import NovaDatabases
-from tools.embedded_placement import PlacementProcess
-from tools.placement_fleet import HEADERS, Provider, create_fleet
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS, Provider, create_fleet
 
 INVENTORIES = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 8192}}
 RESOURCES = {"VCPU": 2, "MEMORY_MB": 1024}

@@ -14,9 +14,9 @@ from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.providers import read_usage
 from tests.integration.placement_fixtures import make_claimer
 from tests.unit.selection.requests import make_request, make_spec
-from tools import servers
-from tools.embedded_placement import PlacementProcess
-from tools.placement_fleet import Provider, create_fleet
+from tools.rig import servers
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import Provider, create_fleet
 
 pytestmark = pytest.mark.mariadb
 

@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from tests.integration.deployed import DeployedCloud, run_json
-from tools.placement_fleet import HEADERS
+from tools.rig.providers import HEADERS
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 

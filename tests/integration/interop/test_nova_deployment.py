@@ -9,9 +9,9 @@ import requests
 
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
-from tools.cloud import ROOT, NovaSchedulerProcess
-from tools.placement_fleet import HEADERS
-from tools.swapping.building import Building
+from tools.rig.building import Building
+from tools.rig.cloud import ROOT, NovaSchedulerProcess
+from tools.rig.providers import HEADERS
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -15,7 +15,7 @@ from scheduler.shadow.shadow import FILE
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.integration.test_shadow import printed_report, shadow_queues
-from tools.cloud import NovaSchedulerProcess
+from tools.rig.cloud import NovaSchedulerProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -5,7 +5,7 @@ import uuid
 import requests
 
 from scheduler.request.query import Query
-from tools.placement_fleet import HEADERS, Provider
+from tools.rig.providers import HEADERS, Provider
 
 TRAITS = ["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_VMX", "COMPUTE_TRUSTED_CERTS"]
 

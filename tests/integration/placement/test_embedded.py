@@ -10,8 +10,8 @@ import uuid
 import pytest
 import requests
 
-from tools.embedded_placement import EmbeddedPlacement, PlacementProcess
-from tools.placement_fleet import HEADERS, create_fleet, fill, hosts
+from tools.rig.placement import EmbeddedPlacement, PlacementProcess
+from tools.rig.providers import HEADERS, create_fleet, fill, hosts
 
 QUERY = "/allocation_candidates?resources=VCPU:1,MEMORY_MB:512&required=COMPUTE_NODE"
 

@@ -20,8 +20,8 @@ from tests.integration.placement.random_clouds import (
     random_part,
 )
 from tests.integration.placement_fixtures import make_claimer, request_for
-from tools.embedded_placement import PlacementProcess
-from tools.placement_fleet import HEADERS, Provider, create_fleet
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS, Provider, create_fleet
 
 QUERIES = 60
 INTERVAL = 8.0

@@ -6,8 +6,8 @@ import orjson
 import pytest
 import requests
 
-from tools.embedded_placement import EmbeddedPlacement
-from tools.placement_fleet import HEADERS, HOST_TRAITS, Provider, create_fleet
+from tools.rig.placement import EmbeddedPlacement
+from tools.rig.providers import HEADERS, HOST_TRAITS, Provider, create_fleet
 from tools.simulation import placement as model
 
 HOSTS = [f"a0000000-0000-4000-8000-{number:012d}" for number in range(3)]

@@ -11,13 +11,13 @@ from scheduler.planning import snapshot
 from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.rpc.context import RequestContext
-from tools.demo_run import PROJECT, USER, Request
-from tools.small_cloud import SmallCloud
+from tools.rig.load import PROJECT, USER, BootRequest, Flavor
+from tools.rig.small_cloud import SmallCloud
 
 HOSTS, TIMEOUT = 4, 60
 
 #: So large that three to eight of them fill a host.
-FLAVOR = (9, "quarter", 16, 60000, 300)
+FLAVOR = Flavor(9, "quarter", 16, 60000, 300)
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ class Filling:
     def build(self):
         """Build one; return its host, or None if it has none."""
         instance = str(uuid.uuid4())
-        spec = Request([instance], FLAVOR, None).spec()
+        spec = BootRequest([instance], FLAVOR, None).spec()
         call = self.cloud.client.prepare(timeout=TIMEOUT)
         call.call(self.context, "build_instances", request_spec=spec, instance_uuids=[instance])
         assert self.cloud.conductor.journal.wait([instance], TIMEOUT)
@@ -43,7 +43,7 @@ class Filling:
         """What a plan says fits, by host."""
         with snapshot.read(self.cloud.conf) as read:
             cloud = PlannedCloud(read)
-            spec = Request([str(uuid.uuid4())], FLAVOR, None).spec()
+            spec = BootRequest([str(uuid.uuid4())], FLAVOR, None).spec()
             return Counter({cloud.host(row): fit.count for row, fit in fits(cloud, spec).items()})
 
 

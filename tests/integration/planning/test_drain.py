@@ -15,8 +15,8 @@ from scheduler.planning import snapshot
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.drain import drain
 from scheduler.rpc.context import RequestContext
-from tools.demo_run import FLAVORS, PROJECT, USER, Request
-from tools.small_cloud import SmallCloud
+from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest
+from tools.rig.small_cloud import SmallCloud
 
 HOSTS, INSTANCES, GROUPED = 12, 36, 4
 TIMEOUT = 60
@@ -41,7 +41,7 @@ class Operated:
             grouped = number < GROUPED
             instance = self.members[number] if grouped else str(uuid.uuid4())
             zone = (None, "az1", None, "az2")[number % 4] if not grouped else None
-            self.specs[instance] = Request([instance], FLAVORS[number % 3], zone).spec()
+            self.specs[instance] = BootRequest([instance], FLAVORS[number % 3], zone).spec()
             self._store(instance, self.group if grouped else None)
             self._call("build_instances", request_spec=self.spec(instance), instance_uuids=[instance])
             assert self.ended(instance).state == journal.ACTIVE

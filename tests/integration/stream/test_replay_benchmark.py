@@ -7,8 +7,8 @@ import pytest
 from scheduler.stream.records import decode
 from tests.integration.stream.schedulers import broker_of
 from tests.support.waiting import eventually
-from tools import servers
 from tools.bench import replay
+from tools.rig import servers
 
 pytestmark = pytest.mark.rabbitmq
 

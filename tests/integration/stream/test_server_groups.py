@@ -12,7 +12,7 @@ from scheduler import objects
 from tests.integration.deployed import DeployedCloud, until
 from tests.integration.stream.schedulers import PATIENCE
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
-from tools.placement_fleet import HEADERS
+from tools.rig.providers import HEADERS
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 

@@ -17,8 +17,12 @@ from scheduler.cmd import explain as command
 from scheduler.cmd import explain_decisions, operator_app
 from scheduler.explain.document import Error, encode, time_text
 from scheduler.explain.explainer import Explainer
+from scheduler.explain.host_state import HostState, NodeState, Problem
 from scheduler.explain.hosts_now import HostNow, NodeNow
 from scheduler.explain.memory import DecisionMemory
+from scheduler.explain.providers import Provider
+from scheduler.explain.refusals import Inventory
+from scheduler.explain.relaxation import ConstraintKind
 from scheduler.explain.rendering import FilterVerdict
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
@@ -87,7 +91,7 @@ def serving(config, host, trace):
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(trace.decision, encode(trace.decision))
-    explainer = Explainer(memory, HostNows())
+    explainer = Explainer(memory, HostNows(), HostNows())
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     try:
@@ -114,7 +118,17 @@ class HostNows:
             FilterVerdict("ComputeFilter", "passed"),
             FilterVerdict("RamFilter", "rejected", "too few"),
         ]
-        return HostNow("later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts)])
+        return HostNow(
+            "later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts, [ConstraintKind.TRAIT])]
+        )
+
+    def state(self, name):
+        if name not in {"h1", "h9"}:
+            return HostState("later", [])
+        provider = Provider({"VCPU": Inventory(8, 8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"])
+        problems = [Problem("service disabled (x)", "Enable it.")] if name == "h1" else []
+        node = NodeState(name, name, "u", "cell1", "az1", ["a"], "just now", None, provider, problems)
+        return HostState("later", [node])
 
 
 @pytest.fixture
@@ -137,6 +151,8 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
     assert status == 0
     assert output.startswith("Request req-1: build of i\n")
     assert "Result: no host (NoValidHost): RamFilter turned down 2" in output
+    assert "\nCause: RamFilter rejected 2 of 2 hosts: " in output
+    assert " (resources)\nRemedy: Add capacity" in output
     assert cells(output, "| Placement")[:3] == ["Placement", "", "3"]
     assert cells(output, "| ComputeFilter")[1:3] == ["3", "2"]
     assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
@@ -227,6 +243,56 @@ def test_escape_sequences_of_users_do_not_reach_the_terminal(run, config, nasty,
 def test_hosts_beyond_the_bound_are_counted(run, scheduler):
     _, output, _ = run("decision", "req-1", "--hosts", "1")
     assert cells(output, "2 more")[0] == "2 more"
+
+
+def test_a_host_is_explained_without_a_decision(run, scheduler):
+    status, output, _ = run("host", "h1")
+    assert status == 0
+    assert output.startswith(
+        "Host h1, node h1, cell cell1, zone az1, as of later\n"
+        "  service last seen just now, compute node updated never\n"
+        "  aggregates a\n"
+        "  traits HW_GPU\n"
+        "  problem: service disabled (x)\n"
+        "Of 1 request since "
+    )
+    assert "it was considered for 1, chosen for 0, an alternate for 0\n" in output
+    assert "\nRemedy: Enable it.\n  service disabled (x)\n" in output
+    assert cells(output, "| VCPU") == ["VCPU", "8", "0", "4", "3", "29", "8"]
+    assert cells(output, "| ComputeFilter")[:2] == ["1", "ComputeFilter"]
+
+
+def test_requests_that_did_not_name_a_host_are_looked_at_as_of_now(run, scheduler):
+    output = run("host", "h9")[1]
+    assert "Request req-1 (flavor m1), as of now: Placement does not offer it: disabled; RamFilter" in output
+    assert (
+        "\nRemedy: Correct the trait in the flavor or image, or set it on the hosts that have it.\n" in output
+    )
+    told = json.loads(run("host", "h9", "-f", "json")[1])
+    assert told["history"]["unexplained"][0]["requests"] == 1
+    assert told["now"][0]["unoffered"] == "disabled"
+    assert told["state"]["nodes"][0]["provider"]["usages"] == {"VCPU": 3}
+
+
+def test_a_log_tells_what_became_of_a_host_without_a_scheduler(run, log):
+    status, output, _ = run("host", "h1", "--log", log)
+    assert status == 0
+    assert output.startswith("Of 1 request since ")
+    output = run("host", "h1", "--log", log, "--since", "2099-01-01T00:00")[1]
+    assert output.startswith("No request for hosts is kept\nRemedy: ")
+
+
+def test_the_history_of_a_host_is_that_of_all_schedulers(run, config, trace):
+    with contextlib.ExitStack() as stack:
+        for host in ("ctl", "ctl2"):
+            stack.enter_context(serving(config, host, trace))
+        output = run("host", "h1", "--scheduler", "ctl", "--scheduler", "ctl2")[1]
+    assert "Of 2 requests since " in output
+
+
+def test_a_host_is_unknown_to_schedulers(run, scheduler):
+    status, _, logged = run("host", "h8")
+    assert (status, "No compute node" in logged) == (1, True)
 
 
 def test_a_host_is_explained_up_to_the_filter_that_rejected_it(run, scheduler):

@@ -105,7 +105,7 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
     monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, spool_directory: None)
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, on_decision: told)
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, *_, **__: told)
     told = worker_parts.make_manager(make_conf(text), None, Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels

@@ -55,6 +55,26 @@ def test_names(fields, pair, name):
     assert called(make_spec(**fields), pair) == [name]
 
 
+@pytest.mark.parametrize(
+    ("fields", "pair", "kind"),
+    [
+        ({"availability_zone": "az1"}, ("member_of", "in:u1,u2"), "availability zone"),
+        ({"availability_zone": "az2"}, ("member_of", "in:u1"), "aggregate"),
+        ({"availability_zone": "az1"}, ("member_of", "!in:u1"), "aggregate"),
+        ({"project_id": "p"}, ("member_of", "in:u4"), "aggregate"),
+        ({}, ("in_tree", "u"), "host"),
+        ({}, ("root_required", "!COMPUTE_STATUS_DISABLED"), "disabled"),
+        ({}, ("root_required", "OWNER_NOVA"), "trait"),
+        ({}, ("required_1", "HW_GPU"), "trait"),
+        ({}, ("resources_1", "VGPU:1"), "amount"),
+    ],
+    ids=str,
+)
+def test_kinds(fields, pair, kind):
+    (found,) = constraints_of((pair,), RequestNames(make_spec(**fields), AGGREGATES))
+    assert found.kind == kind
+
+
 def test_a_group_of_a_device_is_that_of_its_alias():
     device = objects.InstancePCIRequest(count=1, spec=[{}], alias_name="gpu", request_id="r-1")
     spec = make_spec(pci_requests=objects.InstancePCIRequests(requests=[device]))

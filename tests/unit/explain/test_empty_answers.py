@@ -36,7 +36,7 @@ def found_for(trace):
 
 class World:
     def __init__(self):
-        self.amended = []
+        self.concluded = []
         self.asked, self.clock, self.wanted, self.error = [], Clock(), True, None
         self.refused = ["CUSTOM_GPU"]
         self.ask_during = lambda: None
@@ -44,7 +44,7 @@ class World:
             self,
             lambda: self.wanted,
             lambda spec: UUIDS,
-            self.amended.append,
+            self.concluded.append,
             self.clock,
             lambda: self.clock.now,
         )
@@ -141,7 +141,7 @@ def test_a_placement_that_gives_no_answer_ends_the_attempt(world):
     world.error = PlacementSilent("away")
     failed = failed_request()
     world.run(failed)
-    assert (len(world.asked), found_for(failed), world.amended) == (1, [], [])
+    assert (len(world.asked), found_for(failed), world.concluded) == (1, [], [failed.decision])
 
 
 def test_equal_queries_are_asked_once_until_that_is_forgotten(world):
@@ -150,7 +150,7 @@ def test_equal_queries_are_asked_once_until_that_is_forgotten(world):
     asked = len(world.asked)
     world.run(second)
     assert (len(world.asked), found_for(second)) == (asked, found_for(first))
-    assert world.amended == [first.decision, second.decision]
+    assert world.concluded == [first.decision, second.decision]
     world.clock.now += empty_answers.REMEMBERED_FOR + 1
     world.run(late)
     assert len(world.asked) == 2 * asked
@@ -182,3 +182,56 @@ def test_the_first_query_is_looked_into_at_once_and_others_later(world, monkeypa
     world.clock.now += empty_answers.INTERVAL
     world.analysis.consider(failed_request("required=CUSTOM_GPU&resources=VCPU%3A3"))
     assert len(woken) == 2
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [failed_request(hosts=3), failed_request(source="mirror"), failed_request(failed=True)],
+    ids=["hosts were offered", "from the mirror", "no answer"],
+)
+def test_a_failure_of_another_kind_is_concluded_at_once(world, failed):
+    world.analysis.consider(failed)
+    assert world.concluded == [failed.decision]
+
+
+def test_an_empty_answer_is_concluded_once_it_was_looked_into(world):
+    failed = failed_request()
+    world.analysis.consider(failed)
+    assert world.concluded == []
+    world.analysis.run_round()
+    world.analysis.run_round()
+    assert world.concluded == [failed.decision]
+
+
+def test_equal_queries_that_wait_are_concluded_together(world):
+    first, other, equal = failed_request(), failed_request("resources=VCPU%3A9"), failed_request()
+    for each in (first, other, equal):
+        world.analysis.consider(each)
+    world.analysis.run_round()
+    assert world.concluded == [first.decision, equal.decision]
+    assert found_for(equal) == found_for(first)
+
+
+def test_what_cannot_wait_is_concluded_without_a_finding(world):
+    queries = [f"required=CUSTOM_GPU&resources=VCPU%3A{n}" for n in range(empty_answers.MOST_WAITING)]
+    for query in queries:
+        world.analysis.consider(failed_request(query))
+    late = failed_request()
+    world.analysis.consider(late)
+    assert world.concluded == [late.decision]
+
+
+def test_what_waits_at_the_end_is_concluded_without_a_finding(world):
+    failed = failed_request()
+    world.analysis.consider(failed)
+    world.analysis.stop()
+    assert (world.concluded, world.asked) == ([failed.decision], [])
+
+
+def test_what_cannot_be_looked_into_for_an_error_is_concluded(world):
+    world.error = RuntimeError("a defect")
+    failed = failed_request()
+    world.analysis.consider(failed)
+    with pytest.raises(RuntimeError):
+        world.analysis.run_round()
+    assert world.concluded == [failed.decision]

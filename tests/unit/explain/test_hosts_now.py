@@ -1,14 +1,22 @@
 """What is said of one host as of now."""
 
+import json
+
 import pytest
 
 from scheduler import objects
 from scheduler.errors import NoValidHost
-from scheduler.explain.hosts_now import HostsNow
+from scheduler.explain.hosts_now import UNSUITABLE, HostsNow
+from scheduler.explain.obstacles import Obstacles
+from scheduler.explain.providers import Provider
+from scheduler.explain.refusals import Inventory
+from scheduler.explain.relaxation import Offer, RelaxationSearch, read_offer
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.candidates import Candidates
+from scheduler.placement.errors import PlacementSilent
+from scheduler.request.query import Query
 from scheduler.rules import load_filters
 from tests.builders import Instances, make_table, uuid_of
 from tests.support.options import make_conf
@@ -16,28 +24,61 @@ from tests.unit.explain.decisions import NAMES
 from tests.unit.filters.asking import make_spec
 from tests.unit.selection.requests import host_with_candidate
 
+QUERY = (
+    "in_tree=u&required=HW_GPU&resources=DISK_GB%3A10%2CMEMORY_MB%3A2048%2CVCPU%3A4"
+    "&root_required=%21COMPUTE_STATUS_DISABLED"
+)
+OFFER = {
+    "allocation_requests": [{"allocations": {"u": {"resources": {"VCPU": 1}}}, "mappings": {"": ["u"]}}],
+    "provider_summaries": {
+        "u": {
+            "root_provider_uuid": "u",
+            "parent_provider_uuid": None,
+            "traits": [],
+            "resources": {"VCPU": {"capacity": 16, "used": 14}},
+        }
+    },
+}
 RULES = ["ComputeFilter", "NumInstancesFilter", "DifferentHostFilter"]
 
 
 class World:
-    """Hosts of which Placement offers all but some; ``asked`` are the requests for which it was asked."""
+    """Hosts of which Placement offers all but some; ``asked`` are the requests for which it was asked.
 
-    def __init__(self, *hosts, unoffered=()):
+    ``refuses`` are the parts of a query that keep it from offering any of these.
+    """
+
+    def __init__(self, *hosts, unoffered=(), refuses=("",), provider=None):
         conf = make_conf(enabled_filters=RULES, max_instances_per_host=3)
         self.asked = []
         self.hosts = {host.columns["nodename"]: host for host in hosts}
-        self.unoffered = unoffered
+        self.unoffered, self.refuses, self._provider = unoffered, refuses, provider
         chain = FilterChain(load_filters.load(conf))
         self.now = HostsNow(
             lambda: make_table(hosts),
+            lambda request: [Query((), QUERY, None)],
             self.candidates,
+            Obstacles(RelaxationSearch(self), self),
             lambda: chain,
             Instances(hosts),
             PendingPlacements(),
             lambda: NAMES,
         )
 
-    def candidates(self, request):
+    def offer(self, querystring):
+        if any(part in querystring for part in self.refuses):
+            return Offer()
+        return read_offer(json.dumps(OFFER).encode(), None)
+
+    def inventories(self, provider):
+        return {"VCPU": Inventory(4, 4, allocation_ratio=4.0)}
+
+    def provider(self, uuid):
+        if isinstance(self._provider, Exception):
+            raise self._provider
+        return self._provider
+
+    def candidates(self, queries, request):
         self.asked.append(request)
         node = request.spec.requested_destination.node
         if node in self.unoffered:
@@ -76,15 +117,48 @@ def test_what_filters_look_at_is_loaded():
 
 
 @pytest.mark.parametrize(
-    ("host", "reason"),
+    ("host", "refuses", "provider", "reason", "kinds"),
     [
-        (host_with_candidate("h1"), "its inventory or traits do not suit the query"),
-        (host_with_candidate("h1").disabled(), DISABLED),
+        (host_with_candidate("h1"), ["in_tree"], None, UNSUITABLE, []),
+        (host_with_candidate("h1"), ["in_tree"], PlacementSilent("away"), UNSUITABLE, []),
+        (host_with_candidate("h1"), ["HW_GPU"], None, "not with required trait HW_GPU", ["trait"]),
+        (
+            host_with_candidate("h1"),
+            ["VCPU"],
+            None,
+            "not with 4 VCPU (at most 2 VCPU free on 1 host)",
+            ["amount"],
+        ),
+        (
+            host_with_candidate("h1"),
+            ["VCPU", "HW_GPU"],
+            None,
+            "not with required trait HW_GPU and 4 VCPU (at most 2 VCPU free on 1 host)",
+            ["amount", "trait"],
+        ),
+        (
+            host_with_candidate("h1"),
+            ["VCPU", "MEMORY_MB", "DISK_GB"],
+            Provider({"VCPU": Inventory(4, 4), "MEMORY_MB": Inventory(4096, 4096)}, {"VCPU": 3}),
+            "not with 10 DISK_GB (no DISK_GB on 1 host); not with 4 VCPU (at most 1 VCPU free on 1 host)",
+            ["amount"],
+        ),
+        (host_with_candidate("h1"), [], None, "it is offered when Placement is asked again", []),
+        (host_with_candidate("h1").disabled(), ["COMPUTE_STATUS_DISABLED"], None, DISABLED, ["disabled"]),
+        (
+            host_with_candidate("h1").disabled(),
+            ["COMPUTE_STATUS_DISABLED", "HW_GPU"],
+            None,
+            f"{DISABLED}; not with required trait HW_GPU",
+            ["disabled", "trait"],
+        ),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_host_that_placement_does_not_offer_is_said_to_be_none(host, reason):
-    (node,) = World(host, unoffered=["h1"]).explain("h1")
-    assert node.unoffered == reason
+def test_what_keeps_placement_from_offering_a_host(host, refuses, provider, reason, kinds):
+    world = World(host, unoffered=["h1"], refuses=refuses, provider=provider)
+    (node,) = world.explain("h1")
+    assert (node.unoffered, node.kinds) == (reason, kinds)
 
 
 def test_placement_is_asked_about_this_host_and_the_request_stays_as_it_is():

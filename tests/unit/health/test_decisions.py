@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.explain.document import Candidates, Step
+from scheduler.explain.document import Candidates, Error, Step
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -67,6 +67,15 @@ def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
     assert counts["berth_requests", (outcome,)] == [1]
     assert counts["berth_instances", (outcome,)] == [2]
     assert outcome in catalogue.OUTCOMES
+
+
+@pytest.mark.parametrize(("kind", "counted"), [("NoValidHost", 1), ("HostsUnknown", 0)])
+def test_failures_without_a_host_are_counted_by_cause(world, kind, counted):
+    steps = [Step("i", "ComputeFilter", 12, 0, applies=True)]
+    text = "No valid host was found. There are not enough hosts available."
+    found = Candidates(source="placement", hosts=12, known=12, allowed=12)
+    world.counter.count_cause(noted(filters=steps, error=Error(kind, text), candidates=found).decision)
+    assert world.counters.take() == ({("berth_no_valid_host", ("compute_down",)): [1]} if counted else {})
 
 
 def test_times_are_counted_by_stage_and_as_a_whole(world):

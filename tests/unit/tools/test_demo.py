@@ -7,9 +7,11 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools import demo, demo_moves, demo_report, demo_run, fleet, small_cloud, vhosts
-from tools.small_cloud import Schedulers
-from tools.truth import Truth
+from tools.rig import fleet, small_cloud, vhosts
+from tools.rig.load import FLAVORS, BootRequest
+from tools.rig.small_cloud import Schedulers
+from tools.rig.truth import Truth
+from tools.scenarios import demo, demo_moves, demo_report, demo_run
 
 
 def test_requests_are_the_same_again_and_as_many_as_asked_for():
@@ -30,13 +32,13 @@ def records_of(request, state=journal.ACTIVE):
 
 
 def test_what_is_resized_was_built_can_grow_and_may_go_anywhere():
-    small, medium, _, largest = demo_run.FLAVORS
-    failed, grown = demo_run.Request(["f"], small, None), demo_run.Request(["g"], largest, None)
-    in_a_zone, anywhere = demo_run.Request(["z"], small, "az1"), demo_run.Request(["a", "b"], small, None)
+    small, medium, _, largest = FLAVORS
+    failed, grown = BootRequest(["f"], small, None), BootRequest(["g"], largest, None)
+    in_a_zone, anywhere = BootRequest(["z"], small, "az1"), BootRequest(["a", "b"], small, None)
     hopeless = [*records_of(failed, journal.ERROR), *records_of(grown)]
-    assert demo_moves.choose([failed, grown], hopeless, demo_run.FLAVORS) is None
+    assert demo_moves.choose([failed, grown], hopeless, FLAVORS) is None
     records = [*hopeless, *records_of(in_a_zone), *records_of(anywhere)]
-    before, after, record = demo_moves.choose([failed, grown, in_a_zone, anywhere], records, demo_run.FLAVORS)
+    before, after, record = demo_moves.choose([failed, grown, in_a_zone, anywhere], records, FLAVORS)
     assert (record.instance_uuid, before.uuids, before.flavor, after.flavor) == ("a", ["a"], small, medium)
 
 
@@ -241,7 +243,7 @@ class Interrupt:
         if name == "oslo_service":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt)
-from tools import demo
+from tools.scenarios import demo
 sys.exit(demo.main([]))
 """
 

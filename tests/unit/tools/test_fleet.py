@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.nova_db import schema
-from tools.fleet import CELL0_UUID, ZONES, Cell, Fleet
+from tools.rig.fleet import CELL0_UUID, ZONES, Cell, Fleet
 
 
 @pytest.fixture

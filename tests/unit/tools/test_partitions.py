@@ -9,14 +9,14 @@ from conductor_client import journal
 from conductor_client.journal import Event, Record
 from scheduler.conf import partitions as conf_partitions
 from tests.support.waiting import eventually
-from tools import truth
-from tools.cloud import Cloud
-from tools.fleet import Cell, Fleet
 from tools.partitions.building import Building, again, make_requests
 from tools.partitions.cloud import PARTITIONS, partition_of
 from tools.partitions.command import Killer
 from tools.partitions.outcome import Outcome, lines_of_logs
-from tools.side_by_side.load import FLAVORS, BootRequest
+from tools.rig import truth
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell, Fleet
+from tools.rig.load import FLAVORS, BootRequest
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 HOSTS = {host.name: partition_of(host) for host in FLEET.hosts}

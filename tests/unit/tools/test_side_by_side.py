@@ -3,7 +3,6 @@
 import configparser
 import dataclasses
 import json
-import os
 from types import SimpleNamespace
 
 import pytest
@@ -11,16 +10,16 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
-from tools import truth
 from tools.bench import stages
 from tools.bench.timing import Measurement
-from tools.cloud import Cloud
-from tools.fleet import RESERVED_MB, Cell, Fleet
-from tools.side_by_side import command, contenders, filling, measuring, plot, report, truthfulness
-from tools.side_by_side.load import FLAVORS, Answer, BootRequest, make_large_request, make_requests
+from tools.rig import instances, truth
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import RESERVED_MB, Cell, Fleet
+from tools.rig.load import FLAVORS, BootRequest, Call, make_large_request, make_requests
+from tools.rig.nova_cloud import NovaCloud
+from tools.rig.software import Software
+from tools.side_by_side import command, contenders, measuring, plot, report
 from tools.side_by_side.measuring import Result
-from tools.side_by_side.rig import Rig
-from tools.side_by_side.software import Software
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 RESULT = Result(
@@ -61,7 +60,7 @@ def selection(host, **changes):
 
 def answer(selections, zone=None, spread=False, instances=1, started=0.0, ended=1.0):
     uuids = [f"instance-{number}" for number in range(instances)]
-    return Answer(BootRequest(uuids, FLAVORS[0], zone, uuids if spread else ()), started, ended, selections)
+    return Call(BootRequest(uuids, FLAVORS[0], zone, uuids if spread else ()), started, ended, selections)
 
 
 HERE = [host for host in FLEET.hosts if host.cell.name == "cell1"]
@@ -73,7 +72,7 @@ GOOD = [selection(host) for host in HERE[:3]]
 def judge(monkeypatch):
     """A function from answers to problems; Placement has what it should have."""
     monkeypatch.setattr(truth, "check_database", lambda *_: truth.Truth())
-    return lambda *answers: truthfulness.problems(
+    return lambda *answers: measuring.problems(
         SimpleNamespace(fleet=FLEET, placement_database=None, filled=frozenset()), answers
     )
 
@@ -111,15 +110,15 @@ def test_promised_allocations_are_compared_with_placement(monkeypatch):
         lambda engine, expected, unknown: seen.update(expected) or truth.Truth(problems=["x"]),
     )
     rig = SimpleNamespace(fleet=FLEET, placement_database=None, filled=frozenset())
-    failed = Answer(BootRequest(["other"], FLAVORS[0]), 0.0, 1.0, error="NoValidHost")
-    assert truthfulness.problems(rig, [answer([GOOD]), failed]) == ["x"]
+    failed = Call(BootRequest(["other"], FLAVORS[0]), 0.0, 1.0, error="NoValidHost")
+    assert measuring.problems(rig, [answer([GOOD]), failed]) == ["x"]
     assert seen == {"instance-0": (HERE[0].uuid, {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20})}
 
 
 def test_answers_are_summed_up():
     times = [answer([GOOD], started=number, ended=number + (number + 1) / 10) for number in range(20)]
     failed = [
-        Answer(BootRequest(["i"], FLAVORS[0]), 3.0, 30.0, error=error) for error in ("NoValidHost", "Boom: x")
+        Call(BootRequest(["i"], FLAVORS[0]), 3.0, 30.0, error=error) for error in ("NoValidHost", "Boom: x")
     ]
     found = measuring.summary([*times, *failed])
     assert (found["requests"], found["instances"], found["seconds"]) == (22, 20, 30.0)
@@ -128,20 +127,8 @@ def test_answers_are_summed_up():
 
 
 def test_a_load_without_any_host_has_a_summary():
-    failed = Answer(BootRequest(["i"], FLAVORS[0]), 3.0, 4.0, error="NoValidHost")
+    failed = Call(BootRequest(["i"], FLAVORS[0]), 3.0, 4.0, error="NoValidHost")
     assert measuring.summary([failed])["p95"] == 0.0
-
-
-def test_cpu_of_the_rig_is_that_of_its_parts():
-    found = measuring.cpu_seconds({"scheduler": [os.getpid()]})
-    assert found["rig"] == pytest.approx(found["scheduler"] + found["callers"])
-    assert found["machine"] >= 0
-
-
-def test_cpu_of_several_daemons_is_added_up():
-    one = measuring.cpu_seconds({"scheduler": [os.getpid()]})
-    two = measuring.cpu_seconds({"scheduler": [os.getpid(), os.getpid()]})
-    assert two["scheduler"] >= 2 * one["scheduler"]
 
 
 def test_requests_are_the_same_for_a_seed_but_for_their_instances():
@@ -223,7 +210,7 @@ def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):
 
 
 def test_both_schedulers_can_read_the_configuration(tmp_path):
-    class OfFiles(Rig):
+    class OfFiles(NovaCloud):
         database = Cloud.database
 
     rig = OfFiles(tmp_path, Software(tmp_path), hosts=2, cells=1)
@@ -248,8 +235,8 @@ def test_own_cost_is_drawn(tmp_path):
 
 
 def test_instances_are_spread_over_hosts_with_room():
-    placed = filling.place(FLEET, 300)
-    assert placed == filling.place(FLEET, 300)
+    placed = instances.place(FLEET, 300)
+    assert placed == instances.place(FLEET, 300)
     assert len({each.uuid for each in placed}) == 300
     held = [each for each in placed if each.host == FLEET.hosts[0]]
     assert 8 < len(held) < 60
@@ -258,16 +245,16 @@ def test_instances_are_spread_over_hosts_with_room():
 
 def test_hosts_cannot_be_filled_beyond_their_room():
     with pytest.raises(ValueError, match="12 hosts have no room for 5000 instances"):
-        filling.place(FLEET, 5000)
+        instances.place(FLEET, 5000)
 
 
 def test_computes_report_what_they_were_filled_with(tmp_path):
     url = f"sqlite:///{tmp_path}/cell1.sqlite"
     fleet = Fleet(3, [Cell("cell1", url)])
     fleet.write(f"sqlite:///{tmp_path}/api.sqlite", f"sqlite:///{tmp_path}/cell0.sqlite")
-    placed = filling.place(fleet, 20)
+    placed = instances.place(fleet, 20)
     engine = sa.create_engine(url)
-    filling.fill_cell(engine, placed)
+    instances.fill_cell(engine, placed)
     nodes = schema.compute_nodes
     with engine.connect() as connection:
         rows = connection.execute(sa.select(nodes).order_by(nodes.c.host)).all()

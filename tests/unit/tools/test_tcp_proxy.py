@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from tools.tcp_proxy import Direction, Passage, TcpProxy
+from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
 
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
 SILENCE = 0.2  # seconds in which nothing must arrive

@@ -1,8 +1,12 @@
+from collections import Counter
+import itertools
+from types import MappingProxyType
+
 import pytest
 import sqlalchemy as sa
 
-from tools import truth
-from tools.placement_fleet import Provider
+from tools.rig import truth
+from tools.rig.providers import Provider
 
 URL = "http://placement"
 AMOUNTS = {"VCPU": 2, "MEMORY_MB": 512}
@@ -16,13 +20,21 @@ INVENTORIES = {
 def look(requests_mock):
     """A function from {provider: {consumer: amounts}} and what is expected to the problems found."""
 
-    def check(held, expected):
+    def check(held, expected, hidden=MappingProxyType({})):
         providers = [Provider(name, name) for name in ("a", "b")]
         for provider in providers:
             allocations = {who: {"resources": what} for who, what in held.get(provider.uuid, {}).items()}
             base = f"{URL}/resource_providers/{provider.uuid}"
-            requests_mock.get(f"{base}/inventories", json={"inventories": INVENTORIES})
-            requests_mock.get(f"{base}/allocations", json={"allocations": allocations})
+            used = Counter()
+            for each in allocations.values():
+                used.update(each["resources"])
+            generation = {"resource_provider_generation": 1}
+            for name, value in (
+                ("inventories", INVENTORIES),
+                ("allocations", allocations),
+                ("usages", used | hidden.get(provider.uuid, {})),
+            ):
+                requests_mock.get(f"{base}/{name}", json={name: value, **generation})
         return truth.check(URL, providers, expected)
 
     return check
@@ -41,12 +53,32 @@ def test_all_is_well(look):
         ({"a": {"i": {"VCPU": 1}}}, {"i": ("a", AMOUNTS)}, "i should hold"),
         ({"a": {"i": AMOUNTS}, "b": {"i": AMOUNTS}}, {"i": ("a", AMOUNTS)}, "i should hold"),
         ({"b": {"x": AMOUNTS}}, {}, "Left over: x"),
-        ({"a": {"i": {"VCPU": 5}}}, {"i": ("a", {"VCPU": 5})}, "a is over-committed: 5 of 4 VCPU"),
+        (
+            {"a": {"i": {"VCPU": 5}}},
+            {"i": ("a", {"VCPU": 5})},
+            "More is used than provider a has: VCPU 5 of 4",
+        ),
     ],
 )
 def test_what_is_wrong_is_found(look, held, expected, problem):
     (line,) = look(held, expected).problems
     assert problem in line
+
+
+def test_what_is_used_by_no_consumer_is_found(look):
+    (line,) = look({}, {}, {"b": {"VCPU": 1}}).problems
+    assert line == "Placement counts as used on provider b, for no consumer: VCPU 1."
+
+
+@pytest.mark.parametrize(
+    ("results", "left"), [([["a"], ["b"], []], []), ([["a"]] * 9, ["a"])], ids=["in the end", "never"]
+)
+def test_what_is_released_late_is_no_problem(results, left, monkeypatch):
+    passed = itertools.count()
+    monkeypatch.setattr(truth.time, "monotonic", passed.__next__)
+    monkeypatch.setattr(truth.time, "sleep", lambda _: None)
+    looks = iter(results)
+    assert truth.settled(lambda: truth.Truth(problems=next(looks)), 5).problems == left
 
 
 def make_database(rows):
@@ -88,7 +120,7 @@ def make_database(rows):
         ([(2, "i", 2)], {"i": ("a", {"VCPU": 2})}, "i should hold"),
         ([(1, "x", 2)], {}, "Left over: x"),
         ([(1, "x", 2)], None, None),
-        ([(1, "i", 3), (1, "j", 2)], None, "a is over-committed: 5 of 4 VCPU"),
+        ([(1, "i", 3), (1, "j", 2)], None, "More is used than provider a has: VCPU 5 of 4"),
     ],
     ids=["well", "missing", "elsewhere", "left over", "any consumer will do", "over-committed"],
 )

@@ -1,0 +1,182 @@
+"""berth-explain host: why one host was not chosen for a request, or is never chosen."""
+
+import argparse
+from collections.abc import Iterator
+import itertools
+import logging
+
+import msgspec
+
+from scheduler.cmd import explain_host_text as host_text
+from scheduler.cmd import explain_text as text
+from scheduler.cmd.explain_decisions import (
+    RecordedQuestion,
+    Shown,
+    Told,
+    complain,
+    not_answered,
+    read_log,
+    since,
+)
+from scheduler.explain import rendering
+from scheduler.explain.document import REJECTED
+from scheduler.explain.host_history import HostHistory, Unexplained, history_of, merged
+from scheduler.explain.host_state import HostState
+from scheduler.explain.hosts_now import HostNow, NodeNow
+
+LOG = logging.getLogger(__name__)
+
+#: Requests of different flavors or zones, which decisions do not explain, that are looked at as of now.
+MOST_LOOKED_AT = 3
+
+
+class Host(RecordedQuestion):
+    """Say why a host is never chosen: its state, and what became of it in the latest requests.
+
+    With --decision: what each filter said of it for one decision; as of now, if the decision does not tell.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
+        parser.add_argument(
+            "--decision", metavar="REQUEST_ID|INSTANCE_UUID", help="only the latest decision on it"
+        )
+        parser.add_argument(
+            "--now",
+            action="store_true",
+            help="with --decision: also say what Placement and every filter say of the host as of now",
+        )
+        parser.add_argument(
+            "--since",
+            type=since,
+            default=0.0,
+            metavar="TIME",
+            help="without --decision: requests since then; an age such as 90s, 15m or 2h, or a time in UTC",
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return what is said of a host."""
+        return self._show_decision(args) if args.decision else self._show_host(args)
+
+    # -- a host ----------------------------------------------------------------------------------------------
+
+    def _show_host(self, args: argparse.Namespace) -> Shown | None:
+        state = None if args.log else self._state(args)
+        if state and not state.nodes:
+            _complain_of_unknown(args.host)
+            return None
+        # documents have no UUIDs
+        named = [node.node for node in (state.nodes if state else ()) if node.uuid == args.host]
+        name = named[0] if named else args.host
+        history = self._history(args, name)
+        found = [] if args.log else list(self._looked_at(args, history))
+        remedies = host_text.remedies(state, history, found)
+        document = {
+            "host": args.host,
+            "state": msgspec.to_builtins(state),
+            "history": msgspec.to_builtins(history, str_keys=True),
+            "now": [{"request": each.latest, **msgspec.to_builtins(node)} for each, node in found],
+            "remedies": remedies,
+        }
+        lines = [*host_text.state_lines(state), *host_text.history_lines(history, found)]
+        lines += host_text.remedy_lines(remedies)
+        return Shown(document, lines, [host_text.inventories(state), host_text.losses(history)])
+
+    def _state(self, args: argparse.Namespace) -> HostState:
+        """Return the state of a host.
+
+        Raises:
+            NotAnswered: No scheduler answers.
+        """
+        answers = self.schedulers(args).ask_one("host_state", host=args.host)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        (answer,) = answers.found.values()
+        return msgspec.convert(answer, HostState)
+
+    def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
+        """Return what became of a host in the decisions that schedulers keep, or a log has.
+
+        Raises:
+            NotAnswered: No scheduler answers, or the log cannot be read.
+        """
+        if args.log:
+            return read_log(args.log, lambda log: history_of(log.decisions(args.since), name))
+        answers = self.ask(args, "host_history", host=name, since=args.since)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        complain(answers.failed)
+        return merged(
+            msgspec.convert(answer, HostHistory, str_keys=True) for answer in answers.found.values()
+        )
+
+    def _looked_at(
+        self, args: argparse.Namespace, history: HostHistory
+    ) -> Iterator[tuple[Unexplained, NodeNow]]:
+        """Yield requests that decisions do not explain, and what is said of the host for them as of now."""
+        for each in itertools.islice(history.unexplained, MOST_LOOKED_AT):
+            told = self.told(args, each.latest)
+            now = told and self._now(args, told)
+            yield from ((each, node) for node in (now.nodes[:1] if now else ()))
+
+    # -- a decision ------------------------------------------------------------------------------------------
+
+    def _show_decision(self, args: argparse.Namespace) -> Shown | None:
+        told = self.told(args, args.decision)
+        if told is None:
+            return None
+        decision = told.decision
+        named = list(rendering.hosts(decision))
+        found = [line for line in named if args.host in (line.host, line.node)]
+        is_told = found and all(line.reason or line.outcome != REJECTED for line in found)
+        now = None if is_told and not args.now else self._now(args, told)
+        if not found and now:
+            places = {(node.host, node.node) for node in now.nodes}
+            found = [line for line in named if (line.host, line.node) in places]
+        if not found and not (now and now.nodes):
+            _complain_of_unknown(args.host)
+            return None
+        then = [(line, list(rendering.verdicts(decision, line))) for line in found]
+        document = {
+            "request_id": decision.request_id,
+            "time": decision.time,
+            "scheduler": told.scheduler,
+            "host": args.host,
+            "then": [
+                {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
+            ],
+            "now": msgspec.to_builtins(now),
+        }
+        lines = [
+            f"Request {decision.request_id or 'without id'}, from {told.scheduler}",
+            *text.host_lines(decision, found, now),
+        ]
+        tables = [text.verdicts([(line.node, verdicts) for line, verdicts in then])] if then else []
+        if now:
+            tables.append(text.verdicts([(node.node, node.verdicts) for node in now.nodes]))
+        return Shown(document, lines, tables)
+
+    def _now(self, args: argparse.Namespace, told: Told) -> HostNow | None:
+        """Return what is said of a host as of now; None if no scheduler is to be asked, or can be.
+
+        Raises:
+            NotAnswered: No scheduler answers.
+        """
+        spec = told.decision.request_spec()
+        if args.log or spec is None:
+            LOG.warning("The decision tells no more of %s, and no scheduler can be asked about it", args.host)
+            return None
+        answers = self.schedulers(args).ask_one(
+            "host_now", spec_obj=spec, instances=told.decision.instances, host=args.host
+        )
+        if not answers.found:
+            raise not_answered(answers.failed)
+        (answer,) = answers.found.values()
+        return msgspec.convert(answer, HostNow)
+
+
+def _complain_of_unknown(host: str) -> None:
+    LOG.error("No compute node of an enabled cell has the host, node name or UUID %s", host)

@@ -1,0 +1,183 @@
+"""What became of one host in the decisions that are kept: how often it was chosen, and where it was lost.
+
+A document of a request that was served names some hosts only. Whether Placement offered one that it does not
+name is not known from it; ``unexplained`` has these requests, for a question as of now.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from scheduler.explain.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision, Verdict
+from scheduler.explain.trace import ASKED_OF_PLACEMENT
+from scheduler.explain.unoffered import DISABLED
+from scheduler.filters.causes import group
+
+#: Where a host is lost, beside the filters.
+PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
+
+#: Why the decision does not tell more.
+NOT_OFFERED = "Placement did not offer it"
+NOT_NAMED = "not among the hosts that the decision names: not offered, or behind the best"
+
+#: Weighers that are named of a host that others outweighed.
+MOST_WEIGHERS = 3
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Requests that a host was lost to for the same reason.
+
+    Attributes:
+        stage: A filter, ``request``, ``claim`` or ``weights``.
+        reason: Why; numbers that differ are a range.
+        requests: The number of requests.
+    """
+
+    stage: str
+    reason: str
+    requests: int = 1
+
+
+class Unexplained(msgspec.Struct, frozen=True):
+    """Requests of one flavor and zone of which the decisions do not tell all why the host was not chosen.
+
+    Attributes:
+        reason: ``NOT_OFFERED``, ``NOT_NAMED`` or that Placement hides it, since its service is disabled.
+        flavor: The name of the flavor.
+        zone: The zone that is asked for, if any.
+        requests: The number of requests.
+        latest: By what the latest of them is found: its request id, or an instance.
+        time: When that one came.
+    """
+
+    reason: str
+    flavor: str
+    zone: str | None
+    requests: int
+    latest: str
+    time: str
+
+
+class HostHistory(msgspec.Struct):
+    """What became of a host.
+
+    Attributes:
+        since: When the first of the requests came; None if there is none.
+        requests: Those for which hosts were looked for.
+        considered: Those that it was offered to, as far as decisions tell.
+        chosen: Those that chose it.
+        alternate: Those that had it as an alternate.
+        ranks: By its place among the best hosts, from 1, in how many requests it had it and was not chosen.
+        losses: Where it was lost.
+        unexplained: Requests of which the decisions do not tell.
+    """
+
+    since: str | None = None
+    requests: int = 0
+    considered: int = 0
+    chosen: int = 0
+    alternate: int = 0
+    ranks: dict[int, int] = msgspec.field(default_factory=dict)
+    losses: list[Loss] = msgspec.field(default_factory=list)
+    unexplained: list[Unexplained] = msgspec.field(default_factory=list)
+
+
+def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
+    """Return what became of a host, by its service host or its node name."""
+    found = HostHistory()
+    for decision in decisions:
+        if decision.candidates.source in ASKED_OF_PLACEMENT:
+            _count(decision, name, found)
+    return merged([found])
+
+
+def merged(histories: Iterable[HostHistory]) -> HostHistory:
+    """Return one history for those of several workers."""
+    each = list(histories)
+    ranks = Counter[int]()
+    for one in each:
+        ranks.update(one.ranks)
+    return HostHistory(
+        min((one.since for one in each if one.since), default=None),
+        sum(one.requests for one in each),
+        sum(one.considered for one in each),
+        sum(one.chosen for one in each),
+        sum(one.alternate for one in each),
+        dict(sorted(ranks.items())),
+        list(_grouped(chain.from_iterable(one.losses for one in each))),
+        _united(chain.from_iterable(one.unexplained for one in each)),
+    )
+
+
+def _count(decision: Decision, name: str, found: HostHistory) -> None:
+    found.requests += 1
+    found.since = min(filter(None, (found.since, decision.time)))
+    named = decision.hosts
+    places = [i for i, pair in enumerate(zip(named.host, named.node, strict=True)) if name in pair]
+    if not places:
+        found.unexplained.append(_unexplained(decision, name))
+        return
+    found.considered += 1
+    # of several nodes of a host the one that came furthest counts: those that matter most are first
+    place = places[0]
+    verdict = decision.verdicts[named.verdict[place]]
+    rank = decision.best.host.index(place) if place in decision.best.host else None
+    if verdict.outcome == CHOSEN:
+        found.chosen += 1
+        return
+    if rank is not None:
+        found.ranks[rank + 1] = found.ranks.get(rank + 1, 0) + 1
+    if verdict.outcome == ALTERNATE:
+        found.alternate += 1
+    found.losses.append(_loss(decision, verdict, rank))
+
+
+def _loss(decision: Decision, verdict: Verdict, rank: int | None) -> Loss:
+    if verdict.outcome in {ALTERNATE, PASSED}:
+        return Loss(WEIGHTS, _outweighed(decision, rank))
+    if verdict.outcome == EXCLUDED:
+        return Loss(REQUEST, verdict.reason)
+    if verdict.outcome == REFUSED or verdict.step is None:
+        return Loss(CLAIM, verdict.reason)
+    return Loss(decision.filters[verdict.step].filter, verdict.reason or "not asked for a reason")
+
+
+def _outweighed(decision: Decision, rank: int | None) -> str:
+    """Return by which weighers the best host is ahead."""
+    if not rank:
+        return "it passed; others were chosen"
+    ahead = {each.weigher: each.added(0) - each.added(rank) for each in decision.best.weights}
+    most = sorted((each for each in ahead.items() if each[1] > 0), key=lambda each: -each[1])
+    names = ", ".join(f"{name} {by:.2g}" for name, by in most[:MOST_WEIGHERS])
+    return f"it passed; the best host is ahead by {names}" if names else "it passed; others weigh the same"
+
+
+def _unexplained(decision: Decision, name: str) -> Unexplained:
+    reason = NOT_NAMED if decision.error is None else NOT_OFFERED
+    if name in decision.candidates.disabled.hosts:
+        reason = DISABLED
+    latest = decision.request_id or decision.instances[0]
+    flavor = str(decision.flavor.name or "")
+    return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)
+
+
+def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:
+    """Yield the losses, most requests first; those whose reasons differ in numbers alone as one."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for loss in losses:
+        pairs.setdefault(loss.stage, []).extend([("", loss.reason)] * loss.requests)
+    found = [Loss(stage, cause.reason, cause.count) for stage, some in pairs.items() for cause in group(some)]
+    yield from sorted(found, key=lambda loss: -loss.requests)
+
+
+def _united(some: Iterable[Unexplained]) -> list[Unexplained]:
+    found: dict[tuple[str, str, str | None], Unexplained] = {}
+    for each in some:
+        key = (each.reason, each.flavor, each.zone)
+        known = found.get(key, each)
+        latest = max(known, each, key=lambda one: one.time)
+        requests = each.requests if known is each else known.requests + each.requests
+        found[key] = msgspec.structs.replace(latest, requests=requests)
+    return sorted(found.values(), key=lambda each: -each.requests)

@@ -1,0 +1,96 @@
+"""The state of a host: what the databases and Placement have, and which problems that is."""
+
+import pytest
+
+from scheduler.explain.host_state import HostStates
+from scheduler.explain.providers import Provider
+from scheduler.explain.refusals import Inventory
+from scheduler.placement.errors import PlacementSilent
+from tests.builders import CELL, make_host, make_table, uuid_of
+from tests.unit.explain.decisions import NAMES
+
+INVENTORIES = {
+    "VCPU": Inventory(8, 8, allocation_ratio=4.0),
+    "MEMORY_MB": Inventory(8192, 8192, reserved=512),
+    "VGPU": Inventory(1, 1),
+}
+
+
+class World:
+    """Hosts, and a Placement that knows one resource provider, or fails."""
+
+    def __init__(self, *hosts, provider=None, mapped=True, **table):
+        self.found = Provider(INVENTORIES) if provider is None else provider
+        self.table = make_table(hosts, **table)
+        self.states = HostStates(lambda: self.table, lambda host: mapped, self, lambda: NAMES, lambda: 60.0)
+
+    def provider(self, uuid):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found or None
+
+    def problems(self, name="h1"):
+        (node,) = self.states.state(name).nodes
+        return [each.text for each in node.problems]
+
+
+def of(host, **world):
+    return World(host, **world).problems()
+
+
+def h1():
+    return make_host("h1")
+
+
+@pytest.mark.parametrize(
+    ("problems", "words"),
+    [
+        (lambda: of(h1()), []),
+        (lambda: of(h1().disabled("kernel update")), ["service disabled (kernel update)"]),
+        (lambda: of(h1().forced_down()), ["service forced down"]),
+        (lambda: of(h1(), mapped=False), ["it is mapped to no cell"]),
+        (lambda: of(h1(), disabled_cells=[CELL]), ["its cell is disabled"]),
+        (lambda: of(h1(), provider=False), ["it has no resource provider in Placement"]),
+        (lambda: of(h1(), provider=PlacementSilent("HTTP 503")), ["Placement does not tell of it: HTTP 503"]),
+        (
+            lambda: of(h1(), provider=Provider(traits=["COMPUTE_STATUS_DISABLED"])),
+            ["it has trait COMPUTE_STATUS_DISABLED, though its service is enabled"],
+        ),
+        (
+            lambda: of(h1().disabled("x"), provider=Provider(traits=["COMPUTE_STATUS_DISABLED"])),
+            ["service disabled (x)"],
+        ),
+        (
+            lambda: of(h1().aggregate("a")),
+            ["1 of its aggregates are not in Placement"],
+        ),
+        (lambda: of(h1().aggregate("a"), provider=Provider(aggregates=[uuid_of("aggregate a")])), []),
+        (
+            lambda: of(h1(), provider=Provider(INVENTORIES, {"VCPU": 31, "MEMORY_MB": 7680, "VGPU": 1})),
+            ["no MEMORY_MB is free: 7680 of 7680 are used (total 8192, reserved 512, allocation_ratio 1)"],
+        ),
+    ],
+)
+def test_what_keeps_requests_away(problems, words):
+    assert problems() == words
+
+
+def test_a_service_that_was_not_seen_is_down():
+    (problem,) = of(h1().down())
+    assert problem.startswith("service last seen ")
+
+
+def test_the_state_has_what_databases_and_placement_have():
+    world = World(h1().node("n1").az("az9"), make_host("h2"))
+    (node,) = world.states.state("n1").nodes
+    assert (node.host, node.node, node.uuid, node.cell, node.zone) == (
+        "h1",
+        "n1",
+        uuid_of("n1"),
+        "cell1",
+        "az9",
+    )
+    assert node.provider.inventories == INVENTORIES
+    assert node.seen
+    assert [each.host for each in world.states.state(uuid_of("h2")).nodes] == ["h2"]
+    assert world.states.state("h3").nodes == []

@@ -1,0 +1,83 @@
+"""The verdict of a soak run; the run itself is a command."""
+
+import dataclasses
+import os
+
+import pytest
+
+from tools.scenarios import flatness
+from tools.scenarios.flatness import Sample
+
+
+def series(count=100, memory=lambda n: 200.0, threads=lambda n: 20):
+    return [
+        Sample(
+            number * 100,
+            flatness.WARM_UP_TIME + float(number),
+            memory(number),
+            threads(number),
+            descriptors=50,
+            connections=10,
+        )
+        for number in range(count)
+    ]
+
+
+def not_flat(taken):
+    return [growth.measure for growth in flatness.judge(taken) if not growth.flat]
+
+
+@pytest.mark.parametrize(
+    ("taken", "growing"),
+    [
+        (series(), []),
+        (series(memory=lambda n: 100.0 + min(n, 20) * 5), []),
+        (series(memory=lambda n: 400.0 if n in {80, 90} else 200.0), []),
+        (series(memory=lambda n: 300.0 - n), []),
+        (series(memory=lambda n: 200.0 + n * 0.02), []),
+        (series(memory=lambda n: 200.0 + n * 0.2), ["memory_mb"]),
+        (series(threads=lambda n: 20 + n // 5), ["threads"]),
+    ],
+    ids=["flat", "warm-up", "peaks", "shrinking", "within the bound", "memory grows", "threads grow"],
+)
+def test_growth_after_the_warm_up_is_judged(taken, growing):
+    assert not_flat(taken) == growing
+
+
+def test_a_growth_says_how_much_and_in_how_many_requests():
+    (memory, *_) = flatness.judge(series(memory=lambda n: 200.0 + n))
+    assert memory.per_10000 == pytest.approx(100.0)
+    assert "GROWS" in str(memory)
+
+
+def test_samples_before_the_end_of_the_warm_up_time_are_not_judged():
+    taken = [dataclasses.replace(sample, seconds=1.0) for sample in series(memory=lambda n: 10.0 * n)]
+    assert not_flat([*taken[:60], *series()[60:]]) == []
+
+
+def test_too_few_samples_are_not_judged():
+    with pytest.raises(ValueError, match="too few"):
+        flatness.judge(series(count=5))
+    with pytest.raises(ValueError, match="too few"):
+        flatness.judge([])
+
+
+def test_samples_are_kept_in_a_file(tmp_path):
+    flatness.write(tmp_path / "soak.csv", series(count=3))
+    header, *rows = (tmp_path / "soak.csv").read_text().splitlines()
+    assert header == "requests,seconds,memory_mb,threads,descriptors,connections"
+    assert rows[1:] == ["100,901.0,200.0,20,50,10", "200,902.0,200.0,20,50,10"]
+
+
+def test_a_sample_of_a_process_counts_all_that_is_judged():
+    taken = Sample.take(os.getpid(), 7, 1.5)
+    assert (taken.requests, taken.seconds) == (7, 1.5)
+    assert taken.memory_mb > 1
+    assert taken.threads >= 1
+    assert taken.descriptors >= 1
+
+
+def test_the_plot_has_a_panel_for_each_measure(tmp_path):
+    pytest.importorskip("matplotlib")
+    flatness.draw(tmp_path / "soak.png", series(count=20))
+    assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")

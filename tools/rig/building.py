@@ -1,0 +1,78 @@
+"""Instances that are built all the time, whichever schedulers serve the topic, and what became of each."""
+
+from collections.abc import Callable, Collection
+import operator
+import random
+
+import sqlalchemy as sa
+
+from conductor_client.bus import Bus
+from conductor_client.client import SchedulerClient
+from conductor_client.observers import CellRows
+from tools.rig import truth
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell
+from tools.rig.load import CALL_TIMEOUT, Call, Callers, random_requests
+
+
+class Building(Callers):
+    """Callers that ask for hosts as conductors do, from entry to exit of the context.
+
+    A chosen host gets a row for the instance in the database of its cell, and its compute node another usage,
+    as its compute writes them.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        bus: Bus,
+        callers: int,
+        pause: float = 0.2,
+        database: Callable[[Cell], str] = operator.attrgetter("database_url"),
+    ) -> None:
+        """Describe the load.
+
+        Args:
+            cloud: Where instances are built.
+            bus: Where schedulers answer.
+            callers: Number of callers at the same time.
+            pause: Seconds between two requests of a caller, at most.
+            database: The URL by which computes reach the database of their cell.
+        """
+        client, requests = SchedulerClient(bus, timeout=CALL_TIMEOUT), random_requests(random.Random(1))
+        super().__init__(client, requests, callers, pause=pause, after=self._write)
+        self._cloud = cloud
+        self._engines = {cell: sa.create_engine(database(cell)) for cell in cloud.fleet.cells}
+        self._rows = {cell: CellRows(engine) for cell, engine in self._engines.items()}
+        self._hosts = {host.name: host for host in cloud.fleet.hosts}
+
+    def stop(self) -> None:
+        """Send no more requests, and wait until all are answered."""
+        super().stop()
+        for engine in self._engines.values():
+            engine.dispose()
+
+    @property
+    def answers(self) -> list[Call]:
+        """What was answered so far."""
+        return [call for call in list(self.calls) if call.ended]
+
+    def problems(self, unknown: Collection[str] = ()) -> list[str]:
+        """Compare all answers with Placement, once stopped.
+
+        Args:
+            unknown: Consumers that are not the load's.
+
+        Returns:
+            A line for each request without hosts, each instance that does not hold exactly its amounts, each
+            allocation of no instance, and each over-committed inventory.
+        """
+        expected = truth.promised(self.calls, self._cloud.fleet)
+        found = truth.check(self._cloud.placement_url, self._cloud.fleet.providers(), expected, unknown)
+        return [*(f"Not served: {call.error}" for call in self.calls if call.error), *found.problems]
+
+    def _write(self, call: Call) -> None:
+        spec = call.request.spec()
+        for instance, selections in zip(call.request.uuids, call.selections, strict=False):
+            host = self._hosts[selections[0].service_host]
+            self._rows[host.cell].built(None, instance, host.name, host.nodename, spec)

@@ -1,0 +1,338 @@
+"""What the clouds of demo, soak, chaos and integration tests have in common.
+
+A cloud has a fleet in nova's databases and in Placement, a configuration file, and a scheduler: in this
+process, or in processes of its own (``BerthSchedulerProcess``).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Self
+
+import oslo_messaging as messaging
+import psutil
+
+from conductor_client.bus import Bus
+from scheduler import conf as options
+from scheduler.rpc.context import RequestContext
+from tools.rig.fleet import Cell, Fleet
+from tools.rig.placement import EmbeddedPlacement
+from tools.rig.providers import fill
+
+ROOT = Path(__file__).resolve().parents[2]
+START_TIMEOUT = 60  # seconds until a scheduler answers
+STOP_TIMEOUT = 60  # seconds until a stopped scheduler has ended
+
+# The hosts of the fleet send no heartbeats; with this interval the scheduler regards them as up.
+CONFIGURATION = """\
+[DEFAULT]
+host = {host}
+transport_url = {transport_url}
+service_down_time = 315360000
+{defaults}
+[api_database]
+connection = {api}
+[database]
+connection = {cell0}
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+[scheduler]
+workers = {workers}
+"""
+#: What the stand-ins of a cell read, besides the options of [conductor_client] that are appended.
+CELL_CONFIGURATION = """\
+[DEFAULT]
+host = {cell.name}
+transport_url = {cell.transport_url}
+[database]
+connection = {cell.database_url}
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+[conductor_client]
+cell = {cell.name}
+api_transport_url = {api_transport_url}
+"""
+
+
+class Cloud(contextlib.ExitStack):
+    """A context manager that starts a cloud on entry (``_start``) and stops it on exit.
+
+    Attributes:
+        directory: Where databases, configuration and logs are created.
+        fleet: The hosts.
+        placement_url: The URL of Placement, once it is started.
+        conf: The options of the scheduler, once ``configure`` was called.
+    """
+
+    placement_url: str
+    conf: Any
+
+    def __init__(self, directory: str | Path) -> None:
+        super().__init__()
+        self.directory = Path(directory)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def database(self, name: str) -> str:
+        """Return the URL of a database of the cloud."""
+        return f"sqlite:///{self.directory}/{name}.sqlite"
+
+    def make_fleet(self, hosts: int, cells: Sequence[Cell], partitions: int = 1) -> None:
+        """Describe the hosts; nothing is written yet."""
+        self.fleet = Fleet(hosts, cells, partitions)
+
+    def fill_placement(self) -> Path:
+        """Write the fleet to the SQLite file of a Placement that is not started yet, and return the file."""
+        path = self.directory / "placement.sqlite"
+        with EmbeddedPlacement(path):
+            pass  # the first start creates the tables, resource classes and traits
+        fill(path, self.fleet.providers())
+        return path
+
+    def write_databases(self) -> None:
+        """Write the fleet to nova's databases."""
+        self.fleet.write(self.database("api"), self.database("cell0"))
+
+    def configure(
+        self,
+        transport_url: str,
+        *,
+        host: str = "controller",
+        workers: int = 1,
+        defaults: str = "",
+        sections: str = "",
+    ) -> Path:
+        """Write the configuration of a scheduler and read it as ``conf``.
+
+        Args:
+            transport_url: The message bus.
+            host: The scheduler's ``[DEFAULT]/host``, which also names the file.
+            workers: Number of worker processes.
+            defaults: Lines to add to the section DEFAULT.
+            sections: Sections to append.
+
+        Returns:
+            The file.
+        """
+        path = self.directory / f"{host}.conf"
+        text = CONFIGURATION.format(
+            host=host,
+            transport_url=transport_url,
+            api=self.database("api"),
+            cell0=self.database("cell0"),
+            placement=self.placement_url,
+            workers=workers,
+            defaults=defaults,
+        )
+        path.write_text(text + sections)
+        self.conf = options.load(["--config-file", str(path)])
+        return path
+
+    def configure_cell(self, cell: Cell, api_transport_url: str, **options: Any) -> Path:
+        """Write the configuration of the conductor and the computes of a cell.
+
+        Args:
+            cell: The cell.
+            api_transport_url: The message bus of the super-conductor and the schedulers.
+            **options: More options of [conductor_client].
+
+        Returns:
+            The file.
+        """
+        path = self.directory / f"{cell.name}.conf"
+        text = CELL_CONFIGURATION.format(
+            cell=cell, placement=self.placement_url, api_transport_url=api_transport_url
+        )
+        path.write_text(text + "".join(f"{name} = {value}\n" for name, value in options.items()))
+        return path
+
+
+class ServiceProcess:
+    """A service in processes of its own, with its output in a file.
+
+    Attributes:
+        log: The file that has the output of all its lives.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe a service; ``start`` runs it.
+
+        Args:
+            command: The program and its arguments.
+            log: Where its output is appended.
+            environment: Its variables; None: those of this process.
+        """
+        self.log = log
+        self._command = [str(word) for word in command]
+        self._environment = environment
+        self._process: subprocess.Popen[bytes]
+
+    @classmethod
+    def of_module(cls, module: str, config_file: Path, log: Path) -> "ServiceProcess":
+        """Describe a command of Berth, by its module."""
+        return cls(_command_of(module, config_file), log, _environment_of_berth())
+
+    @property
+    def pid(self) -> int:
+        """The process ID of the master."""
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._process.poll()
+
+    def start(self) -> None:
+        """Start it, also again."""
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # the scheduler signals all of its process group
+            )
+
+    def kill(self) -> None:
+        """Kill the master and its workers at once, as the kernel or a service manager does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Stop it as systemd does, and return its exit status."""
+        if self.status is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._process.wait()
+
+    def wait_for_line(self, words: str, timeout: float = START_TIMEOUT, times: int = 1) -> None:
+        """Wait until its output has these words, so many times in all its lives; raises as ``wait_until``."""
+        self.wait_until(
+            lambda: self.log.read_text().count(words) >= times,
+            f"{self.log.stem} does not say {words!r}",
+            timeout,
+        )
+
+    def wait_until(
+        self, condition: Callable[[], bool], complaint: str, timeout: float = START_TIMEOUT
+    ) -> None:
+        """Wait until a condition holds.
+
+        Raises:
+            RuntimeError: It has ended, or the time is over; the text has the complaint, and the end of the
+                output.
+        """
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline or self.status is not None:
+                end = self.log.read_text()[-2000:]
+                raise RuntimeError(f"{complaint}; its log ends with:\n{end}")
+            time.sleep(0.1)
+
+
+class SchedulerProcess(ServiceProcess):
+    """A scheduler in processes of its own, of either kind."""
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the worker processes that run now."""
+        return psutil.Process(self.pid).children()
+
+    def wait_until_it_answers(
+        self, bus: Bus, timeout: float = START_TIMEOUT, host: str | None = None
+    ) -> None:
+        """Wait until a scheduler on the bus answers a ping, for ``timeout`` seconds at most.
+
+        Args:
+            bus: Where it is asked.
+            timeout: Seconds.
+            host: Its ``[DEFAULT]/host``; None: any scheduler may answer.
+
+        Raises:
+            RuntimeError: It has ended, or the time is over; the text has the end of the log.
+        """
+        client = bus.client("scheduler", "1.1")
+        client = client.prepare(server=host, namespace="baseapi", version="1.1", timeout=1)
+
+        def answers() -> bool:
+            with contextlib.suppress(messaging.MessagingTimeout):
+                client.call(RequestContext(user_id="u", project_id="p"), "ping", arg=1)
+                return True
+            return False
+
+        self.wait_until(answers, "The scheduler does not answer", timeout)
+
+
+class BerthSchedulerProcess(SchedulerProcess):
+    """A ``berth-scheduler``."""
+
+    module = "scheduler.cmd.scheduler"
+
+    def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Describe a scheduler; ``start`` runs it.
+
+        Args:
+            config_file: Its configuration.
+            log: Where its log is appended.
+            environment: Variables besides those of this process.
+        """
+        command = _command_of(self.module, config_file)
+        super().__init__(command, log, {**_environment_of_berth(), **(environment or {})})
+
+
+class BerthRouterProcess(BerthSchedulerProcess):
+    """A ``berth-router``."""
+
+    module = "scheduler.cmd.router"
+
+
+class NovaSchedulerProcess(SchedulerProcess):
+    """A real ``nova-scheduler``, with its output in a file."""
+
+    def __init__(self, program: str | Path, config_files: Sequence[Path], log: Path) -> None:
+        """Describe a scheduler; ``start`` runs it.
+
+        Args:
+            program: The path of nova-scheduler.
+            config_files: Its configuration.
+            log: Where its output is appended.
+        """
+        command = [program, *(word for path in config_files for word in ("--config-file", path))]
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        environment.pop("PYTHONPATH", None)
+        super().__init__(command, log, environment)
+
+
+def _command_of(module: str, config_file: Path) -> Sequence[str | Path]:
+    return [sys.executable, "-W", "ignore", "-m", module, "--config-file", config_file]
+
+
+def _environment_of_berth() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,0 +1,260 @@
+"""The faults: what breaks on entry of a context, and is healed on its exit.
+
+What is hit, and when, is drawn from a generator of random numbers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from functools import partial
+import random
+import signal
+import threading
+import time
+from typing import Any, Protocol
+
+import psutil
+
+from tools.rig import loopback
+from tools.rig.chaos_cloud import ChaosCloud
+from tools.rig.cloud import SchedulerProcess
+from tools.rig.machine import Clock
+from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
+
+JUMPS = (-86400, -3600, -60, 60, 3600, 86400)  # seconds
+THROTTLED_FOR = 0.05  # seconds for which a throttled server runs at a time
+KILL_INTERVAL = 2.0  # seconds between two kills of workers
+
+#: A function from seconds to the context in which something is broken. A fault that takes its time, as kills
+#: one after the other, enters within so many seconds. After the exit the service must be as before.
+Fault = Callable[[float], contextlib.AbstractContextManager[None]]
+
+
+class Server(Protocol):
+    """What can be stopped, killed and started again."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of its processes."""
+
+    def kill(self) -> None:
+        """Kill it."""
+
+    def start(self) -> Any:
+        """Start it again."""
+
+
+@contextlib.contextmanager
+def stopped(server: Server, _seconds: float) -> Iterator[None]:
+    """A server stands still: its connections stay open, nothing answers."""
+    server.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def killed(server: Server, _seconds: float) -> Iterator[None]:
+    """A server is killed, and started again some time later."""
+    server.kill()
+    try:
+        yield
+    finally:
+        server.start()
+
+
+@contextlib.contextmanager
+def disturbed(
+    proxy: TcpProxy, passage: Passage, directions: Sequence[Direction], _seconds: float
+) -> Iterator[None]:
+    """A connection holds, loses or trickles what is sent in one direction or both."""
+    proxy.disturb(passage, *directions)
+    try:
+        yield
+    finally:
+        proxy.heal()
+
+
+@contextlib.contextmanager
+def throttled(server: Server, seconds: float) -> Iterator[None]:
+    """A server runs for a tenth of the time only, as in a container with too little CPU."""
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            server.signal(signal.SIGSTOP)
+            time.sleep(9 * THROTTLED_FOR)
+            server.signal(signal.SIGCONT)
+            time.sleep(THROTTLED_FOR)
+        yield
+    finally:
+        server.signal(signal.SIGCONT)
+
+
+class _Refusing(loopback.Handler):
+    """Answers every request as a Placement does whose policy gives the user no rights."""
+
+    def _refuse(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_PUT = do_POST = do_DELETE = _refuse  # noqa: N815 - names of http.server
+
+
+@contextlib.contextmanager
+def refused(ways: Sequence[TcpProxy], port: int, _seconds: float) -> Iterator[None]:
+    """Placement refuses the requests that come by some ways, which lead to ``port`` after healing."""
+    with loopback.Server(_Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for way in ways:
+            way.redirect(server.server_port)
+        try:
+            yield
+        finally:
+            for way in ways:
+                way.redirect(port)
+            server.shutdown()
+            server.hang_up()
+
+
+@contextlib.contextmanager
+def together(faults: Sequence[Fault], seconds: float) -> Iterator[None]:
+    """Several faults at once, healed in the same order: Placement is started after its database."""
+    with contextlib.ExitStack() as stack:
+        for fault in reversed(faults):
+            stack.enter_context(fault(seconds))
+        yield
+
+
+@contextlib.contextmanager
+def workers_killed(cloud: ChaosCloud, rng: random.Random, seconds: float) -> Iterator[None]:
+    """Workers are killed one after the other; their master starts others."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for worker in rng.sample(rng.choice(cloud.schedulers).workers(), 1):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
+        time.sleep(rng.uniform(0, KILL_INTERVAL))
+    yield
+
+
+@contextlib.contextmanager
+def worker_stopped(worker: psutil.Process, _seconds: float) -> Iterator[None]:
+    """A worker stands still, with the requests that the broker gave it."""
+    worker.suspend()
+    try:
+        yield
+    finally:
+        worker.resume()
+
+
+@contextlib.contextmanager
+def masters_killed(schedulers: Sequence[SchedulerProcess], _seconds: float) -> Iterator[None]:
+    """Masters of daemons are killed; a service manager ends their workers and starts them again."""
+    for scheduler in schedulers:
+        psutil.Process(scheduler.pid).kill()
+    try:
+        yield
+    finally:
+        for scheduler in schedulers:
+            scheduler.kill()  # what is left of the group
+            scheduler.start()
+
+
+@contextlib.contextmanager
+def daemon_restarted(scheduler: SchedulerProcess, _seconds: float) -> Iterator[None]:
+    """A daemon is stopped by SIGTERM and started again, while others serve."""
+    status = scheduler.stop()
+    try:
+        if status != 0:
+            raise RuntimeError(f"A scheduler that was asked to stop ended with status {status}")
+        yield
+    finally:
+        scheduler.start()
+
+
+@contextlib.contextmanager
+def disks_full(cloud: ChaosCloud, kills: Fault | None, seconds: float) -> Iterator[None]:
+    """The disks with what daemons keep, and the decision logs, are full; meanwhile workers may be killed."""
+    pairs = list(zip(cloud.disks, cloud.schedulers, strict=True))
+    for disk, scheduler in pairs:
+        disk.fill(scheduler)
+    try:
+        with kills(seconds) if kills else contextlib.nullcontext():
+            yield
+    finally:
+        for disk, scheduler in pairs:
+            disk.empty(scheduler)
+
+
+@contextlib.contextmanager
+def clock_shifted(clock: Clock, jump: int, _seconds: float) -> Iterator[None]:
+    """The wall clock of a daemon jumps, and jumps back."""
+    clock.shift(jump)
+    try:
+        yield
+    finally:
+        clock.shift(0)
+
+
+CONNECTIONS = {"held": Passage.HOLD, "lossy": Passage.LOSE, "trickling": Passage.TRICKLE}
+SERVERS = ("broker", "mariadb", "postgresql", "placement")
+
+#: Makes the fault of a name in a cloud.
+Maker = Callable[[ChaosCloud, random.Random], Fault]
+
+_PROCESSES: dict[str, Maker] = {
+    "worker killed": lambda cloud, rng: partial(workers_killed, cloud, rng),
+    "worker stopped": lambda cloud, rng: partial(
+        worker_stopped, rng.choice(rng.choice(cloud.schedulers).workers())
+    ),
+    "daemon restarted": lambda cloud, rng: partial(daemon_restarted, rng.choice(cloud.schedulers)),
+    "master killed": lambda cloud, rng: partial(masters_killed, [rng.choice(cloud.schedulers)]),
+    "all masters killed": lambda cloud, _rng: partial(masters_killed, cloud.schedulers),
+    "disk full": lambda cloud, _rng: partial(disks_full, cloud, None),
+    "disk full, worker killed": lambda cloud, rng: partial(
+        disks_full, cloud, partial(workers_killed, cloud, rng)
+    ),
+    "clock jumps": lambda cloud, rng: partial(clock_shifted, cloud.clock, rng.choice(JUMPS)),
+}
+_OUTAGES: dict[str, Maker] = {
+    "placement throttled": lambda cloud, _rng: partial(throttled, cloud.placement),
+    "placement refuses": lambda cloud, _rng: _refusing(cloud, cloud.ways_to_placement),
+    "placement refuses one daemon": lambda cloud, rng: _refusing(
+        cloud, [rng.choice(cloud.ways_to_placement)]
+    ),
+    "everything stopped": lambda cloud, rng: _all_servers("stopped", cloud, rng),
+    "everything killed": lambda cloud, rng: _all_servers("killed", cloud, rng),
+}
+#: Faults by which a request may end the process in which it runs too often, and is answered with an error.
+MAY_REFUSE = ("worker killed", "disk full, worker killed")
+#: All faults. "held" is a connection whose bytes arrive after healing.
+NAMES = (
+    *_PROCESSES,
+    *_OUTAGES,
+    *(f"{name} {what}" for name in SERVERS for what in ("stopped", "killed", *CONNECTIONS)),
+)
+
+
+def make(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault | None:
+    """Return a fault by its name; None if this machine cannot have it."""
+    if name == "clock jumps" and not cloud.clock:
+        return None
+    maker = _PROCESSES.get(name) or _OUTAGES.get(name)
+    return maker(cloud, rng) if maker else _of_server(*name.split(), cloud, rng)
+
+
+def _refusing(cloud: ChaosCloud, ways: Sequence[TcpProxy]) -> Fault:
+    return partial(refused, ways, cloud.proxies["placement"].port)
+
+
+def _all_servers(what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+    return partial(together, [_of_server(name, what, cloud, rng) for name in SERVERS])
+
+
+def _of_server(name: str, what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+    if what in CONNECTIONS:
+        directions = rng.choice([[Direction.TO_SERVER], [Direction.TO_CLIENT], list(Direction)])
+        return partial(disturbed, cloud.proxies[name], CONNECTIONS[what], directions)
+    server: Server = cloud.rabbit if name == "broker" else getattr(cloud, name)
+    return partial(stopped if what == "stopped" else killed, server)

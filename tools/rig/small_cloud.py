@@ -1,0 +1,289 @@
+"""Run the services of a small cloud in one process: Placement, databases, scheduler, conductors, computes.
+
+The services and their connections are the same as in separate processes; only the addresses differ: SQLite
+files, a Placement on loopback, and an in-memory message bus or a RabbitMQ with a virtual host for each cell.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+import threading
+
+import sqlalchemy as sa
+
+from conductor_client import fake_compute, journal, observers
+from conductor_client.bus import Bus
+from conductor_client.cell_conductor import CellConductor
+from conductor_client.cells import CellMap
+from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.client import SchedulerClient
+from conductor_client.move_conductor import MoveConductor
+from conductor_client.moving_compute import MovingCompute
+from conductor_client.super_conductor import CellConductors, SuperConductor
+from scheduler.cmd import worker_parts
+from scheduler.health import catalogue
+from scheduler.health.counters import Counters
+from scheduler.manager import SchedulerManager
+from scheduler.manager_parts import ManagerParts
+from scheduler.router.service import RouterService
+from scheduler.rpc import notifications
+from tools.rig import vhosts
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import ZONES, Cell
+from tools.rig.placement import EmbeddedPlacement
+
+IN_MEMORY = "fake://"
+
+
+#: A flavor of the demo that the last of several partitions is for; others are spread over all.
+FLAVOR_OF_PARTITION = "m1.xlarge"
+
+
+@dataclass(frozen=True)
+class Schedulers:
+    """Which schedulers a cloud has: ``each`` in every partition, and with several of these ``routers``.
+
+    If ``flavors`` are given they are spread over the partitions, zones over partitions without a flavor.
+    """
+
+    partitions: int = 1
+    each: int = 1
+    flavors: tuple[str, ...] = ()
+    routers: int = 1
+
+
+class Decider:
+    """Counts what a scheduler decided.
+
+    Attributes:
+        causes: Why there is no host, by instance.
+    """
+
+    def __init__(self, name: str, partition: str) -> None:
+        """Count nothing yet; ``partition`` is "" for a scheduler of all hosts."""
+        self.name = name
+        self.partition = partition
+        self.placed = self.refused = 0
+        self.counters = Counters()
+        self.causes = {}
+        self._lock = threading.Lock()
+
+    @property
+    def decided(self) -> int:
+        """All requests that it looked for hosts for."""
+        return self.placed + self.refused
+
+    def sent_on(self):
+        """Return how many requests it sent to another scheduler without looking for hosts."""
+        counts = self.counters.take()
+        self.counters.put_back(counts)
+        sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
+        return round(sent)
+
+    def note(self, trace, error) -> None:
+        """Count a decision."""
+        with self._lock:
+            if error is None:
+                self.placed += 1
+            else:
+                self.refused += 1
+                self.causes |= dict.fromkeys(trace.decision.instances, trace.decision.summary or str(error))
+
+
+class SmallCloud(Cloud):
+    """A context manager that starts the services on entry and stops them on exit.
+
+    directory: where databases and configuration are created. rabbit: URL of a RabbitMQ, or None for the
+    in-memory bus. schedulers: which there are; several need a RabbitMQ. announce: called with what is being
+    started.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        hosts: int,
+        cells: int,
+        failures=None,
+        rabbit: str | None = None,
+        schedulers: Schedulers = Schedulers(),
+        announce=lambda _text: None,
+    ):
+        super().__init__(directory)
+        self.announce = announce
+        self.schedulers = schedulers
+        self.deciders = []
+        self.managers = []
+        # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
+        self.rabbit = vhosts.of_run(rabbit) if rabbit else None
+        self.failures = failures
+        names = [f"cell{number}" for number in range(1, cells + 1)]
+        cells = [Cell(name, self.database(name), self._cell_url(name)) for name in names]
+        self.make_fleet(hosts, cells, schedulers.partitions)
+        self.conductor = self.client = self.computes = None
+        self._buses = []
+        self._servers = []
+        self._schedulers = 0
+
+    def _cell_url(self, name):
+        return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
+
+    def _start(self):
+        self.announce(f"Placement with {len(self.fleet.hosts)} resource providers")
+        self.placement_url = self.enter_context(EmbeddedPlacement(self.fill_placement()))
+        self.announce("nova's databases")
+        self.write_databases()
+        self.configure(self.rabbit or IN_MEMORY)
+        if self.rabbit:
+            urls = [self.rabbit, *(cell.transport_url for cell in self.fleet.cells)]
+            self.announce(f"{len(urls)} virtual hosts of RabbitMQ")
+            self.enter_context(vhosts.made(urls))
+        self.callback(self._close_buses)
+        bus = self._bus(self.rabbit)
+        self._start_schedulers()
+        self.announce("conductors and computes")
+        self._start_super_conductor(bus)
+        for cell in self.fleet.cells:
+            self._start_cell(bus, cell)
+
+    def _engine(self, url):
+        engine = sa.create_engine(url)
+        self.callback(engine.dispose)
+        return engine
+
+    def _bus(self, url, exchange=None):
+        bus = Bus(self.conf, url or IN_MEMORY, exchange)
+        self._buses.append(bus)
+        return bus
+
+    def _cell_bus(self, cell):
+        if self.rabbit:
+            return self._bus(cell.transport_url)
+        return self._bus(IN_MEMORY, exchange=f"nova-{cell.name}")
+
+    def causes(self):
+        """Return why schedulers found no host, by instance."""
+        return {instance: cause for each in self.deciders for instance, cause in each.causes.items()}
+
+    def partition_of_host(self):
+        """Return the partition of each host; empty if there is only one."""
+        return {host.name: each.name for each in self.fleet.partitions for host in each.hosts}
+
+    def _start_schedulers(self):
+        common, wanted = self.conf, self.schedulers
+        names = [each.name for each in self.fleet.partitions] or [""]
+        for partition in names:
+            for number in range(wanted.each):
+                name = "-".join(filter(None, ("scheduler", partition, str(number + 1))))
+                self._start_scheduler(name if wanted != Schedulers() else "controller", partition)
+        for number in range(wanted.routers if self.fleet.partitions else 0):
+            self._start_router(f"router-{number + 1}")
+        self.callback(self._stop_servers)
+        self.conf = common
+
+    def _start_scheduler(self, name, partition):
+        self.announce(name if self.fleet.partitions or self.schedulers.each > 1 else "the scheduler")
+        self.configure(self.rabbit or IN_MEMORY, host=name, sections=self._sections(partition))
+        decider = Decider(name, partition)
+        self.deciders.append(decider)
+        parts = ManagerParts.from_conf(self.conf)
+        announced = notifications.Notifications(())
+        manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
+        self.managers.append(manager)
+        manager.start()
+        self.callback(manager.stop, 10)
+        manager.wait_until_ready(0)
+        manager.catch_up()
+        rpc_server = worker_parts.make_server(self.conf, manager, counters=decider.counters)
+        self.callback(rpc_server.transport.cleanup)
+        self._serve(rpc_server)
+        self._schedulers += 1
+        return manager, rpc_server
+
+    def _start_router(self, name):
+        self.announce(name)
+        self.configure(self.rabbit, host=name, sections=self._sections())
+        router = RouterService(self.conf)
+        router.start()
+        self.callback(router.stop, 10)
+        self._serve(router.server())
+        self._schedulers += 1
+        return router
+
+    def _sections(self, own=""):
+        """Return the sections on partitions in the configuration of a scheduler, or of a router."""
+        if not self.fleet.partitions:
+            return ""
+        lines = ["[berth]", f"partition = {own}"] if own else []
+        for number, each in enumerate(self.fleet.partitions):
+            lines += [f"[berth_partition_{each.name}]", f"aggregates = {each.name}", "default = true"]
+            lines += self._purpose(number)
+        return "\n".join([*lines, ""])
+
+    def _purpose(self, number):
+        """Return which requests a partition is for."""
+        partitions, flavors = len(self.fleet.partitions), self.schedulers.flavors
+        if not flavors:
+            return [f"flavors = {FLAVOR_OF_PARTITION}"] * (number == partitions - 1)
+        if number < len(flavors):
+            return [f"flavors = {', '.join(flavors[number::partitions])}"]
+        return [f"zones = {ZONES[number % len(ZONES)]}"]
+
+    def _start_super_conductor(self, bus):
+        cells = CellMap(self._engine(self.conf.api_database.connection), self.conf.transport_url)
+        scheduler = SchedulerClient.from_conf(bus)
+        self.conductor = SuperConductor(scheduler, cells, CellConductors(self._cell_bus))
+        self.computes = CellConductors(self._cell_bus, fake_compute.TOPIC, fake_compute.VERSION)
+        moves = MoveConductor(
+            scheduler,
+            cells,
+            self.computes,
+            Allocations(placement_adapter(self.conf)),
+            self.conductor.journal,
+            self.conf.scheduler.max_attempts,
+        )
+        self._serve(bus.server(journal.TOPIC, "super", self.conductor, moves))
+        self.client = bus.client(journal.TOPIC, journal.VERSION)
+
+    def _start_cell(self, api_bus, cell):
+        bus, reports = self._cell_bus(cell), journal.Reporter(api_bus)
+        allocations = Allocations(placement_adapter(self.conf))
+        conductor = CellConductor(
+            bus.client(fake_compute.TOPIC, fake_compute.VERSION),
+            allocations,
+            reports,
+            self.conf.scheduler.max_attempts,
+            cell.name,
+        )
+        compute = MovingCompute(
+            bus.client(journal.TOPIC, journal.VERSION),
+            allocations,
+            reports,
+            self.failures,
+            [
+                observers.InstanceReports(SchedulerClient.from_conf(api_bus)),
+                observers.CellRows(self._engine(cell.database_url)),
+            ],
+            cell=cell.name,
+        )
+        self._serve(bus.server(journal.TOPIC, "conductor", conductor))
+        self._serve(bus.server(fake_compute.TOPIC, "computes", compute))
+
+    def _serve(self, rpc_server):
+        rpc_server.start()
+        self._servers.append(rpc_server)
+
+    def _stop_servers(self):
+        # Schedulers stop last: a conductor that waits for an answer would wait until the call times out
+        schedulers, callers = self._servers[: self._schedulers], self._servers[self._schedulers :]
+        for group in (callers, schedulers):
+            with ThreadPoolExecutor() as pool:
+                pool.map(_stop, group)
+
+    def _close_buses(self):
+        for bus in self._buses:
+            bus.close()
+
+
+def _stop(rpc_server):
+    rpc_server.stop()
+    rpc_server.wait()

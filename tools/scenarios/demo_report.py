@@ -1,0 +1,215 @@
+"""Print the results of the demo as plain text."""
+
+from collections import Counter
+import statistics
+import sys
+import textwrap
+
+from conductor_client import journal
+
+
+def signs(encoding):
+    """Return the signs for built, failed and refused that an encoding can show."""
+    wanted = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
+    try:
+        "".join(wanted).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "+", "x", "-"
+    return wanted
+
+
+GOOD, BAD, REFUSED = signs(sys.stdout.encoding)
+WIDTH = 120
+MARKS = {journal.ACTIVE: GOOD, journal.FAILED: BAD, journal.REFUSED: REFUSED}
+LEGEND = f"{GOOD} built   {BAD} build failed, allocation removed   {REFUSED} alternate could not be claimed"
+HEADERS = ("REQ", "FLAVOR", "ZONE", "MS", "INSTANCE", "CELL", "HOST", "ATTEMPTS", "SPARE", "WHAT HAPPENED")
+
+
+def say(text):
+    """Print a heading."""
+    print(f"\n{text}\n{'-' * len(text)}", flush=True)
+
+
+def table(headers, rows):
+    """Print a table; columns of numbers are aligned to the right."""
+    cells = [[str(value) for value in row] for row in [headers, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    numeric = [
+        all(isinstance(row[place], int) or not row[place] for row in rows) for place in range(len(headers))
+    ]
+    for line in cells:
+        aligned = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        text = "  " + "  ".join(aligned).rstrip()
+        indent = " " * (2 + sum(widths[:-1]) + 2 * len(widths[:-1]))
+        first, *rest = textwrap.wrap(text[len(indent) :], WIDTH - len(indent)) or [""]
+        print((text[: len(indent)] + first).rstrip())
+        for more in rest:
+            print(indent + more)
+
+
+def progress(clock):
+    """Return a function that prints what is being started, with the seconds since the first call."""
+    started = []
+
+    def announce(text):
+        started.append(clock())
+        print(f"  {started[-1] - started[0]:5.1f} s  starting {text} ...", flush=True)
+
+    return announce
+
+
+def parts(cloud, seconds):
+    """Print the parts of the cloud and the time of their start."""
+    bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory; it polls every 50 ms"
+    print(f"  message bus  {bus}")
+    print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
+    print(f"  Placement    {cloud.placement_url}, {count(len(cloud.fleet.hosts), 'resource provider')}")
+    print(f"  schedulers   {schedulers(cloud.schedulers)}")
+    print("  services     super-conductor; in each cell a conductor and its computes")
+    print(f"  up in {seconds:.1f} s")
+
+
+def schedulers(wanted):
+    """Return in words which schedulers there are."""
+    if wanted.partitions > 1:
+        return f"{wanted.each} in each of {wanted.partitions} partitions, and a router"
+    return str(wanted.each)
+
+
+def instances(requests, records):
+    """Print a line for each instance with its host and attempts; a request is described in its first line."""
+    known = {record.instance_uuid: record for record in records}
+    rows = []
+    for number, request in enumerate(requests, 1):
+        took = round(1000 * scheduling_time(known[request.uuids[0]]))
+        described = (number, request.flavor.name, request.zone or "any", took)
+        for uuid in request.uuids:
+            rows.append((*described, *_outcome(known[uuid])))
+            described = ("",) * len(described)
+    table(HEADERS, rows)
+    print(f"\n  {LEGEND}\n  MS: time of the call to the scheduler. SPARE: alternates that were not needed.")
+
+
+def _outcome(record):
+    last = record.last
+    return (
+        record.instance_uuid[:8],
+        last.cell or "-",
+        record.host or "-",
+        record.attempts,
+        last.alternates,
+        story(record),
+    )
+
+
+def story(record):
+    """Return the hosts in the order of the attempts, each with the result of its attempt."""
+    steps = [f"{event.host} {MARKS[event.state]}" for event in record.events if event.state in MARKS]
+    if record.state == journal.ERROR:
+        steps.append(f"ERROR: {record.last.detail}")
+    return "  ".join(steps)
+
+
+def errors(records, causes):
+    """Print why instances are in ERROR; ``causes`` has what schedulers said, by instance."""
+    counted = Counter(
+        cause(record, causes.get(record.instance_uuid, ""))
+        for record in records
+        if record.state == journal.ERROR
+    )
+    if not counted:
+        return
+    say("Why instances are in ERROR")
+    for text, number in counted.most_common():
+        lead = f"  {number:>4}  "
+        print(textwrap.fill(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)))
+
+
+def cause(record, found):
+    """Return why an instance is in ERROR.
+
+    Args:
+        record: Its history.
+        found: Why the scheduler found no host; "" if it found one.
+    """
+    said = record.last.detail or "No reason was reported."
+    tried = sum(event.state in MARKS for event in record.events)
+    if found and not tried:
+        return f"The scheduler found no host. {found}"
+    if "attempts have failed" in said:
+        return f"The build failed on {count(tried, 'host')}, as many as [scheduler] max_attempts allows."
+    if "No alternate host" in said:
+        return (
+            f"The build failed on {count(tried, 'host')}, and the scheduler had found no other in the cell: "
+            "conductors try alternates in the cell of the first host only."
+        )
+    return said
+
+
+def totals(requests, records, took):
+    """Print the totals of the run."""
+    say("Totals")
+    known = {record.instance_uuid: record for record in records}
+    active = [record for record in records if record.state == journal.ACTIVE]
+    moved = sum(record.attempts > 1 for record in active)
+    times = [1000 * scheduling_time(known[request.uuids[0]]) for request in requests]
+    print(f"  built          {len(active)} of {len(records)}, {moved} of them on an alternate host")
+    print(f"  in ERROR       {sum(record.state == journal.ERROR for record in records)}")
+    for cell in sorted({record.last.cell for record in active}):
+        here = [record.host for record in active if record.last.cell == cell]
+        print(f"  in {cell:<12}{len(here)} on {count(len(set(here)), 'host')}")
+    if times:
+        print(f"  a request      {statistics.median(times):.0f} ms median, {max(times):.0f} ms at most")
+    print(f"  all together   {took:.1f} s")
+
+
+def deciders(found, records, partition_of_host):
+    """Print which scheduler decided how many requests, and where the instances are."""
+    say("Who decided")
+    rows = [
+        (
+            one.name,
+            one.partition or ("-" if partition_of_host else "all hosts"),
+            one.sent_on(),
+            one.placed,
+            one.refused,
+        )
+        for one in found
+    ]
+    table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "REFUSED"), rows)
+    print("  FORWARDED: to the scheduler that decides for the server group. REFUSED: another one is asked.")
+    hosts = [record.host for record in records if record.state == journal.ACTIVE]
+    for partition in sorted(set(partition_of_host.values())):
+        here = [host for host in hosts if partition_of_host[host] == partition]
+        print(f"  in {partition:<12}{count(len(here), 'instance')} on {count(len(set(here)), 'host')}")
+
+
+def scheduling_time(record):
+    """Return the seconds that the super-conductor's call to the scheduler took."""
+    return next((event.took for event in record.events if event.took is not None), 0.0)
+
+
+def count(number, noun):
+    """Return a number with its noun, such as "1 host" or "2 hosts"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verdict(found, finished):
+    """Print the result of the comparison with Placement; return the exit status."""
+    say("Truth, as Placement has it")
+    problems = list(found.problems)
+    if not found.consumers:
+        problems.append("No instance was built")
+    if not finished:
+        problems.append("Some instances were neither built nor given up in time")
+    if problems:
+        for problem in problems:
+            print(textwrap.fill(problem, WIDTH, initial_indent=f"  {BAD} ", subsequent_indent="    "))
+        return 1
+    print(f"  {GOOD} {count(found.consumers, 'allocation')}: one for each instance built, as its flavor says")
+    print(f"  {GOOD} none left over from a failed build")
+    print(f"  {GOOD} none of {found.resources} inventories over-committed")
+    return 0

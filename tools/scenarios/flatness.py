@@ -1,0 +1,166 @@
+"""What the processes of a scheduler occupy, measured from outside, and whether it is flat after a warm-up.
+
+Growth is the median of the last third of the samples less the median of the first third: a short peak does
+not count, and neither does the order of samples within a third.
+"""
+
+from collections.abc import Iterable, Sequence
+import csv
+import dataclasses
+from pathlib import Path
+from statistics import median
+from typing import Self
+
+import psutil
+
+from tools.rig.plot import pyplot, save
+
+#: The share of all requests that may fill caches, pools and the allocator's arenas.
+WARM_UP = 0.25
+#: Seconds that belong to the warm-up in any case: answered calls are remembered for ten minutes.
+WARM_UP_TIME = 900
+#: Fewer samples after the warm-up say nothing.
+FEWEST_SAMPLES = 9
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """One measurement over all processes of the scheduler.
+
+    Attributes:
+        requests: Requests that had ended.
+        seconds: Time since the first request.
+        memory_mb: Memory in MiB: of each process the part that it shares with no other (USS).
+        threads: Number of threads.
+        descriptors: Number of open file descriptors.
+        connections: Number of open TCP connections.
+    """
+
+    requests: int
+    seconds: float
+    memory_mb: float
+    threads: int
+    descriptors: int
+    connections: int
+
+    @classmethod
+    def take(cls, pid: int, requests: int, seconds: float) -> Self:
+        """Measure a process and all its children.
+
+        Raises:
+            psutil.Error: A process has ended.
+        """
+        master = psutil.Process(pid)
+        processes = [master, *master.children(recursive=True)]
+        return cls(
+            requests=requests,
+            seconds=round(seconds, 1),
+            memory_mb=round(sum(each.memory_full_info().uss for each in processes) / 2**20, 2),
+            threads=sum(each.num_threads() for each in processes),
+            descriptors=sum(each.num_fds() for each in processes),
+            connections=sum(len(each.net_connections("tcp")) for each in processes),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """The largest growth of a measure: what is noise, and what 10,000 requests may add."""
+
+    label: str
+    noise: float
+    per_10000: float = 0.0
+
+    def allowed(self, requests: float) -> float:
+        """Return the largest growth within so many requests."""
+        return self.noise + self.per_10000 * requests / 10_000
+
+
+#: 2 MiB in 10,000 requests are 200 bytes a request. Threads and connections are pooled: they must not grow.
+BOUNDS = {
+    "memory_mb": Bound("memory (MiB)", noise=3.0, per_10000=2.0),
+    "threads": Bound("threads", noise=2),
+    "descriptors": Bound("file descriptors", noise=4),
+    "connections": Bound("TCP connections", noise=4),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Growth:
+    """How much one measure grew.
+
+    Attributes:
+        measure: Its name.
+        first: Its median in the first third after the warm-up.
+        last: Its median in the last third.
+        requests: Requests between the middles of these thirds.
+        allowed: The largest growth that passes.
+    """
+
+    measure: str
+    first: float
+    last: float
+    requests: float
+    allowed: float
+
+    @property
+    def per_10000(self) -> float:
+        """Growth in 10,000 requests."""
+        return (self.last - self.first) * 10_000 / self.requests if self.requests else 0.0
+
+    @property
+    def flat(self) -> bool:
+        """Whether the growth is within its bound."""
+        return self.last - self.first <= self.allowed
+
+    def __str__(self) -> str:
+        word = "flat" if self.flat else "GROWS"
+        return (
+            f"{self.measure:12} {self.first:8.1f} -> {self.last:8.1f} in {self.requests:.0f} requests"
+            f" ({self.per_10000:+.2f} in 10,000; at most {self.allowed:+.1f} allowed): {word}"
+        )
+
+
+def judge(samples: Sequence[Sample]) -> list[Growth]:
+    """Return the growth of each measure after the warm-up.
+
+    Raises:
+        ValueError: There are too few samples to judge.
+    """
+    start = samples[-1].requests * WARM_UP if samples else 0
+    warm = [sample for sample in samples if sample.requests >= start and sample.seconds >= WARM_UP_TIME]
+    if len(warm) < FEWEST_SAMPLES:
+        raise ValueError(f"{len(warm)} samples after the warm-up are too few; {FEWEST_SAMPLES} are needed")
+    third = len(warm) // 3
+    first, last = warm[:third], warm[-third:]
+    requests = _median(last, "requests") - _median(first, "requests")
+    return [
+        Growth(name, _median(first, name), _median(last, name), requests, bound.allowed(requests))
+        for name, bound in BOUNDS.items()
+    ]
+
+
+def _median(samples: Sequence[Sample], name: str) -> float:
+    return median(getattr(sample, name) for sample in samples)
+
+
+def write(path: Path, samples: Iterable[Sample]) -> None:
+    """Write samples to a CSV file."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(
+            file, [field.name for field in dataclasses.fields(Sample)], lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(map(dataclasses.asdict, samples))
+
+
+def draw(path: Path, samples: Sequence[Sample]) -> None:
+    """Write a PNG file with one panel for each measure, over the number of requests."""
+    plt, requests = pyplot(), [sample.requests for sample in samples]
+    figure, panels = plt.subplots(len(BOUNDS), sharex=True, figsize=(8, 8), layout="constrained")
+    for panel, (name, bound) in zip(panels, BOUNDS.items(), strict=True):
+        panel.plot(requests, [getattr(sample, name) for sample in samples], linewidth=1)
+        panel.set_ylabel(bound.label)
+        panel.set_ylim(bottom=0)
+        panel.grid(alpha=0.3)
+    panels[-1].set_xlabel("requests")
+    save(figure, path)
