@@ -128,7 +128,6 @@ class Outages:
                 otherwise it need not ask anything.
             patience: Returns the seconds for which a request waits.
             peers: The other schedulers.
-            clock: Seconds that only grow.
             wait: Waits for a change, for tests.
         """
         self._find = find
@@ -185,7 +184,6 @@ class Outages:
 
         Args:
             attempt: Returns the reply, or raises. If it raises ``DependencyUnavailable``, nothing is claimed.
-            request: The request.
 
         Raises:
             DependencyUnavailable: The outage outlasts the patience.
@@ -216,8 +214,6 @@ class Outages:
         """Wait until the request is to be tried again.
 
         Args:
-            error: Why it cannot be decided now.
-            request: The request.
             since: When it failed first; infinity if it was not tried.
             pause: The shortest wait, in seconds.
         """

@@ -105,7 +105,6 @@ class Claim:
         """Begin a claim.
 
         Args:
-            request: What to claim.
             reader: Reads the roots of providers.
             on_event: Called at each event of the claim; must not wait.
         """
@@ -188,10 +187,7 @@ def claim_all(
     Never raises for a failure of Placement.
 
     Args:
-        requests: The claims.
-        writer: Writes allocations.
         refusal: Returns why nothing more may be sent; None while it may.
-        until: When to give up.
         on_event: Called at each event of a claim; must not wait.
     """
     claims = [Claim(request, writer.reader, on_event) for request in requests]

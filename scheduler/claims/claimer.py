@@ -69,7 +69,6 @@ class Claimer:
         """Begin without claims.
 
         Args:
-            writer: Writes and reads allocations.
             states_of: Returns what nova says of instances.
             spool_file: Gets what could not be settled; None: it is in memory alone.
             batch_size: Instances in one write.
@@ -89,7 +88,6 @@ class Claimer:
         """Wait until no other request of this process has claims for these instances.
 
         Args:
-            instance_uuids: The instances.
             deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
 
         Returns:
@@ -151,10 +149,7 @@ class Claimer:
 
         Args:
             held: What each instance holds, with the generation that was read.
-            owner: Whose it is.
             hosts: The host of each instance, for the log.
-            deadline: When to give up.
-            context: The context of the request, for Placement's log.
 
         Returns:
             Instance UUID -> result. CONFLICT: another run or request was first.
@@ -196,8 +191,6 @@ class Claimer:
         Args:
             held: What each instance holds.
             left: What it shall hold afterwards, if anything.
-            kept: What the spool is to leave it.
-            context: The context of the request, for Placement's log.
 
         Returns:
             The instances that another writer has changed since.

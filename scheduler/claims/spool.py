@@ -133,9 +133,7 @@ class Spool:
         """Begin without entries.
 
         Args:
-            writer: Reads and writes allocations.
             states_of: Returns what nova says of instances.
-            file: Outlives this process.
             wall_clock: Seconds that other processes know.
         """
         self._writer = writer
@@ -182,8 +180,6 @@ class Spool:
 
         Args:
             lost: By consumer what the write was to give it; nothing: that is not known.
-            owner: Whose that would be.
-            kept: What the consumers keep.
         """
         now = self._wall_clock()
         for uuid, rows in lost.items():

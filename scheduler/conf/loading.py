@@ -145,7 +145,6 @@ def reload(
     ignored.
 
     Args:
-        conf: The options in use.
         argv: The command line that they were loaded from.
         check: Receives the new options before anything is changed; raises ``ConfigError`` to refuse them.
 

@@ -31,7 +31,6 @@ class WorkerContext(ForkContext):
 
         Args:
             on_failure: Called when the last attempt has failed, in the thread that starts workers.
-            sleep: Waits for a number of seconds.
         """
         super().__init__()
         self._on_failure = on_failure

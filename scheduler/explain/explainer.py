@@ -41,8 +41,6 @@ class Explainer:
 
         Args:
             memory: The latest documents.
-            hosts_now: Explains single hosts as of now.
-            states: Tells the state of single hosts.
             busy_timeout: Seconds that a question about a host waits for the one before it.
         """
         self._memory = memory
@@ -62,10 +60,7 @@ class Explainer:
         """Return one entry for each of the latest decisions, the latest first.
 
         Args:
-            failed: Only those of requests that failed.
             since: Only those since this time, in seconds since the epoch.
-            project: Only those for instances of this project.
-            at_most: The number of entries.
         """
         entries = map(decode_entry, self._memory.latest_first())
         wanted = (one for one in entries if one.is_wanted(failed=failed, since=since, project=project))

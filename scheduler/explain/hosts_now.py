@@ -100,7 +100,6 @@ class HostsNow:
         """Return what is said of the compute nodes of a host.
 
         Args:
-            spec: The request as received.
             instances: The UUIDs of its instances.
             name: A service host, a node name or the UUID of a node; there may be none of it.
 

@@ -40,8 +40,6 @@ class Obstacles:
 
         Args:
             querystring: A query for this host alone, for which Placement has offered nothing.
-            names: What constraints are called.
-            uuid: The resource provider of the host.
             is_explained: Whether the table tells of an obstacle, so that only amounts and traits are named.
 
         Raises:

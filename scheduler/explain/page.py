@@ -59,8 +59,6 @@ def render(decision: Decision, source: str, most_hosts: int | None) -> str:
     """Return a decision as HTML.
 
     Args:
-        decision: The decision.
-        source: Who tells of it.
         most_hosts: Hosts in the table; None: all that are named.
     """
     pages = Environment(

@@ -46,8 +46,6 @@ class DecisionRecorder:
         """Keep nothing yet.
 
         Args:
-            conf: The options.
-            clock: Seconds that only grow.
             observe: Called with what was noted of each request, and the error that ended it, if any.
             analyse: Called with each failed request; it must not raise.
             names: Returns what cells are called.

@@ -56,10 +56,7 @@ def refusals(name: str, amount: int, hosts: Iterable[Sequence[Stock]], noun: str
     """Yield why hosts refuse an amount, such as 'VCPU max_unit 128 on 64 hosts'; most hosts first.
 
     Args:
-        name: The resource class.
-        amount: The amount that is asked for.
         hosts: The stocks of the class on the providers of each host; none if it has none of the class.
-        noun: What to call a host.
     """
     kinds: defaultdict[int, list[_Refusal]] = defaultdict(list)
     for stocks in hosts:

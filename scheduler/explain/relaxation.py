@@ -262,7 +262,6 @@ def read_offer(body: bytes, limit: int | None) -> Offer:
     """Return what a response of allocation candidates offers.
 
     Args:
-        body: The response.
         limit: The limit of the query, or None.
 
     Raises:
@@ -309,7 +308,6 @@ class RelaxationSearch:
 
         Args:
             querystring: The query, for which Placement has offered no host.
-            names: What constraints are called.
             kept: Kinds of constraints that are not left out.
 
         Raises:

@@ -80,12 +80,9 @@ class Endpoint:
         """Listen nowhere yet.
 
         Args:
-            address: Where to listen.
             pages: Path -> what makes its page.
-            clock: Seconds that only grow.
             longest: Seconds that a connection may last.
             retry: Seconds between attempts to listen.
-            access: What a client has to show.
         """
         self._address = address
         self._pages = pages

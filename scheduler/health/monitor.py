@@ -59,12 +59,6 @@ class Monitor:
     ) -> None:
         """Begin to be told; nothing is served yet.
 
-        Args:
-            conf: The options.
-            workers: The number of workers.
-            notifier: Notifies systemd.
-            clock: Seconds that only grow.
-
         Raises:
             ConfigError: ``[berth]/monitoring_listen`` is no address to listen on, or is open to others.
         """

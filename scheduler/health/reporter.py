@@ -39,9 +39,6 @@ class Reporter:
         """Report nothing yet.
 
         Args:
-            worker: The number of the worker.
-            channel: Where to report.
-            counters: What the worker counts into.
             read_state: Returns the state of the worker; it must not block.
             interval: Seconds between two reports.
             cpu_clock: Seconds of CPU time of the process.

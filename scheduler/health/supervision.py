@@ -79,10 +79,7 @@ class WorkerTable:
         """Expect workers.
 
         Args:
-            count: The number of workers.
             timeout: Returns the seconds without progress after which a worker hangs; 0 or less: never.
-            clock: Seconds that only grow.
-            kill: Sends a signal to a process.
         """
         self._timeout = timeout
         self._clock = clock

@@ -63,7 +63,6 @@ class AggregateSet:
         """Return the smallest number that is stored under ``key``.
 
         Args:
-            key: The key of the metadata.
             number: Reads one text; raises ``ValueError`` for one that is no number.
             default: The result if no text is stored, or one is no number. The latter is logged once for this
                 set of aggregates.

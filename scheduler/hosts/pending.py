@@ -367,7 +367,6 @@ class Reservations:
         Args:
             pending: Where all requests of the process add their placements.
             table: The table that the request looks at.
-            rows: The rows of its hosts.
             asked_at: When Placement was asked for the hosts, by the clock of ``pending``; infinity if what
                 was granted or refused meanwhile does not matter.
         """
@@ -400,8 +399,6 @@ class Reservations:
         """Add a placement of an instance on a host.
 
         Args:
-            position: The host.
-            instance_uuid: The instance.
             amounts: What it takes, by the names in ``AMOUNTS``.
             anyway: Add it even if others' placements on the host are not what they were.
 

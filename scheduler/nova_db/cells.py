@@ -159,7 +159,6 @@ def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> 
 
     Args:
         before: The cells as last read.
-        now: The cells as read now.
         first: Whether no list was read before, so that no cell counts as added.
     """
     old = {cell.uuid: cell for cell in before if cell.uuid != CELL0}

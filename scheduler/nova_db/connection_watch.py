@@ -36,7 +36,6 @@ class ConnectionWatch:
 
         Args:
             timeout: Returns the seconds that a connection may be in use.
-            clock: Seconds that only grow.
         """
         self._timeout = timeout
         self._clock = clock
@@ -51,8 +50,6 @@ class ConnectionWatch:
         """Watch the connections of an engine.
 
         Args:
-            engine: The engine.
-            what: The database in log lines.
             factor: By which the timeout is multiplied.
         """
 

@@ -35,7 +35,6 @@ class ForeignProviders:
         """Remember providers.
 
         Args:
-            uuids: The providers.
             certain: Whether all cells were asked for them; if so, those that are new are reported.
         """
         uuids = list(uuids)

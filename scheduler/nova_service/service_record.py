@@ -41,7 +41,6 @@ class OwnService:
         """Set up the record; nothing is written yet.
 
         Args:
-            conf: The options.
             engines: The engines of all databases; the local one has the record.
             created: Called with the columns of a row that had to be created.
         """

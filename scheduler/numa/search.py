@@ -37,7 +37,6 @@ def next_arrangement(arrangement: list[int], pivot: int, host_cells: int) -> int
     Args:
         arrangement: Positions of host cells; changed in place.
         pivot: Index into ``arrangement``.
-        host_cells: The number of host cells.
 
     Returns:
         The first index that was changed. None if there is no next arrangement; ``arrangement`` is then
@@ -67,8 +66,6 @@ def ordered_cells(
     guest.
 
     Args:
-        host: The host.
-        guest: The guest.
         offer: The PCI devices of the host and the demands on them; None if it has no PCI data.
         packing: Whether used cells come first ([compute]packing_host_numa_cells_allocation_strategy).
     """

@@ -102,7 +102,6 @@ class AllocationWriter:
                 ``held`` is what each of them holds.
             until: No try but the first is begun later; seconds of the clock.
             refusal: Returns why nothing more is to be sent (the process stops); "" while it may.
-            context: The context of the request, for Placement's log.
 
         Returns:
             By consumer UUID what became of its write.

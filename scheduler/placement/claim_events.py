@@ -118,9 +118,7 @@ class ClaimHistory:
         """Begin with the events of an earlier part of the same claim, if there was one.
 
         Args:
-            instance_uuid: The instance.
             host: The name of the host if it is known, otherwise the UUID of the root provider.
-            earlier: The events of the earlier part.
             on_event: Called when an event is added.
         """
         self._instance_uuid = instance_uuid

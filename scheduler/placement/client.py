@@ -69,7 +69,6 @@ class PlacementClient:
 
         Args:
             adapter: As ``session.make_adapter`` makes it.
-            timeouts: How long to wait.
             clock: Seconds.
             sleep: Waits so many seconds.
             searches: An adapter for searches, as ``session.make_search_adapter`` makes it; None: the same.
@@ -185,8 +184,6 @@ class PlacementClient:
         """Send a PUT, POST or DELETE; it is sent again only if it was certainly not sent before.
 
         Args:
-            method: The HTTP method.
-            path: The path.
             version: The microversion; None sends no header, which is 1.0.
             context: The request context whose id is sent along.
             body: Bytes of JSON, or None.

@@ -99,9 +99,7 @@ class CandidateMirror:
         """Set up the mirror; nothing is asked yet.
 
         Args:
-            client: Asks Placement.
             interval: Returns the seconds between two rounds while queries come.
-            clock: Seconds that only grow.
             aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
         """
         self._client = client

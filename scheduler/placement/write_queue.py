@@ -64,8 +64,6 @@ class WriteQueue:
         """Begin with nothing in flight.
 
         Args:
-            post: Sends units in one request.
-            clock: Seconds that only grow.
             queue_timeout: Seconds that units wait before they are given up, unsent.
         """
         self._post = post
@@ -87,7 +85,6 @@ class WriteQueue:
 
         Args:
             units: Of different consumers.
-            context: The context of the request, for Placement's log.
         """
         for unit in units:
             unit.reply = unit.error = None

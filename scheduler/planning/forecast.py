@@ -25,7 +25,6 @@ def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) 
 
     Args:
         changes: When instances were created (1) and deleted (-1).
-        left: How many more fit.
         now: The time, as in ``changes``.
 
     Returns:

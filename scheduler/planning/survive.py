@@ -374,7 +374,6 @@ def domains_of(snapshot: Snapshot, by: str | None, hosts: int) -> list[Domain]:
     """Return the failure domains that a command names.
 
     Args:
-        snapshot: The cloud.
         by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
         hosts: How many hosts fail together.
 

@@ -41,7 +41,6 @@ def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
 
     Args:
         spec: The request, with what the pre-filters added.
-        conf: The options.
         targets: What ``targets.apply_lookup`` returned.
 
     Raises:

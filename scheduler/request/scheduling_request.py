@@ -131,9 +131,7 @@ class SchedulingRequest:
         """Make the request that a call of ``select_destinations`` describes.
 
         Args:
-            spec: The RequestSpec.
             instance_uuids: None: hosts for ``spec.num_instances`` are chosen and none is claimed.
-            context: The request context of the caller.
             with_alternates: Whether the caller wants alternates.
             deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
             arrived_at: When the request arrived, in the same seconds.

@@ -92,10 +92,7 @@ class Router:
         """Call the schedulers of some partitions.
 
         Args:
-            partitions: All partitions.
-            caller: Calls them.
             outage_patience: Returns the seconds for which a request waits while no partition answers.
-            clock: Seconds that only grow.
         """
         self._partitions = tuple(partitions)
         self._caller = caller

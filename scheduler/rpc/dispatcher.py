@@ -35,7 +35,6 @@ class Dispatcher:
         """Dispatch in the place of oslo.messaging's dispatcher, and by it.
 
         Args:
-            dispatcher: That of oslo.messaging, which knows the endpoints.
             heartbeats: Released of a message once its endpoint is done with it.
             warnings: Logs messages that are refused, and callers that are gone.
             on_refusal: Called when a message could not be read.

@@ -44,7 +44,6 @@ class Heartbeats:
         """Watch no call yet; the thread starts with ``start``, or with the first call.
 
         Args:
-            clock: Seconds that only grow.
             tick: Seconds between looks at the calls.
             make_loop: Makes the background loop of a name and a round.
             gone_after: Seconds above its timeout after which a caller that has heard nothing counts as gone.

@@ -71,12 +71,7 @@ class Notifications:
         self._notify_all(context, END, [(channel, channel.of_request) for channel in self._channels], spec)
 
     def service_created(self, context: RequestContext, service: Mapping[str, Any]) -> None:
-        """Report a new record of this scheduler in table ``services``.
-
-        Args:
-            context: The context to send.
-            service: The record's columns and values.
-        """
+        """Report a new record of this scheduler in table ``services``."""
         makers = [(channel, channel.of_service) for channel in self._channels if channel.of_service]
         self._notify_all(context, SERVICE_CREATE, makers, service)
 

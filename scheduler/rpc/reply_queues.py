@@ -50,7 +50,6 @@ class ReplyQueues:
         Args:
             send_back: Returns a call to the broker: its queue is there, or this process stops.
             drop: Acknowledges a call that is not answered.
-            clock: Seconds that only grow.
             make_loop: Makes the background loop of a name and a round.
         """
         self._send_back = send_back

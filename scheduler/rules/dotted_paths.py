@@ -94,8 +94,6 @@ def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[st
     """Return whether a class derives from a base class of ours, or of a nova that is installed beside.
 
     Args:
-        cls: The class.
-        own: The base class of ours.
         names: Names of nova's base classes.
         modules: Modules that have base classes of these names.
     """

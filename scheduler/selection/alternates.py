@@ -28,7 +28,6 @@ def alternates(
     Hosts without a candidate to claim are left out.
 
     Args:
-        hosts: The hosts of the request.
         order: Indices of ``hosts``, best first.
         cell_uuid: The cell of the chosen host.
         chosen: Uuids of the compute nodes chosen for any instance of the request; they are left out.
@@ -48,8 +47,6 @@ def selection(
     """Return the Selection of a host (spec: wire-and-config 3.13).
 
     Args:
-        hosts: The hosts of the request.
-        index: The host.
         candidate: What was or can be claimed; None where the request claims nothing.
         default_zone: The availability zone of hosts that no aggregate puts in one.
     """

@@ -79,7 +79,6 @@ class HostClaiming:
         """Claim on the hosts of ``ranking``.
 
         Args:
-            ranking: The hosts of the request.
             claims: None: nothing is claimed, and the best host is chosen.
             amounts: What an instance consumes, by column.
             is_mapped: Whether conductors know the cell of a service host. They put instances that are sent to

@@ -60,7 +60,6 @@ class MirroredHosts:
         """Return the hosts that may have what is asked for.
 
         Args:
-            queries: What Placement would be asked.
             table: Returns the table that decides. It is called only if the mirror can answer.
             cell_uuid: The one cell that the request may go to; None: any enabled one.
 

@@ -107,10 +107,7 @@ class Copies:
         """Connect to nothing yet.
 
         Args:
-            options: How to connect.
             exchange: The exchange of nova's calls, ``[DEFAULT] control_exchange``.
-            topic: The topic of the calls.
-            clock: Seconds that only grow.
         """
         self._options = options
         self._exchange = exchange

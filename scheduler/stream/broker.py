@@ -331,9 +331,7 @@ class StreamBroker:
         """Begin with a host at random, so that schedulers spread over the hosts.
 
         Args:
-            options: How to connect.
             name: The name that the broker shows for connections, followed by their purpose.
-            queue: The stream.
             choice: Returns a random number below its argument.
         """
         self._options = options

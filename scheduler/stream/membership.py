@@ -30,12 +30,7 @@ class Membership:
     """The schedulers of a cloud that are alive, this one among them. Any thread may use it."""
 
     def __init__(self, own: Member, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with this scheduler alone.
-
-        Args:
-            own: This scheduler.
-            clock: Seconds that only grow.
-        """
+        """Begin with this scheduler alone."""
         self._own = own
         self._clock = clock
         self._lock = threading.Lock()
@@ -65,7 +60,6 @@ class Membership:
         that are sent to it would not come back.
 
         Args:
-            member: The scheduler.
             age: Seconds since it said so.
             has_started: Whether it has just started: then its predecessor, the same worker of the same host,
                 has ended, whether or not it said goodbye.

@@ -36,7 +36,6 @@ class SharedMirror(Protocol):
         """Count a claim of another scheduler, unless it is part of what Placement told the mirror later.
 
         Args:
-            allocations: What it claimed.
             age: Seconds since it was granted.
         """
 
@@ -69,7 +68,6 @@ class SharedDecisions:
         """Share the decisions of a scheduler.
 
         Args:
-            state: What it keeps.
             publish: Publishes a record of one instance, without a wait.
         """
         self._pending = state.pending

@@ -34,8 +34,6 @@ class Callers:
         """Check that somebody waits for one of the instances.
 
         Args:
-            request: The request.
-            kept: What an evacuated instance keeps.
             release: Whether to release what the instances hold for nobody; else the caller of this does.
 
         Raises:

@@ -98,14 +98,7 @@ class RequestRun:
     """One request on its way to its reply."""
 
     def __init__(self, steps: Steps, driver: FilterDriver, as_reply: AsReply, trace: Trace) -> None:
-        """Begin.
-
-        Args:
-            steps: What takes the steps.
-            driver: Chooses among the hosts.
-            as_reply: Makes the reply.
-            trace: Where the decision is recorded.
-        """
+        """Begin."""
         self._steps = steps
         self._driver = driver
         self._as_reply = as_reply
