@@ -187,7 +187,7 @@ class SchedulerManager:
         return self.outages.wait_until_able(timeout)
 
     def catch_up(self, worker: int = 0) -> None:
-        """Learn what other schedulers have decided in the last minutes, and read the mirror.
+        """Read what other schedulers have decided in the last minutes, and the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
 

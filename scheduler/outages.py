@@ -335,7 +335,7 @@ class Outages:
         paused = known and self._peers.others_can_decide()
         if paused == self.paused:
             return
-        # before requests that wait learn of it: what they return is not to be received here again
+        # before waiting requests see it: what they requeue must not be received here again
         if paused:
             self._listener.pause()
             LOG.info("Stopped taking requests: another scheduler can decide them")

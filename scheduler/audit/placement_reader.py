@@ -1,6 +1,6 @@
 """Providers and allocations, read from Placement.
 
-Placement has no pages: the list of all providers is one response, and so are the allocations of one provider
+Placement has no pages: the list of all providers is one response, as are the allocations of one provider
 (spec: placement-and-workflow 7.4).
 """
 

@@ -149,7 +149,7 @@ class Claim:
         self.result = ClaimResult(refusal.outcome, refusal.reason, lost=self._lost, events=events)
 
     def _keep_source(self, source: ConsumerAllocations) -> None:
-        """Write beside what an evacuated instance holds.
+        """Write in addition to what an evacuated instance holds.
 
         A provider in both keeps its old amounts: source and destination share it.
         """

@@ -49,7 +49,7 @@ class Reservations(Protocol):
     """Where hosts are reserved for instances."""
 
     def remove(self, instances: Iterable[str]) -> None:
-        """Give back what is reserved for these instances."""
+        """Release what is reserved for these instances."""
 
 
 def _as_it_is(provider: str) -> str:
@@ -86,7 +86,7 @@ class ClaimSession:
             context counts.
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
-        observer: Is told what becomes of the claims.
+        observer: Receives the outcome of the claims.
         capacity: Checks what was granted. Claims that are one too many are released.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
@@ -255,7 +255,7 @@ class ClaimSession:
         )
 
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
-        """Return the results of the claims that are not to be sent, by instance UUID."""
+        """Return the results of the claims that must not be sent, by instance UUID."""
         if self._busy or self._is_late():
             return {one.uuid: _unsent_claim(one, *self._why_unsent()) for one in requests}
         try:

@@ -42,7 +42,7 @@ LOCK_TIMEOUT = 30.0
 #: which costs as much again: so most requests for several instances need only one.
 BATCH_SIZE = 100
 
-#: Seconds for which a caller waits for the release of claims, from whose error it learns nothing.
+#: Seconds for which a caller waits for the release of claims, from whose error it sees nothing.
 RELEASE_TIMEOUT = 5.0
 
 #: Seconds between looks at whether requests have ended, while the process stops.
@@ -103,7 +103,7 @@ class Claimer:
     def stop_claiming(self) -> None:
         """Send no further claim.
 
-        Claims that are asked for from now on are refused, and so are those in flight that have not been
+        Claims that are asked for from now on are refused, as are those in flight that have not been
         granted. What was claimed can still be released.
         """
         self._stopping.set()

@@ -1,4 +1,4 @@
-"""What could not be settled on a bad day: one entry for each consumer of which something is not known.
+"""What could not be settled on a bad day: one entry for each consumer with an unknown state.
 
 A write had no response and may come late, a release was not carried out, or a call was run before and the
 writes of its earlier run may still come. Each entry is looked at when no late write is expected any more, and

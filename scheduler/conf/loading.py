@@ -140,9 +140,9 @@ def reload(
 ) -> bool:
     """Re-read the files and take over the mutable options, all of them or none.
 
-    A wrong value changes nothing and is logged. So do files that change while they are checked, which takes
-    seconds: what is taken over is what was checked. oslo.config itself logs changes of other options as
-    ignored.
+    A wrong value changes nothing and is logged. The same holds for files that change while they are checked,
+    which takes seconds: the values that apply are those that were checked. oslo.config itself logs changes of
+    other options as ignored.
 
     Args:
         argv: The command line that they were loaded from.

@@ -1,4 +1,4 @@
-"""Answers to questions about the decisions of a worker, beside its work."""
+"""Answers to questions about the decisions of a worker, given while it serves requests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

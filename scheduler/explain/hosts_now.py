@@ -34,7 +34,7 @@ from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
 
-#: What is said of a host of which nothing more is known.
+#: What is said of a host when nothing more is known.
 UNSUITABLE = "its inventory or traits do not suit the query"
 
 #: Nodes of one service host that are explained.

@@ -14,7 +14,7 @@ from scheduler.explain.relaxation import (
     constraints_of,
 )
 
-#: Constraints of which the host table does not tell whether a host meets them.
+#: Constraints that the host table cannot judge.
 OF_PROVIDERS = frozenset({ConstraintKind.AMOUNT, ConstraintKind.TRAIT})
 
 

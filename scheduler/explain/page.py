@@ -1,6 +1,6 @@
 """A decision as one HTML page that needs nothing else: it can be sent, kept, and read without JavaScript.
 
-The text is in templates/decision.html; here is what it needs beside the document: the geometry of the
+The text is in templates/decision.html; here is what it needs besides the document: the geometry of the
 pictures. All lengths are percent of the width of a picture.
 """
 

@@ -15,7 +15,7 @@ class Inventory(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
         total: All of it.
-        reserved: What is not to be allocated.
+        reserved: What must not be allocated.
         min_unit: The smallest amount of one allocation.
         max_unit: The largest amount of one allocation.
         step_size: Of what each amount must be a multiple.

@@ -143,7 +143,7 @@ def evaluate(query: Any, resolve: Resolve, apply: Apply) -> Any:
 
     Args:
         resolve: Turns a text of the query into a value.
-        apply: Applies an operator, by name, to arguments of which none is null.
+        apply: Applies an operator, by name, to arguments that are not null.
 
     Raises:
         KeyError: An operator is unknown.

@@ -257,7 +257,7 @@ class NodeTracker:
         return sa.select(*NODE_COLUMNS, digest).where(*self._live)
 
     def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterator[sa.Row]:
-        """Yield these rows, of which few are in memory at a time: each takes 10 KiB until it is loaded."""
+        """Yield these rows, few in memory at a time: each takes 10 KiB until it is loaded."""
         wanted = sorted(wanted)
         whole = len(wanted) > READ_ALL_SHARE * row_count
         conditions = [compute_nodes.c.id.in_(piece) for piece in chunks(wanted)]

@@ -145,7 +145,7 @@ def live_schedulers(engines: Engines, down_time: float) -> list[str]:
 
 
 def _version(connection: sa.Connection) -> int:
-    """Return the lowest version of all schedulers and conductors: nova refuses to run beside newer ones.
+    """Return the lowest version of all schedulers and conductors: nova refuses to run with newer ones.
 
     If there is none it is the lowest that is supported, so that any nova-scheduler can be started later.
     """

@@ -62,7 +62,7 @@ def ordered_cells(
     """Return the host cells in the order in which they are tried (spec: numa-and-pci 3.4).
 
     Free devices are compared first, then CPUs, then memory. Guests without PCI requests avoid cells with
-    devices. Equal cells keep their stored order, and so do all cells of a host with as many cells as the
+    devices. Equal cells keep their stored order, as do all cells of a host with as many cells as the
     guest.
 
     Args:

@@ -2,12 +2,12 @@
 
 ``AllocationWriter.write`` takes what consumers shall hold, and the generation that each must have before. It
 returns what became of each once that is known. Claims, the fence, and releases are policies over it: each
-says what to write, and what its caller is told.
+says what to write, and what its caller receives.
 
 After each try one table tells what follows::
 
     response            what follows
-    carried out         DONE; a new consumer of which a try was lost is read first: DONE if it shows the
+    carried out         DONE; a new consumer with a lost try is read first: DONE if it shows the
                         allocations, else they are hidden (4.5) and written once more
     consumer conflict   the consumer is read: DONE if it is from a lost try, else CHANGED; a record without
                         allocations: the next try, with its generation
@@ -62,7 +62,7 @@ class AllocationWriter:
         queue: Sends what is written.
         policy: The bounds.
         timing: Clock, sleep and randomness.
-        empty: Consumers of which Placement has a record without allocations.
+        empty: Consumers that have a record without allocations in Placement.
         written: Called after each try with what was sent for each consumer, when it was begun in seconds of
             the clock, and ``done``: whether it was carried out; None: that is not known.
     """
@@ -236,7 +236,7 @@ class _Exchange:
 
         The record is left behind by a refused write, or another writer's write is in progress. A write of
         ours that is still at work may have made it, too. If that one is refused, Placement removes the
-        record, and what was written meanwhile is not shown (4.5). So it is waited for.
+        record, and what was written meanwhile is not shown (4.5): this waits for it.
         """
         if generation is not None:
             for delay in self._policy.reads_after_reset:

@@ -17,7 +17,7 @@ class ClaimState(StrEnum):
         FIRST_WRITE: The allocations are written for a consumer that holds nothing.
         REPLACING: The allocations are written in place of those of an earlier claim of ours that failed.
         ADOPTING: The same allocations are written once more, which gives them a new generation.
-        KEEPING_SOURCE: The allocations are written beside those of an evacuated host.
+        KEEPING_SOURCE: The allocations are written in addition to those of an evacuated host.
         REWRITING: Rows that Placement does not show are written again (spec: placement-and-workflow 4.5), or
             allocations that a lost write may give once more, which then have another generation.
         RESENDING: The last write is sent again, as it had neither a response nor an effect.
@@ -29,7 +29,7 @@ class ClaimState(StrEnum):
         SPLIT: The claim is sent together with fewer others.
         GRANTED: The instance has its allocations. The end.
         WITHIN_CAPACITY: The host was found within its capacity after the claim.
-        OVER_CAPACITY: The granted claim is given back, as claims of several processes overlapped. The end.
+        OVER_CAPACITY: The granted claim is released, as claims of several processes overlapped. The end.
         NEXT_HOST: This host is not claimed, another may be. The end.
         GIVEN_UP: No host would do now. The end.
     """

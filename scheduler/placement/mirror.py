@@ -344,12 +344,12 @@ class Mirror:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def unknown_aggregates(self, query: PlainQuery) -> frozenset[str]:
-        """Return the aggregates of a query of which it is not known which nodes are in them."""
+        """Return the aggregates of a query whose nodes are not known."""
         return query.aggregates - self._known_aggregates
 
     @property
     def known_aggregates(self) -> frozenset[str]:
-        """The aggregates of which it is known which nodes are in them."""
+        """The aggregates whose nodes are known."""
         return self._known_aggregates
 
     def find(self, query: PlainQuery) -> MirrorAnswer:
@@ -467,14 +467,14 @@ class Mirror:
             nodes.read_from[row], nodes.read_to[row] = begun, self.clock()
 
     def add(self, uuids: Collection[str]) -> None:
-        """Mirror further nodes, each of which is then to be corrected."""
+        """Mirror further nodes. Each is corrected next."""
         with self._lock:
             more = [uuid for uuid in uuids if uuid not in self._nodes.row_of_uuid]
             if more:
                 self._nodes = self._nodes.with_more(more)
 
     def learn_members(self, aggregate: str, members: Collection[str], begun: float) -> None:
-        """Learn which nodes are in an aggregate, as of a list that was asked for at ``begun``."""
+        """Note which nodes are in an aggregate, by a list that was requested at ``begun``."""
         with self._lock:
             nodes = self._nodes
             if self._published_at >= begun:

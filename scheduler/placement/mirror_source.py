@@ -100,7 +100,7 @@ class CandidateMirror:
 
         Args:
             interval: Returns the seconds between two rounds while queries come.
-            aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
+            aggregates: Returns the aggregates whose nodes are mirrored; None: all nodes.
         """
         self._client = client
         self._mirror = Mirror(clock)
@@ -218,7 +218,7 @@ class CandidateMirror:
         self._mirror.heard(allocations, age, -1)
 
     def refused(self, refusal: Refusal, _candidate: AllocationCandidate) -> None:
-        """Learn from a claim that was refused, and that another host may be granted."""
+        """Note a claim that was refused while another host may be granted."""
         self._refused += 1
         if refusal.refused_provider and not refusal.refused_class:
             self._mirror.forget(refusal.refused_provider)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-#: Days of which the growth is taken.
+#: Days over which growth is measured.
 DAYS = 30
 
-#: Of ten such months eight end in the interval that is told.
+#: Of ten such months eight end in the interval that is reported.
 QUANTILE = 1.2816
 
-#: Days beyond which the end is not told.
+#: Days beyond which the end is not reported.
 HORIZON = 3650
 
 

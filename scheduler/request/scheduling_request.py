@@ -53,7 +53,7 @@ class ServerGroup:
 
     @classmethod
     def of_wire(cls, group: objects.InstanceGroup) -> "ServerGroup":
-        """Return the plain values of a wire InstanceGroup, of which any part may be unset."""
+        """Return the plain values of a wire InstanceGroup, whose parts may be unset."""
         policies = (group.policies if "policies" in group else None) or [group.policy]
         return cls(
             uuid=group.uuid if "uuid" in group else None,

@@ -24,7 +24,7 @@ MOST_IN_FLIGHT = 1000
 
 
 MOST_AT_ONCE = 256
-"""Threads, each of which waits for the reply to one call; executor_thread_pool_size unless that is set."""
+"""Threads that each wait for the reply to one call; executor_thread_pool_size unless that is set."""
 
 
 class RouterService:

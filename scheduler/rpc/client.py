@@ -47,7 +47,7 @@ class Failure(NamedTuple):
         name: The name of its class.
         module: The module of its class.
         text: Its text.
-        kwargs: What a caller's class is rebuilt with beside the text.
+        kwargs: What a caller's class is rebuilt with besides the text.
     """
 
     name: str
@@ -183,7 +183,7 @@ class Client:
                 topic,
                 library.serialize_msg(dict(body)),
                 headers={DELIVERED_BEFORE: True} if again else {},
-                # what no scheduler takes in this time is not to be found by one that starts later
+                # what no scheduler takes in this time must not be found by one that starts later
                 expiration=min(patience),
             )
 

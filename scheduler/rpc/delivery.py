@@ -40,7 +40,7 @@ class Forwarded(NotAnswered):
 
 
 class CallerGone(NotAnswered):
-    """The caller was sent nothing for so long that it waits no more."""
+    """The caller was sent nothing for so long that it has timed out."""
 
 
 class Lost(NotAnswered):

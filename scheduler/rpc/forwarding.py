@@ -10,9 +10,9 @@ A call is sent on as it was received, byte for byte: with its reply address, its
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
 it is in the queue of B. A header says that it was sent on, which is done once.
 
-Each scheduler makes a queue of its own at its start. A call that waits there for too long, because B has
-died, is moved back to the queue that A had it from by the broker. So is one that B returns because it stops.
-What came back counts as delivered before.
+Each scheduler makes a queue of its own at its start. The broker moves a call that waits there for too
+long, because B has died, back to the queue that A had it from, as it does with a call that B requeues because
+B stops. Such a call counts as delivered before.
 
 This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwarding.py`` lists them.
 """

@@ -91,9 +91,9 @@ class Heartbeats:
             self._loop.wake()
 
     def caller_is_gone(self, incoming: Any) -> bool:
-        """Return whether the caller of a message waits no more, as it has heard nothing for too long.
+        """Return whether the caller of a message has timed out, as it has received nothing for too long.
 
-        So it is after this process was frozen. A caller of which that is not known counts as waiting.
+        This happens after the process was frozen. A caller without a known timeout counts as waiting.
         """
         with self._lock:
             call = self._calls.get(id(incoming))

@@ -91,7 +91,7 @@ def blamed(name: str) -> Iterator[None]:
 
 
 def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[str, ...]) -> bool:
-    """Return whether a class derives from a base class of ours, or of a nova that is installed beside.
+    """Return whether a class derives from a base class of ours, or of a nova that is installed too.
 
     Args:
         names: Names of nova's base classes.

@@ -66,7 +66,7 @@ def selection(
 def scheduler_limits(limits: Mapping[str, Any]) -> objects.SchedulerLimits:
     """Return what rules wrote for a host; amounts are cut to integers, unknown keys are left out.
 
-    So is an amount without a bound, as of a host whose allocation ratio is beyond all numbers.
+    The same holds for an amount without a bound, as of a host whose allocation ratio is beyond all numbers.
     """
     known = {name: limits[name] for name in _LIMITS if limits.get(name) is not None}
     topology = known.pop("numa_topology", None)

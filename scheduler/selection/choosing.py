@@ -41,7 +41,7 @@ class Choosing:
         Args:
             fitter: Fits NUMA topologies when a chosen host is consumed from.
             default_zone: The availability zone of hosts that no aggregate puts in one.
-            observer: Is told of each host that is consumed from.
+            observer: Receives each host that is consumed from.
         """
         self._ranking = ranking
         self._claiming = claiming

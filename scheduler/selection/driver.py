@@ -71,7 +71,7 @@ class FilterDriver:
             claims: What claims for the request; None: hosts are chosen without a claim.
             more: Called if no host passes.
             usages: What Placement reported of the hosts' providers.
-            observer: Is told of each step.
+            observer: Receives each step.
 
         Returns:
             For each instance the chosen host, then its alternates.

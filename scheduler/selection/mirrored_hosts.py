@@ -23,7 +23,7 @@ class Mirror(Protocol):
         """Return the compute nodes that may have what is asked for; None if it cannot tell."""
 
     def nodes_changed(self, nodes: Collection[str]) -> None:
-        """Learn that nodes lost instances."""
+        """Note that nodes lost instances."""
 
 
 class NodeRows:

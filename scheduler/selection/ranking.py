@@ -86,7 +86,7 @@ class Ranking:
             chain: The filters, prepared for the request.
             weighers: The weighers, prepared for the request.
             options: The group ``[filter_scheduler]``.
-            observer: Is told of each filtering and weighing.
+            observer: Receives each filtering and weighing.
             owned: Which hosts this scheduler prefers. Server groups and requests for many instances consider
                 all hosts alike.
         """

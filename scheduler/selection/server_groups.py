@@ -45,7 +45,7 @@ class ServerGroups:
     def serialized(self, request: SchedulingRequest, source: GroupSource) -> Iterator[SchedulingRequest]:
         """Yield the request with its group brought up to date; other requests need not wait.
 
-        After the lock timeout the request is served beside the one that holds the lock.
+        After the lock timeout the request is served concurrently with the one that holds the lock.
         """
         group = request.server_group
         if not group or request.is_rebuild or group.uuid is None:

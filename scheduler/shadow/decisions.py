@@ -103,7 +103,7 @@ class Ranking(DecisionObserver):
 
         Args:
             subset: One of so many best hosts is chosen.
-            other: Is told of each step.
+            other: Receives each step.
         """
         self.choices: list[Choice] = []
         self.table: HostTable | None = None

@@ -45,7 +45,7 @@ ACKNOWLEDGE_EVERY = 100
 READ_AHEAD = 16 << 10
 
 #: Seconds in which a connection must be made, and those in which the broker must confirm a message. A stream
-#: of which most replicas are away confirms nothing.
+#: with most replicas unavailable confirms nothing.
 CONNECT_TIMEOUT = 5.0
 CONFIRM_TIMEOUT = 5.0
 

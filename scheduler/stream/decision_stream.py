@@ -1,4 +1,4 @@
-"""The decision stream of one scheduler: what it publishes, and what it learns of others.
+"""The decision stream of one scheduler: what it publishes, and what it receives of others.
 
 ::
 
@@ -71,7 +71,7 @@ class StreamStatus:
 
 
 class DecisionStream:
-    """What a scheduler publishes and learns of others. ``start`` it in the process that serves.
+    """What a scheduler publishes and receives of others. ``start`` it in the process that serves.
 
     Attributes:
         membership: The schedulers that are alive.
@@ -230,7 +230,7 @@ class DecisionStream:
             self.sharing.apply(record, age)
 
     def _see(self, record: Record, age: float) -> None:
-        """Learn who is alive; ``age``: seconds since the record was written."""
+        """Note which scheduler is alive; ``age``: seconds since the record was written."""
         if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
             member = replace(record.about, sender=record.sender)
             self.membership.update(member, age, has_started=record.kind == Kind.HELLO)

@@ -54,7 +54,7 @@ class Membership:
         return self._alive
 
     def update(self, member: Member, age: float = 0.0, *, has_started: bool = False) -> None:
-        """Learn what a scheduler says of itself.
+        """Note what a scheduler says of itself.
 
         Anyone on the bus can write that. A queue that is none of a scheduler on that host is left out: calls
         that are sent to it would not come back.

@@ -40,7 +40,7 @@ class SharedMirror(Protocol):
         """
 
     def released_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count that another scheduler has given back a claim; otherwise as ``claimed_elsewhere``."""
+        """Count that another scheduler has released a claim; otherwise as ``claimed_elsewhere``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SharedDecisions:
         self._publish(Kind.INTENT, _entry_of(placement))
 
     def unreserved(self, placement: PendingPlacement) -> None:
-        """Publish that an instance is not to be on a node after all."""
+        """Publish that an instance does not go to a node after all."""
         self._publish(Kind.RELEASED, Entry(instance=placement.instance, node=placement.node))
 
     def claimed(self, instance: str, allocations: Allocations) -> None:
@@ -95,7 +95,7 @@ class SharedDecisions:
             self._publish(Kind.CLAIMED, _entry_of(pending, entry.resources) if pending else entry)
 
     def released(self, instance: str, allocations: Allocations) -> None:
-        """Publish that a claim is given back."""
+        """Publish that a claim is released."""
         for entry in self._entries(instance, allocations):
             self._publish(Kind.RELEASED, entry)
 

@@ -42,7 +42,7 @@ class CapacityChecks:
     def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
         """Return what checks the claims of a request; a scheduler without others checks too.
 
-        Conductors claim alternates, and nova-schedulers may run beside it: it hears of neither.
+        Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
         """
         others = self._conf.berth.overlapping_claims
         if not others:

@@ -55,7 +55,7 @@ class Operations(amqpdriver.MessageOperationsHandler):
     """What the thread that reads from a connection does between two reads."""
 
     def __init__(self, name: str, each_time: Callable[[], None]) -> None:
-        """Call a function beside the queued tasks."""
+        """Call a function between the queued tasks."""
         super().__init__(name)
         self._each_time = each_time
 
@@ -192,7 +192,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
         return not self._is_held(message)
 
     def expect_queued(self, number: int) -> None:
-        """Learn that the next calls, so many, were in a queue before this process began to read from it."""
+        """Note that the next calls, so many, were in a queue before this process began to read from it."""
         self._queued_before += number
         self._received_at = time.monotonic()
 

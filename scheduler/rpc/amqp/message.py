@@ -143,7 +143,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """Return the message to the broker if the listener stops.
 
         Returns:
-            Whether it was returned, and is not to be answered here.
+            Whether it was requeued, and must not be answered here.
         """
         return bool(self.listener.hand_back(self))
 
