@@ -1,6 +1,7 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
 import time
@@ -159,6 +160,9 @@ class Server(server.RPCServer):
         super().__init__(
             transport, target, Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
         )
+        # The library's own looks for work every second in each of its threads, and loses a message for which
+        # it cannot start one.
+        self._executor_cls = partial(ThreadPoolExecutor, thread_name_prefix="request")
         self.activity = Activity(self.conf.executor_thread_pool_size)
 
     @property
@@ -171,7 +175,7 @@ class Server(server.RPCServer):
     def unanswered(self) -> int:
         """The number of calls that were received and not answered yet."""
         listener = self._late_listener
-        return 0 if listener is None else listener.unanswered
+        return 0 if listener is None else len(listener.deliveries)
 
     @property
     def busy(self) -> bool:
@@ -212,7 +216,9 @@ class Server(server.RPCServer):
             return amqp_listener.adapted(listener)
 
     def _start_threads(self) -> None:
-        """Start the heartbeats, the looks at reply queues, and as many threads as the pool may have.
+        """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
+
+        If the system has none for another one later, this one serves.
 
         Raises:
             RuntimeError: The system has no thread left.
@@ -220,8 +226,7 @@ class Server(server.RPCServer):
         self.heartbeats.start()
         self._reply_queues.start()
         self._dropped.start()
-        for _ in range(self.conf.executor_thread_pool_size):
-            self._work_executor.submit(_do_nothing)
+        self._work_executor.submit(_do_nothing)
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:
@@ -242,7 +247,7 @@ class Server(server.RPCServer):
         message = incoming[0]
         if not isinstance(message, ConfirmedMessage):
             self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
-        elif message.hand_back() or message.is_lost:
+        elif message.listener.returns(message) or message.is_lost:
             self.heartbeats.release(message)
             message.requeue()
         elif self._is_caller_missing(message):
@@ -279,8 +284,6 @@ class Server(server.RPCServer):
             finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
             finish = delivery.Delivery.keep
-        except delivery.CallerGone:
-            finish = partial(self._settle_unanswered, incoming[0])
         finally:
             delivery.CURRENT.reset(token)
             finish(current)
@@ -313,7 +316,7 @@ class Server(server.RPCServer):
             delivery.Receipt(
                 message.unique_id or "",
                 message.redelivered,
-                time.monotonic() - message.received,
+                message.received,
                 lambda: message.has_past,
                 can_be_requeued=True,
                 forward=partial(self._forwarder.forward, message) if is_first else None,
@@ -324,14 +327,6 @@ class Server(server.RPCServer):
         """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
         message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
         message.settle()
-
-    def _settle_unanswered(self, message: Any, current: delivery.Delivery) -> None:
-        """Acknowledge a message whose caller heard nothing for too long, after an error in case it waits."""
-        current.give_back()
-        self.observer.undelivered()
-        if isinstance(message, ConfirmedMessage):
-            message.reply(failure=_failure("The request took too long without a sign of life"))
-            message.settle()
 
     def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or release what depends on the reply, then acknowledge the message."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scheduler import objects
 from scheduler.nova_db import schema
 from tools.fuzzing import corpus
-from tools.fuzzing.mutation import SECRET, Json, copied
+from tools.fuzzing.inputs import SECRET, Json, copied
 from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.world import ScriptedResponse, World
 from tools.rig.fleet import compute_node_row, service_row
@@ -294,7 +294,10 @@ def _pools() -> Json:
 def _victim(world: World) -> tuple[Any, dict[str, sa.Engine]]:
     if not hasattr(world, "database_engines"):
         victim = world.fleet.hosts[0]
-        world.database_engines = {"cell": world.engine(victim.cell.name), "api": world.engine("api")}
+        world.database_engines = {
+            "cell": world.engine(victim.cell.database_url),
+            "api": world.engine(world.database("api")),
+        }
     return world.fleet.hosts[0], world.database_engines
 
 

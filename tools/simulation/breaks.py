@@ -25,7 +25,8 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
-from scheduler.rpc.amqp.listener import LateListener
+from scheduler.rpc.amqp.backlog import Backlog
+from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
@@ -175,20 +176,12 @@ def _without_source(keep_source: Any) -> Any:
 
 
 def _at_once(_send: Any) -> Any:
-    def sent(queue: WriteQueue, units: Any, context: Any = None) -> None:
+    def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
         queue._send_units(units, context)  # noqa: SLF001
 
     return sent
-
-
-def _accepted_is_shown(accept: Any) -> Any:
-    def accepted(exchange: _Exchange, unit: Any, reply: Any) -> None:
-        unit.verified = True
-        accept(exchange, unit, reply)
-
-    return accepted
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -248,20 +241,12 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
     "a call with a past is wanted, whatever nova says": ("backlog", _wrap(Callers, "check", _constant(None))),
     "wanted and not wanted are mixed up": ("backlog", _wrap(Callers, "check", _inverted)),
-    "a call that is not wanted keeps what its instances hold": (
-        "channel",
-        _wrap(Callers, "_release_over", _constant(None)),
-    ),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
-    "a caller that heard nothing for long counts as waiting": (
-        "pause",
-        _wrap(Heartbeats, "caller_is_gone", _constant(False)),
-    ),
     # the fence
     "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
     "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("redelivery", _wrap(AllocationWriter, "write", _one_by_one)),
+    "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
     "claims of several writes need no fence": (
         "hosts",
         _wrap(ClaimSession, "took_several_writes", _property(False)),
@@ -270,7 +255,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
-        "redelivery",
+        "channel on hosts",
         _wrap(Claimer, "release", _whatever_generation),
     ),
     "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "give_back", "keep")),
@@ -298,12 +283,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "scarce",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
-    "rows are taken to be shown": ("hosts", _wrap(_Exchange, "_accept", _accepted_is_shown)),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _at_once)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
-    "no locks of requests": ("repeat", _wrap(Claimer, "begin_request", _constant(lambda: None))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
     # messages
     "a message is acknowledged before its reply": (
@@ -311,19 +294,15 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
-    "the backlog is taken for new calls": ("backlog", _wrap(LateListener, "expect_queued", _constant(None))),
+    "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
-    "a lost channel is not noticed": ("channel", _wrap(LateListener, "_is_held", _constant(True))),
+    "a lost channel is not noticed": ("channel", _wrap(Deliveries, "is_held", _constant(True))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
-        _alias(LateListener, "requeue", "settle"),
-    ),
-    "an answered call is run again": (
-        "placement",
-        _wrap(LateListener, "settle", lambda _settle: lambda listener, message: listener.requeue(message)),
+        _alias(Deliveries, "requeue", "settle"),
     ),
     "a reply that was not confirmed counts": (
-        "unconfirmed",
+        "reply",
         _wrap(ConfirmedMessage, "_send_once", _swallowing()),
     ),
     "a reply without a queue counts": (
@@ -334,14 +313,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unconfirmed",
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
     ),
-    "one held instance answers for all": ("kill", _wrap(HeldHosts, "of_each", _one_for_all)),
+    "one held instance answers for all": ("channel", _wrap(HeldHosts, "of_each", _one_for_all)),
     "a call is begun once": ("repeat", _wrap(RequestRun, "_is_answered_elsewhere", _constant(False))),
     # the spool
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
-    "the spool is never worked through": ("kill", _wrap(Spool, "_settle_due", _constant(False))),
-    "what is in doubt is looked at before late writes have come": ("delete", _wrap(Spool, "_put", _at_once)),
+    "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
+    "what is in doubt is looked at before late writes have come": ("scarce", _wrap(Spool, "_put", _at_once)),
     "nothing is noted of a write without a response": (
-        "scarce",
+        "crash",
         _wrap(ClaimSession, "_note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": ("kill", _wrap(RequestRun, "note_earlier_runs", _constant(None))),
@@ -349,5 +328,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("pause", lambda: setattr(claim_session, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("blind", lambda: setattr(claim_session, "SOON", 1e9)),
 }

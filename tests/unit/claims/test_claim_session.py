@@ -10,7 +10,7 @@ from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes, Overtaken
 from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import Outcome
-from scheduler.claims.spool import LATE_WRITE_WINDOW, Kept
+from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
@@ -98,7 +98,6 @@ def test_the_outcome_of_the_reply_decides(end, held):
     end(world.claims)
     assert world.held == held
     assert len(world.claimer.spool) == 0
-    assert world.claimer.begin_request(["a"], deadline=0.0), "others may be served"
 
 
 def test_after_an_error_all_is_released_and_reserved_no_more():
@@ -201,15 +200,6 @@ def test_a_claim_that_was_interrupted_is_looked_at_later():
     assert len(world.claimer.spool) == 1
 
 
-def test_a_call_with_a_past_expects_late_writes():
-    asked = []
-    world = World(past=True)
-    world.claimer.claim = lambda requests, _: asked.extend(requests) or {}
-    with contextlib.suppress(KeyError):
-        world.use("a")
-    assert asked[0].late_until == world.clock.now + LATE_WRITE_WINDOW
-
-
 # -- requests and results
 
 
@@ -222,14 +212,6 @@ def test_the_claimer_is_told_owner_host_and_kept_nodes():
     (request,) = asked
     assert (request.owner.project_id, request.owner.user_id) == ("project", "caller")
     assert (request.host, request.evacuating_from) == ("host 1", {B})
-
-
-def test_while_another_request_for_an_instance_is_served_claims_are_refused():
-    world = World()
-    world.claimer.begin_request = lambda *_: None
-    (result,) = world.use("a")
-    assert result.outcome is Outcome.CONFLICT
-    assert world.api.calls == []
 
 
 def test_an_observer_learns_of_refusals_that_concern_one_host():

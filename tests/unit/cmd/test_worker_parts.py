@@ -51,9 +51,10 @@ def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, s
     assert work.call.__self__.beats == 1
 
 
-def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving):
+def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving, monkeypatch):
     serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
-    serving.hosts.hosts_without_partition = list
+    monkeypatch.setattr(worker_parts, "hosts_without_partition", lambda *_parts: [])
+    serving.hosts.cells = serving.hosts.aggregates = None
     serving.parts = SimpleNamespace(placement=None)
     work = periodics(make_conf(), serving)["partition members"]
     assert (work.interval, work.delay) == (600, 60)
@@ -163,7 +164,7 @@ def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get
     clock, claimer = Clock(), SimpleNamespace(on_event=None)
     built = make_server(make_conf, Stream(False), claimer=claimer)
     built.activity._clock = clock
-    built._late_listener = SimpleNamespace(connected=True, unanswered=1)
+    built._late_listener = SimpleNamespace(connected=True, deliveries=[None])
     claimer.on_event()
     clock.now += 100
     assert worker_parts.read_state(None, built).stalled == 100.0, "threads are free, and none begins the call"

@@ -244,7 +244,7 @@ def test_the_report_counts():
 
 def test_a_report_on_nothing_says_so():
     found = report.summarize([])
-    assert report.sentence(found) == "0 requests, none of which was compared yet."
+    assert report.sentence(found) == "0 requests; none was compared yet."
     assert "none of which" in report.page(found)
 
 
