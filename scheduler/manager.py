@@ -80,9 +80,6 @@ class SchedulerManager:
         """Put the parts together; nothing is connected to yet.
 
         Args:
-            conf: The options.
-            notifications: Where requests are announced.
-            parts: What to work with.
             on_decision: Called with what was noted of each decision.
             on_failure: Called with the document of each failed request, once its cause is known.
 
@@ -191,9 +188,6 @@ class SchedulerManager:
         """Read what other schedulers have decided in the last minutes, and the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
-
-        Args:
-            worker: The number of this worker of the daemon.
         """
         self.stream.start(worker)
         self.stream.wait_until_caught_up(STREAM_START_TIMEOUT)
@@ -277,7 +271,6 @@ class SchedulerManager:
         """Choose a host for each instance, and claim it.
 
         Args:
-            context: The request context of the caller.
             spec: The request; pre-filters and the choice of hosts change it, as nova's do.
             instance_uuids: None: hosts are chosen for ``spec.num_instances`` and nothing is claimed.
             return_objects: Whether the reply consists of Selections; if not, of the older dicts.

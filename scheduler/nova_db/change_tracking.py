@@ -65,7 +65,6 @@ class Window:
 
         Args:
             interval: Seconds after which all rows are due again.
-            clock: Seconds that only grow.
             now: Returns the time in UTC, without a zone.
         """
         self._interval = interval
@@ -110,7 +109,6 @@ class ServiceTracker:
 
         Args:
             down_time: Returns the seconds without a heartbeat after which a service is down.
-            clock: Seconds that only grow.
             now: Returns the time in UTC, without a zone.
         """
         self.rows: Mapping[int, ServiceRow] = {}
@@ -179,8 +177,6 @@ class NodeTracker:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
 
         Args:
-            connection: The connection to the cell.
-            load: Makes the value of a row.
             hosts: The service hosts that are wanted; None: all.
         """
         late = self._window.open()
@@ -265,7 +261,6 @@ def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]
 
     Args:
         old: The values before.
-        gone: Ids whose values are removed.
         fresh: Values that are added or replaced; None removes one.
 
     Returns:
@@ -316,9 +311,6 @@ class CellTracker:
         """Track nothing yet.
 
         Args:
-            cell: The cell.
-            loader: Loads its rows.
-            clock: Seconds that only grow.
             down_time: Returns the seconds without a heartbeat after which a service is down.
             now: Returns the time in UTC, without a zone.
         """
@@ -336,7 +328,6 @@ class CellTracker:
         """Bring ``rows`` up to date.
 
         Args:
-            engine: The engine of the cell.
             hosts: The service hosts whose nodes are wanted; None: all.
 
         Returns:

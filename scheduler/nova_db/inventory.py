@@ -131,7 +131,6 @@ class Inventory:
 
         Args:
             timeout: Seconds to wait for the API database; 0 looks once. Cells have as long as for a request.
-            sleep: Waits between two looks.
 
         Returns:
             Whether they have been read.
@@ -205,7 +204,6 @@ class Inventory:
         """Read the cells whose hosts a table lacks once more, for a request that would find no host.
 
         Args:
-            table: The table of the request.
             cell_uuid: The cell that the request names; others do not matter then.
 
         Returns:

@@ -323,11 +323,7 @@ class Mirror:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Know nothing yet.
-
-        Args:
-            clock: Seconds that only grow.
-        """
+        """Know nothing yet."""
         self.clock = clock
         self._lock = threading.Lock()
         self._nodes = Nodes()
@@ -361,10 +357,6 @@ class Mirror:
     def state(self, uuid: str, query: PlainQuery) -> ProviderState | None:
         """Return what is known of a node, with the generation that Placement is expected to name.
 
-        Args:
-            uuid: The node.
-            query: What it is to be known for.
-
         Returns:
             Its state, of mirrored classes; None: the node has to be read.
         """
@@ -396,7 +388,6 @@ class Mirror:
         as a full one, stays as it was known if Placement still has it.
 
         Args:
-            nodes: The nodes.
             reading: The begin of all reading; the list of generations was asked for first.
             generations: The generation of each root that Placement has.
             members: The members of each aggregate that is to be known.
@@ -435,7 +426,6 @@ class Mirror:
         """Return what a list of all roots says that is not known. Nodes that it lacks are no more offered.
 
         Args:
-            reading: Its begin.
             listed: Root uuid -> generation.
         """
         nodes = self._nodes  # nobody else replaces it
@@ -452,7 +442,6 @@ class Mirror:
         """Set what is known of a node to what was read of it alone.
 
         Args:
-            state: What was read.
             begun: When the reading began, in seconds of the clock.
         """
         with self._lock:
@@ -542,7 +531,6 @@ class Mirror:
         """Count a claim of another scheduler, or with ``sign`` -1 its release.
 
         Args:
-            allocations: What it was of.
             age: Seconds since it was announced; what was read later has it already.
             sign: 1 or -1.
         """

@@ -88,7 +88,6 @@ class WriteQueue:
 
         Args:
             units: Of different consumers.
-            context: The context of the request, for Placement's log.
             refusal: Returns why they must not be sent any more, once it is their turn; "" if they are.
         """
         for unit in units:

@@ -28,7 +28,6 @@ class Presence:
         """Begin with all partitions taken to answer.
 
         Args:
-            partitions: All partitions.
             ping: Returns whether a scheduler of a partition answers; takes a few seconds at most.
         """
         self._partitions = {each.name: each for each in partitions}

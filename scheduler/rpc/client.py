@@ -144,9 +144,7 @@ class Client:
         """Return what a scheduler of a topic replies.
 
         Args:
-            topic: The queue of the schedulers.
             message: Method, arguments, version and context, as they are on the wire.
-            patience: How long a reply is waited for.
             heard: Called at each sign of the scheduler.
             again: Whether another scheduler may have had the same call.
 

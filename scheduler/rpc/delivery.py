@@ -86,11 +86,7 @@ class Delivery:
     """
 
     def __init__(self, receipt: Receipt = Receipt()) -> None:  # noqa: B008 - it is immutable
-        """Begin with nothing that depends on the reply.
-
-        Args:
-            receipt: What is known of the message.
-        """
+        """Begin with nothing that depends on the reply."""
         self.message_id, self.redelivered, self.received, self._has_past = receipt[:4]
         self.can_be_requeued, self._forward = receipt[4:]
         self.dropped = ""

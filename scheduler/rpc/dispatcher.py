@@ -36,7 +36,6 @@ class Dispatcher:
 
         Args:
             heartbeats: Released of a message once its endpoint is done with it.
-            warnings: Logs messages that are refused.
             on_refusal: Called when a message could not be read.
         """
         self._on_refusal = on_refusal

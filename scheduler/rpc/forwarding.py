@@ -69,7 +69,6 @@ def read_from(listener: LateListener, topic: str, back_to: str) -> bool:
 
     Args:
         listener: It does not read yet.
-        topic: The queue.
         back_to: The queue to which calls are moved that are not taken in time.
 
     Raises:
@@ -128,7 +127,6 @@ class Forwarder:
         Args:
             on_sent: Called with the reason for each call that was sent on.
             timeout: Seconds in which the broker must confirm a call.
-            clock: Seconds that only grow.
         """
         self._on_sent = on_sent
         self._timeout = timeout

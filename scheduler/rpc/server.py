@@ -394,7 +394,6 @@ def build(
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
     Args:
-        conf: The options.
         transport: What ``transport.rpc_transport`` returned.
         manager: A ``SchedulerManager``.
         clock: Seconds that only grow, for the interval between warnings about refused messages.

@@ -92,10 +92,6 @@ class DecisionStream:
         """Put the parts together; nothing is connected to yet.
 
         Args:
-            broker: Connects to the stream.
-            state: What others' decisions lie over.
-            own: This scheduler.
-            divided: What is divided between schedulers.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -276,10 +272,6 @@ class NoStream:
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
     """Make the decision stream that the options describe; nothing is connected to yet.
-
-    Args:
-        conf: The options.
-        state: What others' decisions lie over.
 
     Raises:
         ConfigError: An option of the message bus cannot work.
