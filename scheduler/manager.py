@@ -5,6 +5,7 @@ Its parts are put together in ``manager_parts.py``; the steps of a request are i
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from oslo_config import cfg
@@ -132,7 +133,7 @@ class SchedulerManager:
 
     def _conclude(self, failed: Decision) -> None:
         if failed.candidates.relaxed_at:
-            self.decisions.memory.amend(failed)
+            self.decisions.amend(failed)
         self._on_failure(failed)
 
     def names(self) -> Names:
@@ -300,9 +301,9 @@ class SchedulerManager:
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=arrived_at + options.caller_patience(self.conf) - _waited(context),
             arrived_at=arrived_at,
         )
+        request = replace(request, deadline=request.received_at + options.caller_patience(self.conf))
         with limit_to(Deadline(request.deadline, self._clock)):
             self._send_on_to_owner(request)
             return self._serve(request, list if return_objects else as_dicts)
@@ -367,9 +368,3 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
-
-
-def _waited(context: Any) -> float:
-    """Return the seconds for which a call has waited for a thread; its caller waits for so much less."""
-    delivery = getattr(context, "delivery", None)
-    return delivery.waited if delivery else 0.0

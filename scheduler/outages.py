@@ -50,8 +50,8 @@ class Request(Protocol):
         """When its caller stops waiting, in seconds of the clock."""
 
     @property
-    def arrived_at(self) -> float | None:
-        """When a thread began with it."""
+    def received_at(self) -> float:
+        """When it was received."""
 
     @property
     def is_rebuild(self) -> bool:
@@ -261,7 +261,7 @@ class Outages:
         if not patience:
             return -math.inf
         if self._outage is not None:
-            start = max(self._outage.began, _arrival(request))
+            start = max(self._outage.began, request.received_at)
         else:
             start = math.inf if error.timed_out else since
         return min(request.deadline, start + patience)
@@ -347,9 +347,3 @@ class Outages:
             self._listener.resume()
             LOG.info("Requests are taken again")
         self.paused = paused
-
-
-def _arrival(request: Request) -> float:
-    """Return when a request was received."""
-    waited = request.delivery.waited if request.delivery else 0.0
-    return -math.inf if request.arrived_at is None else request.arrived_at - waited

@@ -8,7 +8,10 @@ from sphinx.roles import XRefRole
 project = "Berth"
 copyright = "the Berth authors"  # noqa: A001 - Sphinx's name
 extensions = ["myst_parser"]
-html_theme = "alabaster"
+html_theme = "furo"
+html_title = "Berth"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 exclude_patterns = []
 
 # Release notes are read from git's history, which a source archive does not have

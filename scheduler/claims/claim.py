@@ -13,9 +13,8 @@ Most consumers are new, so the first write says that there is none, and nothing 
 The states of single tries are the writer's (``placement.allocation_writer``).
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
-import math
 from typing import Any
 
 from oslo_log import log
@@ -72,7 +71,6 @@ class ClaimRequest:
         host: The name of the candidate's host; "" if it is not known.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
-        late_until: Until then a write of an earlier run may still be carried out; seconds of the clock.
     """
 
     uuid: str
@@ -82,7 +80,6 @@ class ClaimRequest:
     evacuating_from: Collection[str] = ()
     host: str = ""
     nodes: Container[str] = ()
-    late_until: float = -math.inf
 
     @property
     def host_label(self) -> str:
@@ -114,8 +111,7 @@ class Claim:
         self._history = ClaimHistory(request.uuid, request.host_label, on_event=on_event)
         self._source: ConsumerAllocations | None = None
         self._lost = False
-        plain = Write.of(request.candidate, request.owner)
-        self.write = replace(plain, history=self._history, late_until=request.late_until)
+        self.write = replace(Write.of(request.candidate, request.owner), history=self._history)
         self.result: ClaimResult | None = None
 
     def take(self, written: Written, refusal: Refusal | None) -> None:
@@ -194,26 +190,20 @@ def claim_all(
         until: When to give up.
         on_event: Called at each event of a claim; must not wait.
     """
+
+    def reason() -> str:
+        why = refusal()
+        return why.reason if why else ""
+
     claims = [Claim(request, writer.reader, on_event) for request in requests]
     while left := {one.request.uuid: one for one in claims if one.result is None}:
         if why := refusal():
             for one in left.values():
                 one.refuse(why)
             break
+        writes = {uuid: one.write for uuid, one in left.items()}
         context = next(iter(left.values())).request.context
-        for uuid, written in write_all(writer, left, refusal, until, context).items():
-            left[uuid].take(written, refusal())
+        written = writer.write(writes, until=until, refusal=reason, context=context)
+        for uuid, each in written.items():
+            left[uuid].take(each, refusal())
     return {one.request.uuid: one.result for one in claims if one.result is not None}
-
-
-def write_all(
-    writer: AllocationWriter, claims: Mapping[str, Claim], refusal: Refuses, until: float, context: Any
-) -> Mapping[str, Written]:
-    """Send the next write of each claim."""
-    writes = {uuid: one.write for uuid, one in claims.items()}
-
-    def reason() -> str:
-        why = refusal()
-        return why.reason if why else ""
-
-    return writer.write(writes, until=until, refusal=reason, context=context)

@@ -24,7 +24,6 @@ from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
-from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -251,7 +250,6 @@ class ClaimSession:
             self.nodes.kept.providers,
             self.nodes.host_name(candidate.root),
             self.nodes.known,
-            self.clock() + LATE_WRITE_WINDOW if self.request.has_past else -math.inf,
         )
 
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:

@@ -60,7 +60,7 @@ class ClaimResult:
         refused_provider: The provider that a refusal names, or "".
         made: What the instance holds because of this claim, with the generation that proves it.
         previous: What it held before and keeps besides (an evacuation). A release leaves it.
-        lost: Whether a try had no response and may yet take effect.
+        lost: Whether a try had no response, and may yet take effect.
         held: What the instance holds because of another request or run; the claim was refused for it.
         events: What happened, in order.
     """

@@ -362,6 +362,9 @@ class Spool:
         """
         write = Write(rows, entry.owner)
         written = self._writer.write({entry.consumer: write}, until=self._clock() + TRY)[entry.consumer]
+        if written.lost:  # it may come late itself
+            now = self._wall_clock()
+            self._put(replace(entry, lost=rows, since=now, due=now + LATE_WRITE_WINDOW))
         if written.result in {WriteResult.UNKNOWN, WriteResult.UNSENT, WriteResult.DENIED}:
             raise PlacementSilent(written.reason)
         return written.result is WriteResult.DONE

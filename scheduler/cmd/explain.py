@@ -15,12 +15,13 @@ DESCRIPTION = "Explains the decisions of the schedulers."
 
 def commands() -> CommandManager:
     """Return the commands of berth-explain."""
-    from scheduler.cmd import explain_decisions, explain_host
+    from scheduler.cmd import explain_decisions, explain_host, explain_report
 
     manager = CommandManager()
     manager.add_command("decision", explain_decisions.DecisionCommand)
     manager.add_command("host", explain_host.Host)
     manager.add_command("list", explain_decisions.ListDecisions)
+    manager.add_command("report", explain_report.ReportCommand)
     return manager
 
 

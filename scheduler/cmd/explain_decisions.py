@@ -24,6 +24,7 @@ from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
+from scheduler.pages import files
 from scheduler.rpc import explain, transport
 from scheduler.stream.broker import BrokerOptions
 
@@ -161,8 +162,9 @@ class Question(Lister):
         if isinstance(document, dict):
             self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)
             return
-        columns = tuple(document[0]) if document else ()
-        rows = [tuple(one.values()) for one in document]
+        # schedulers of several releases may answer
+        columns = tuple(dict.fromkeys(key for one in document for key in one))
+        rows = [tuple(map(one.get, columns)) for one in document]
         self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
     def _emitter(self, args: argparse.Namespace) -> Any:
@@ -232,6 +234,11 @@ class Told(NamedTuple):
     scheduler: str
 
     @property
+    def teller(self) -> str:
+        """Who tells it, in words."""
+        return f"{self.source} of {self.scheduler}"
+
+    @property
     def decision(self) -> Decision:
         """The document as it is rendered."""
         return decode(self.text)
@@ -266,6 +273,26 @@ class RecordedQuestion(Question):
         if found is None:
             LOG.error("There is no decision on %s, or it is no longer kept", name)
         return found
+
+    def entries(self, args: argparse.Namespace, **wanted: Any) -> list[Document]:
+        """Return one entry for each of the latest decisions, the latest first.
+
+        Args:
+            args: The arguments of the command.
+            wanted: As those of ``Explainer.decisions``.
+
+        Raises:
+            NotAnswered: Nothing could be asked.
+        """
+        if args.log:
+            found = read_log(args.log, lambda log: log.entries(**wanted))
+        else:
+            answers = self.ask(args, "decisions", **wanted)
+            if not answers.found:
+                raise not_answered(answers.failed)
+            complain(answers.failed)
+            found = [{**each, "scheduler": name} for name, answer in answers.found.items() for each in answer]
+        return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
     def _find(self, args: argparse.Namespace, name: str) -> Told | None:
         """Return the latest decision on a name that a scheduler knows, else that of the decision log.
@@ -347,7 +374,7 @@ def shown_decision(told: Told, most_hosts: int) -> Shown:
     decision = told.decision
     return Shown(
         told.document,
-        text.decision_lines(decision, f"{told.source} of {told.scheduler}"),
+        text.decision_lines(decision, told.teller),
         [text.funnel(decision), text.hosts(decision, most_hosts or None)],
     )
 
@@ -381,15 +408,14 @@ class DecisionCommand(RecordedQuestion):
         if told is None:
             return UNKNOWN
         try:
-            source = f"{told.scheduler} ({told.source})"
-            self._show_page(page.render(told.decision, source, parsed_args.hosts or None), parsed_args)
+            self._show_page(page.render(told.decision, told.teller, parsed_args.hosts or None), parsed_args)
         except OSError as error:
             raise NotShown(f"The page cannot be shown: {error}") from error
         return 0
 
     def _show_page(self, html: str, args: argparse.Namespace) -> None:
         if args.html is not None:
-            explain_page.write(args.html, html)
+            files.write(args.html, html)
             self.app.stdout.write(f"The page is in {args.html}\n")
             return
         with explain_page.server(args.serve, html) as server:
@@ -438,18 +464,8 @@ class ListDecisions(RecordedQuestion):
             "project": args.project,
             "at_most": args.limit,
         }
-        if args.log:
-            entries = read_log(args.log, lambda log: log.entries(**wanted))
-        else:
-            entries = self._entries(self.ask(args, "decisions", **wanted))
-        entries = sorted(entries, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
+        entries = self.entries(args, **wanted)
         return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))
-
-    def _entries(self, answers: explain.Answers) -> list[Document]:
-        if not answers.found:
-            raise not_answered(answers.failed)
-        complain(answers.failed)
-        return [{**entry, "scheduler": name} for name, answer in answers.found.items() for entry in answer]
 
 
 def since(words: str) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.cmd.explain_tables import Table
 from scheduler.explain.document import REJECTED
-from scheduler.explain.failure_cause import REMEDIES, code_of_filter, code_of_kind
+from scheduler.explain.failure_cause import REMEDIES, CauseCode, code_of_filter, code_of_kind
 from scheduler.explain.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
 from scheduler.explain.host_state import DISABLED_TRAIT, HostState
 from scheduler.explain.hosts_now import NodeNow
@@ -113,7 +113,9 @@ def _remedies(state: HostState | None, history: HostHistory, found: Found) -> It
     for loss in history.losses:
         if loss.stage == WEIGHTS:
             yield OUTWEIGHED, loss.reason
-        elif loss.stage not in {PLACEMENT, CLAIM, REQUEST}:
+        elif loss.stage == CLAIM:
+            yield REMEDIES[CauseCode.CLAIMS], loss.reason
+        elif loss.stage != REQUEST:
             code = code_of_filter(loss.stage, loss.reason)
             yield REMEDIES[code], f"{loss.stage}: {loss.reason}"
     for each, now in found:

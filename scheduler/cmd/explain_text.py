@@ -3,25 +3,23 @@
 A cell of several lines is a tuple of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote_plus
-
-from msgspec import to_builtins
 
 from scheduler.explain import rendering
 from scheduler.explain.document import REFUSED, Candidates, Decision
 from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.hosts_now import HostNow
+from scheduler.explain.rendering import NAMED, first
 from scheduler.explain.requested import requested_lines
 
 Document = Mapping[str, Any]
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
-#: Causes that are shown of one stage, and hosts that are named of each.
+#: Causes that are shown of one stage.
 CAUSES = 3
-NAMED = 3
 
 
 def whole_number(words: str) -> int:
@@ -57,8 +55,8 @@ def decision_lines(decision: Decision, source: str) -> list[str]:
     project = f"project {decision.project_id}" if decision.project_id else "no project"
     milliseconds = decision.milliseconds.get("total", 0)
     return [
-        f"Request {decision.request_id or 'without id'}: {decision.kind} of {_first(decision.instances, 1)}",
-        f"  {project}, {flavor(to_builtins(decision.flavor))}" + (f", zone {zone}" if zone else ""),
+        f"Request {decision.request_id or 'without id'}: {decision.kind} of {first(decision.instances, 1)}",
+        f"  {project}, flavor {rendering.flavor(decision.flavor)}" + (f", zone {zone}" if zone else ""),
         f"  {decision.time}, {milliseconds:.0f} ms, from the {source}",
         *(f"  {title} {words}" for title, words in requested_lines(decision)),
         *(f"  query {unquote_plus(query)}" for query in decision.queries),
@@ -78,20 +76,7 @@ def _cause(decision: Decision) -> Iterator[str]:
 
 def outcome(decision: Decision) -> str:
     """Return what became of a request, in one line."""
-    if decision.error:
-        return f"no host ({decision.error.kind}): {decision.summary}"
-    return f"scheduled to {_first([one.host.host for one in decision.chosen], NAMED)}"
-
-
-def flavor(values: Document) -> str:
-    """Return name and amounts of a flavor."""
-    amounts = [
-        f"{values[name]} {unit}"
-        for name, unit in (("vcpus", "VCPU"), ("memory_mb", "MiB"), ("root_gb", "GiB root disk"))
-        if values.get(name) is not None
-    ]
-    specs = ", ".join(f"{key}={value}" for key, value in sorted((values["extra_specs"] or {}).items()))
-    return f"flavor {values['name']} ({', '.join(amounts)}{'; ' + specs if specs else ''})"
+    return rendering.result(decision) + (f": {decision.summary}" if decision.error else "")
 
 
 def _candidates(found: Candidates) -> Iterator[str]:
@@ -129,16 +114,11 @@ def funnel(decision: Decision) -> Table:
 def _causes(stage: rendering.Stage) -> Iterator[str]:
     most = len(stage.causes) if stage.kind == "candidates" else CAUSES
     for cause in stage.causes[:most]:
-        yield cause.reason + (f" ({_first(cause.hosts, NAMED, cause.number)})" if cause.hosts else "")
+        yield cause.reason + (f" ({first(cause.hosts, NAMED, cause.number)})" if cause.hosts else "")
     if rest := sum(cause.number for cause in stage.causes[most:]):
         yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
     if stage.unasked:
         yield f"{stage.unasked} hosts were not asked for a reason"
-
-
-def _first(names: Sequence[str], most: int, count: int | None = None) -> str:
-    left = (len(names) if count is None else count) - most
-    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 def hosts(decision: Decision, most: int | None) -> Table:
@@ -165,9 +145,8 @@ def hosts(decision: Decision, most: int | None) -> Table:
 
 
 def _why(line: rendering.Host) -> str:
-    if line.filter or line.outcome == REFUSED:
-        return ": ".join(filter(None, (line.filter, line.reason)))
-    return "; ".join(filter(None, (line.reason, weights(line.weights))))
+    is_weighed = not line.filter and line.outcome != REFUSED
+    return "; ".join(filter(None, (line.why, weights(line.weights) if is_weighed else "")))
 
 
 def weights(parts: Iterable[tuple[str, float]]) -> str:
@@ -220,10 +199,10 @@ def entries(found: Iterable[Document]) -> Table:
         (
             one["time"][:19] + "Z",
             one["request_id"],
-            _first(one["instances"], 1),
+            first(one["instances"], 1),
             one["flavor"]["name"] or "",
             one["result"],
-            one["summary"] or _first(one["hosts"], NAMED),
+            one["summary"] or first(one["hosts"], NAMED),
             f"{one['milliseconds']:.0f}",
         )
         for one in found
@@ -235,9 +214,9 @@ def narrow_entries(found: Iterable[Document]) -> Table:
     """Return a list of decisions as a table of few columns."""
     rows = [
         (
-            (one["request_id"], _first(one["instances"], 1), one["time"][:19] + "Z"),
+            (one["request_id"], first(one["instances"], 1), one["time"][:19] + "Z"),
             f"{one['flavor']['name'] or 'flavor'} {one['result']}: "
-            + (one["summary"] or _first(one["hosts"], NAMED)),
+            + (one["summary"] or first(one["hosts"], NAMED)),
         )
         for one in found
     ]

@@ -12,9 +12,9 @@ from typing import Any, TextIO
 from cliff.lister import Lister
 
 from scheduler import conf as options
-from scheduler.cmd import explain_page
 from scheduler.cmd.explain_decisions import NotShown, Question, Shown
 from scheduler.errors import BerthError
+from scheduler.pages import files
 from scheduler.planning import page, snapshot
 from scheduler.planning.cloud import PlannedCloud
 
@@ -113,7 +113,7 @@ def write_page(path: str, plan: dict[str, Any], shown: Shown) -> None:
         NotShown: It cannot be written.
     """
     try:
-        explain_page.write(path, page.render(plan, shown.head, shown.tables))
+        files.write(path, page.render(plan, shown.head, shown.tables))
     except OSError as error:
         raise NotShown(f"{path} cannot be written: {error}") from error
 

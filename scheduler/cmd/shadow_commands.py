@@ -7,9 +7,9 @@ import threading
 from cliff.command import Command
 import msgspec
 
-from scheduler.cmd import explain_page
 from scheduler.cmd.explain_decisions import NotShown, since
 from scheduler.errors import BerthError, ConfigError
+from scheduler.pages import files
 from scheduler.rpc.transport import TOPIC
 from scheduler.shadow import report
 from scheduler.shadow.copies import Copies
@@ -92,7 +92,7 @@ class ReportCommand(Command):
         found = report.summarize(report.read(directory, parsed_args.since))
         if parsed_args.html:
             try:
-                explain_page.write(parsed_args.html, report.page(found))
+                files.write(parsed_args.html, report.page(found))
             except OSError as error:
                 raise NotShown(f"{parsed_args.html} cannot be written: {error}") from error
         if parsed_args.format == "json":

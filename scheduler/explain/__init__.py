@@ -11,6 +11,7 @@
 - hosts_now: what the filters say as of now of a host that a document does not name
 - host_state: a host as databases and Placement (providers) have it now
 - host_history: what became of a host in the latest decisions
+- obstacles: what keeps Placement from offering one host
 - explainer: answers questions to a worker
 - relaxation: which constraint of a query left no candidate, found by asking again without it
 - refusals: which limit of their inventories makes hosts refuse an amount

@@ -11,6 +11,7 @@ import msgspec
 from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.explain.document import decode, decode_entry, seconds_of
+from scheduler.explain.failure_cause import list_values
 from scheduler.explain.host_history import history_of
 from scheduler.explain.host_state import HostStates
 from scheduler.explain.hosts_now import HostsNow
@@ -67,9 +68,9 @@ class Explainer:
             project: Only those for instances of this project.
             at_most: The number of entries.
         """
-        entries = map(decode_entry, self._memory.latest_first())
-        wanted = (one for one in entries if one.is_wanted(failed=failed, since=since, project=project))
-        return [one.values() for one in islice(wanted, min(at_most, MOST_ENTRIES))]
+        kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
+        wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))
+        return [list_values(*one) for one in islice(wanted, min(at_most, MOST_ENTRIES))]
 
     def host_history(self, name: str, since: float) -> dict[str, Any]:
         """Return what became of a host in the decisions since a time; see ``host_history.history_of``."""

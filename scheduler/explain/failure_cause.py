@@ -7,11 +7,11 @@ page show its words. An outage is none: a request that ends by one has not faile
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.explain import rendering
-from scheduler.explain.document import EXCLUDED, Candidates, Decision, Relaxed
+from scheduler.explain.document import EXCLUDED, FAILED, Candidates, Decision, Entry, Relaxed, decode
 from scheduler.explain.refusals import count_text
 from scheduler.explain.relaxation import ConstraintKind
 from scheduler.explain.summary import is_no_valid_host, says_nothing
@@ -263,3 +263,18 @@ def _of_claims(decision: Decision) -> Iterator[FailureCause]:
             f"{count_text(len(lost), 'claim')} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
         )
         yield FailureCause(CauseCode.CLAIMS, "", words)
+
+
+# -- lists -----------------------------------------------------------------------------------------------
+
+
+def list_values(entry: Entry, encoded: bytes) -> dict[str, Any]:
+    """Return a decision as one entry of a list; its ``cause`` is null unless it found no valid host."""
+    decision = decode(encoded) if entry.result == FAILED else None
+    error = decision and decision.error
+    found = decision and cause_of(decision)
+    return {
+        **entry.values(),
+        "error": error and error.kind,
+        "cause": found and {**found._asdict(), "remedy": found.remedy},
+    }

@@ -22,9 +22,6 @@ PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
 NOT_OFFERED = "Placement did not offer it"
 NOT_NAMED = "not among the hosts that the decision names: not offered, or behind the best"
 
-#: Weighers that are named of a host that others outweighed.
-MOST_WEIGHERS = 3
-
 
 class Loss(msgspec.Struct, frozen=True):
     """Requests that a host was lost to for the same reason.
@@ -145,13 +142,15 @@ def _loss(decision: Decision, verdict: Verdict, rank: int | None) -> Loss:
 
 
 def _outweighed(decision: Decision, rank: int | None) -> str:
-    """Return by which weighers the best host is ahead."""
-    if not rank:
+    """Return by which weigher the best host is ahead most."""
+    if decision.error is not None:
+        return "it passed, but the request failed"
+    weights = decision.best.weights if rank else ()
+    ahead = [(each.added(0) - each.added(rank or 0), each.weigher) for each in weights]
+    most, name = max(ahead, default=(0.0, ""))
+    if most <= 0:
         return "it passed; others were chosen"
-    ahead = {each.weigher: each.added(0) - each.added(rank) for each in decision.best.weights}
-    most = sorted((each for each in ahead.items() if each[1] > 0), key=lambda each: -each[1])
-    names = ", ".join(f"{name} {by:.2g}" for name, by in most[:MOST_WEIGHERS])
-    return f"it passed; the best host is ahead by {names}" if names else "it passed; others weigh the same"
+    return f"it passed; the best host is ahead, most by {name}: {most:.2g}"
 
 
 def _unexplained(decision: Decision, name: str) -> Unexplained:

@@ -1,7 +1,8 @@
 """Reading decisions back from the decision log, the latest first."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from operator import itemgetter
 import os
 from pathlib import Path
@@ -11,9 +12,16 @@ import msgspec
 
 from scheduler.explain.decision_log import PREFIX, SUFFIX
 from scheduler.explain.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
+from scheduler.explain.failure_cause import list_values
+
+Name = tuple[str, str]
+"""Request id and time of a decision, by which its lines are recognised."""
 
 #: Bytes that are read at once.
 BLOCK = 1 << 20
+
+#: Names that are looked for in each line before it is parsed; parsing costs less than to look for more.
+FEW = 8
 
 
 class DecisionLogReader:
@@ -29,14 +37,23 @@ class DecisionLogReader:
         Raises:
             OSError: The directory or a file cannot be read.
         """
-        latest: tuple[str, bytes, str] | None = None
+        return self.find_all([name]).get(name)
+
+    def find_all(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
+        """Return what ``find`` does for each of some names, those left out that are not there.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        names = frozenset(names)
+        latest: dict[str, tuple[str, bytes, str]] = {}
         for path, written in self._files():
-            if latest and seconds_of(latest[0]) > written:
+            if len(latest) == len(names) and all(seconds_of(each[0]) > written for each in latest.values()):
                 break  # what stands in this file and the others began earlier
-            found = _latest(path, name)
-            if found and (latest is None or found[0] > latest[0]):
-                latest = *found, path.name
-        return latest and latest[1:]
+            for name, (at, line) in _latest(path, names).items():
+                if name not in latest or at > latest[name][0]:
+                    latest[name] = at, line, path.name
+        return {name: each[1:] for name, each in latest.items()}
 
     def entries(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
@@ -47,8 +64,14 @@ class DecisionLogReader:
             OSError: The directory or a file cannot be read.
         """
         found: list[dict[str, Any]] = []
+        amended: set[Name] = set()
         for path, _ in self._files(since):
-            found += _wanted(path, failed=failed, since=since, project=project, at_most=at_most)
+            wanted = (
+                list_values(entry, line)
+                for entry, line in _since(path, since, amended)
+                if entry.is_wanted(failed=failed, since=since, project=project)
+            )
+            found += islice(wanted, at_most)
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
 
     def decisions(self, since: float = 0.0) -> Iterator[Decision]:
@@ -57,8 +80,9 @@ class DecisionLogReader:
         Raises:
             OSError: The directory or a file cannot be read.
         """
+        amended: set[Name] = set()
         for path, _ in self._files(since):
-            for entry, line in _since(path, since):
+            for entry, line in _since(path, since, amended):
                 if seconds_of(entry.time) >= since:
                     yield decode(line)
 
@@ -78,37 +102,40 @@ class DecisionLogReader:
         )
 
 
-def _latest(path: Path, name: str) -> tuple[str, bytes] | None:
-    """Return the last document of a request id or an instance in one file, after its time."""
-    wanted = name.encode()
+def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
+    """Return the last document of each request id or instance that a file has, after its time."""
+    found: dict[str, tuple[str, bytes]] = {}
+    words = [name.encode() for name in names]
     for line in _lines_backwards(path):
-        if wanted in line and (entry := _parsed(line)) and name in (entry.request_id, *entry.instances):
-            return entry.time, line
-    return None
+        is_likely = len(words) > FEW or any(word in line for word in words)
+        if is_likely and (entry := _parsed(line)):
+            for name in names.intersection((entry.request_id, *entry.instances)):
+                found.setdefault(name, (entry.time, line))
+            if len(found) == len(names):
+                break
+    return found
 
 
-def _wanted(
-    path: Path, *, failed: bool, since: float, project: str | None, at_most: int
-) -> Iterable[dict[str, Any]]:
-    """Yield the entries of one file, the latest first."""
-    count = 0
-    for entry, _ in _since(path, since):
-        if count == at_most:
-            return
-        if entry.is_wanted(failed=failed, since=since, project=project):
-            count += 1
-            yield entry.values()
+def _since(path: Path, since: float, amended: set[Name]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the requests of one file that ended since a time with their lines, the latest first.
 
-
-def _since(path: Path, since: float) -> Iterator[tuple[Entry, bytes]]:
-    """Yield the requests of one file that ended since a time with their lines, the latest first."""
+    Args:
+        path: The file.
+        since: The time, in seconds since the epoch.
+        amended: The requests that were met already with all that was found out later; more are added.
+    """
     for line in _lines_backwards(path):
         entry = _parsed(line)
         if entry is None:
             continue
-        if seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000 < since:
-            return  # lines are in the order in which requests ended
-        yield entry, line
+        name, looked_into = (entry.request_id, entry.time), entry.candidates.relaxed_at
+        ended = seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000
+        if max(ended, seconds_of(looked_into) if looked_into else 0.0) < since:
+            return  # lines are in the order in which requests ended, or were looked into
+        if name not in amended:
+            yield entry, line
+        if looked_into:
+            amended.add(name)
 
 
 def _parsed(line: bytes) -> Entry | None:

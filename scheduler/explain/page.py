@@ -4,15 +4,16 @@ The text is in templates/decision.html; here is what it needs beside the documen
 pictures. All lengths are percent of the width of a picture.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from msgspec import to_builtins
+from urllib.parse import parse_qsl
 
 from scheduler.explain import rendering
 from scheduler.explain.document import Decision
+from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.requested import requested_lines
+from scheduler.pages import frame
 
 #: Classes of colours that weighers share among them; the last one is for all that come after.
 COLOURS = 8
@@ -21,16 +22,25 @@ COLOURS = 8
 NARROWEST = 0.4
 
 
-class Bar(NamedTuple):
-    """One bar of the funnel: a stage, and the widths for the hosts that entered and left it."""
+class Row(NamedTuple):
+    """One row of the funnel: a stage, or several that no host has left.
+
+    Attributes:
+        stage: The stage, or the first of several.
+        before: The width for the hosts that entered, and ``after`` for those that are left.
+        names: The names of several stages.
+        deciding: Whether it left no host.
+    """
 
     stage: rendering.Stage
-    entered: float
-    left: float
+    before: float
+    after: float
+    names: Sequence[str] = ()
+    deciding: bool = False
 
 
 class Segment(NamedTuple):
-    """What one weigher adds to a host, perhaps negative: its colour, where it begins, and its width."""
+    """What one weigher adds to a difference, perhaps negative: its colour, where it begins, and its width."""
 
     weigher: str
     colour: int
@@ -40,10 +50,12 @@ class Segment(NamedTuple):
 
 
 class WeightRow(NamedTuple):
-    """The weights of one host: its total, and what each weigher adds; negative ones left of zero."""
+    """The weight of one host, its difference to the best, and what each weigher adds to the difference."""
 
     host: str
+    outcome: str
     total: float
+    difference: float
     segments: Sequence[Segment]
 
 
@@ -55,58 +67,113 @@ class Weights(NamedTuple):
     rows: Sequence[WeightRow]
 
 
-def render(decision: Decision, source: str, most_hosts: int | None) -> str:
+def render(
+    decision: Decision,
+    source: str,
+    most_hosts: int | None,
+    links: Mapping[str, str] | None = None,
+    home: str = "",
+) -> str:
     """Return a decision as HTML.
 
     Args:
         decision: The decision.
         source: Who tells of it.
         most_hosts: Hosts in the table; None: all that are named.
+        links: The addresses of the pages of hosts, by their names.
+        home: The address of the list of decisions; "" if there is none.
     """
-    pages = Environment(
-        loader=PackageLoader("scheduler.explain"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     hosts = list(rendering.hosts(decision))
-    return pages.get_template("decision.html").render(
+    return frame.render(
+        "scheduler.explain",
+        "decision.html",
         decision=decision,
-        flavor=to_builtins(decision.flavor),
+        result=rendering.result(decision),
+        cause=cause_of(decision),
+        flavor_text=rendering.flavor(decision.flavor),
         source=source,
         requested=list(requested_lines(decision)),
-        bars=funnel_bars(list(rendering.funnel(decision))),
+        queries=[list(query_terms(query)) for query in decision.queries],
+        rows=funnel_rows(list(rendering.funnel(decision)), failed=decision.error is not None),
         weights=weight_bars(hosts),
         hosts=hosts[:most_hosts],
         hosts_total=rendering.hosts_total(decision),
+        links=links or {},
+        home=home,
     )
 
 
-def funnel_bars(stages: Sequence[rendering.Stage]) -> list[Bar]:
-    """Return the bars of the stages that hosts pass; claims are no part of the funnel."""
-    of_hosts = [stage for stage in stages if stage.kind != "claims"]
-    most = max((max(_entered(stage), stage.end) for stage in of_hosts), default=0) or 1
-    return [Bar(stage, _width(_entered(stage) / most), _width(stage.end / most)) for stage in of_hosts]
+def query_terms(query: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the parameters of a query for Placement, and their values; the amounts one by one."""
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        is_list = name.startswith(("resources", "required", "root_required"))
+        yield name, value.split(",") if is_list else [value]
+
+
+def funnel_rows(stages: Sequence[rendering.Stage], *, failed: bool) -> list[Row]:
+    """Return the rows of the funnel.
+
+    Args:
+        stages: The stages; the bars of all but claims are on one scale.
+        failed: Whether the first stage that left nothing has decided.
+    """
+    counts = [max(_entered(stage), stage.end) for stage in stages if stage.kind != "claims"]
+    most = max(counts, default=0) or 1
+    decided = next((number for number, stage in enumerate(stages) if failed and not stage.end), None)
+    rows = []
+    for idle, numbers in groupby(range(len(stages)), lambda number: _is_idle(stages[number])):
+        group = [
+            Row(
+                stages[number],
+                _width(_entered(stages[number]) / most),
+                _width(stages[number].end / most),
+                deciding=number == decided,
+            )
+            for number in numbers
+        ]
+        names = [row.stage.name for row in group]
+        rows += [group[0]._replace(names=names)] if idle and len(group) > 1 else group
+    return rows
+
+
+def _is_idle(stage: rendering.Stage) -> bool:
+    """Whether a stage has left out no host."""
+    return stage.kind not in {"candidates", "claims"} and stage.start == stage.end
 
 
 def weight_bars(hosts: Sequence[rendering.Host]) -> Weights:
-    """Return the stacked bars of the best hosts, on one scale."""
-    best = sorted((host for host in hosts if host.total is not None), key=lambda host: -(host.total or 0.0))
-    names = list(dict.fromkeys(name for host in best for name, _ in host.weights))
+    """Return the stacked bars of the best hosts, on one scale: what each has less or more than the best."""
+    ranked = sorted((host for host in hosts if host.total is not None), key=lambda host: -(host.total or 0.0))
+    best = dict(ranked[0].weights) if ranked else {}
+    differences = [
+        [(name, added - best.get(name, 0.0)) for name, added in host.weights if added != best.get(name, 0.0)]
+        for host in ranked
+    ]
+    names = list(dict.fromkeys(name for each in differences for name, _ in each))
     colours = {name: min(number, COLOURS - 1) for number, name in enumerate(names)}
-    below = max((-_sum(host, negative=True) for host in best), default=0.0)
-    above = max((_sum(host, negative=False) for host in best), default=0.0)
+    below = max((_sum(each, -1) for each in differences), default=0.0)
+    above = max((_sum(each, 1) for each in differences), default=0.0)
     whole = below + above
     zero = _percent(below, whole)
-    rows = [WeightRow(host.host, host.total or 0.0, _segments(host, zero, whole, colours)) for host in best]
+    rows = [
+        WeightRow(
+            host.host,
+            host.outcome,
+            host.total or 0.0,
+            (host.total or 0.0) - (ranked[0].total or 0.0),
+            _segments(each, zero, whole, colours),
+        )
+        for host, each in zip(ranked, differences, strict=True)
+    ]
     return Weights(zero, colours, rows)
 
 
-def _segments(host: rendering.Host, zero: float, whole: float, colours: Mapping[str, int]) -> list[Segment]:
+def _segments(
+    differences: Sequence[tuple[str, float]], zero: float, whole: float, colours: Mapping[str, int]
+) -> list[Segment]:
     found = []
     left = right = zero
-    for weigher, weighted in host.weights:
+    for weigher, weighted in differences:
         width = _percent(abs(weighted), whole)
         if weighted < 0:
             left -= width
@@ -116,8 +183,9 @@ def _segments(host: rendering.Host, zero: float, whole: float, colours: Mapping[
     return found
 
 
-def _sum(host: rendering.Host, *, negative: bool) -> float:
-    return sum(weighted for _, weighted in host.weights if (weighted < 0) is negative)
+def _sum(differences: Sequence[tuple[str, float]], sign: int) -> float:
+    """Return the sum of the differences of a sign, which is not negative."""
+    return sum(sign * weighted for _, weighted in differences if sign * weighted > 0)
 
 
 def _percent(part: float, whole: float) -> float:

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from scheduler.conf.partitions import own_name
 from scheduler.errors import NoValidHost
 from scheduler.explain.decision_log import DecisionFile, DecisionLog
-from scheduler.explain.document import encode
+from scheduler.explain.document import Decision, encode
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.trace import Names, Trace
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -83,6 +83,12 @@ class DecisionRecorder:
         trace = Trace(request, self._clock, names=self._names)
         trace.decision.partition = own_name(self._conf) or None
         return trace
+
+    def amend(self, decision: Decision) -> None:
+        """Keep a document that has grown since it was kept, and write it to disk once more."""
+        self.memory.amend(decision)
+        if self._log is not None:
+            self._log.add(encode(decision))
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler.explain.document import EXCLUDED, REJECTED, Candidates, Decision
+from msgspec import to_builtins
+
+from scheduler.explain.document import EXCLUDED, REFUSED, REJECTED, Candidates, Decision, Flavor
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.causes import group
 from scheduler.placement.claim_events import ClaimEvent
@@ -18,6 +20,19 @@ SOURCES = {
     "table": "Host table",
     "held": "Earlier delivery",
 }
+
+#: The units of the amounts of a flavor; those that most flavors have none of are left out then.
+AMOUNTS = {
+    "vcpus": "VCPU",
+    "memory_mb": "MiB",
+    "root_gb": "GiB root disk",
+    "ephemeral_gb": "GiB ephemeral disk",
+    "swap": "MiB swap",
+}
+RARE = ("ephemeral_gb", "swap")
+
+#: Names of a list that are shown.
+NAMED = 3
 
 NOT_RUN, NOT_APPLICABLE, ACCEPTED = "not run", "does not apply", "passed"
 
@@ -66,6 +81,13 @@ class Host(NamedTuple):
     total: float | None
     weights: Sequence[tuple[str, float]]
 
+    @property
+    def why(self) -> str:
+        """The filter or the claim that rejected it, and the reason."""
+        if self.filter or self.outcome == REFUSED:
+            return ": ".join(filter(None, (self.filter, self.reason)))
+        return self.reason
+
 
 class FilterVerdict(NamedTuple):
     """What a filter says of a host: ``passed``, ``rejected``, ``does not apply`` or ``not run``; and why."""
@@ -74,6 +96,35 @@ class FilterVerdict(NamedTuple):
     verdict: str
     reason: str = ""
     decisive: bool = False
+
+
+# -- the decision as a whole -----------------------------------------------------------------------------
+
+
+def result(decision: Decision) -> str:
+    """Return what became of a request, in a few words."""
+    if decision.error:
+        return f"no host ({decision.error.kind})"
+    return f"scheduled to {first([one.host.host for one in decision.chosen], NAMED)}"
+
+
+def flavor(of: Flavor) -> str:
+    """Return name and amounts of a flavor."""
+    values = to_builtins(of)
+    amounts = [
+        f"{values[name]} {unit}"
+        for name, unit in AMOUNTS.items()
+        if values[name] or (values[name] == 0 and name not in RARE)
+    ]
+    specs = ", ".join(f"{key}={value}" for key, value in sorted((values["extra_specs"] or {}).items()))
+    inside = "; ".join(filter(None, (", ".join(amounts), specs)))
+    return f"{values['name']} ({inside})" if inside else str(values["name"])
+
+
+def first(names: Sequence[str], most: int, count: int | None = None) -> str:
+    """Return the first of some names, and how many more there are."""
+    left = (len(names) if count is None else count) - most
+    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 # -- stages ----------------------------------------------------------------------------------------------

@@ -204,9 +204,9 @@ class Trace(DecisionObserver):
         decision = self.decision
         decision.candidates.known = len(offered)
         decision.candidates.allowed = self._left = len(narrowed.hosts)
-        decision.filters, decision.verdicts, decision.best = [], [], Best()
+        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
         self._offered, self._last_round, self._best_rows = offered, 0, []
-        self._codes, self._rejected = {}, []
+        self._codes, self._rejected, self._rows = {}, [], []
         self._excluded = [
             (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
             for each in narrowed.excluded

@@ -62,9 +62,10 @@ class DecisionCounter:
             self._counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
 
     def _count_times(self, trace: Trace) -> None:
-        delivery = trace.request.delivery
-        if delivery is not None:
-            self._counters.observe(catalogue.STAGE_SECONDS, delivery.waited, "queue")
+        request = trace.request
+        if request.delivery is not None and request.arrived_at is not None:
+            waited = request.arrived_at - request.received_at
+            self._counters.observe(catalogue.STAGE_SECONDS, waited, "queue")
         for stage, seconds in trace.times.items():
             if stage in _STAGES:
                 self._counters.observe(catalogue.STAGE_SECONDS, seconds, stage)

@@ -7,8 +7,7 @@ says what to write, and what its caller is told.
 After each try one table tells what follows::
 
     response            what follows
-    carried out         DONE; a new consumer of which a try was lost is read first: DONE if it shows the
-                        allocations, else they are hidden (4.5) and written once more
+    carried out         DONE
     consumer conflict   the consumer is read: DONE if it is from a lost try, else CHANGED; a record without
                         allocations: the next try, with its generation
     concurrent update   the next try after a random delay; too often: CONTENDED
@@ -18,7 +17,8 @@ After each try one table tells what follows::
     not sent            UNSENT; after a lost try: the next try after a delay
 
 The next try is the same once more. After a lost try it goes on until the outcome is known or the time is
-over; that is UNKNOWN.
+over; that is UNKNOWN. A lost try that is still at work does no harm once another one is carried out, but for
+hiding what that one wrote (4.5); so who writes looks at the consumers of ``Written.lost`` later.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -117,7 +117,7 @@ class AllocationWriter:
             uuid: self.empty.generation_of(uuid) if write.generation is None else write.generation
             for uuid, write in writes.items()
         }
-        return Unit(writes, generations, max(write.late_until for write in writes.values()))
+        return Unit(writes, generations)
 
     def _post(self, units: Sequence[Unit], context: Any) -> Reply:
         """Send units in one request."""
@@ -181,7 +181,7 @@ class _Exchange:
 
     def _send(self, units: Sequence[Unit]) -> None:
         self._unclear, self._read_delays = {}, ()
-        self._queue.send(units, self._context)
+        self._queue.send(units, self._context, self._refusal)
         for unit in units:
             unit.delay = 0.0
             try:
@@ -208,17 +208,7 @@ class _Exchange:
             self._reactions[write_outcome(unit.reply)](unit, unit.reply)
 
     def _accept(self, unit: Unit, reply: Reply) -> None:
-        late = self._timing.monotonic() < unit.late_until
-        if not unit.is_new or unit.verified or not (unit.lost or late):
-            self._end(unit, WriteResult.DONE, "Placement accepted it", reply, unit.made())
-            return
-        unit.note(ClaimState.VERIFYING, "an earlier write may have overlapped", reply.status)
-        unit.lost += 1  # until it is shown
-        if not self._has_ended(unit, self._read(unit)):
-            # Two writes for this consumer overlapped: the rows exist, but hidden. Written again they show.
-            unit.note(ClaimState.REWRITING, "Placement accepted the allocations, but does not show them")
-            unit.lost -= 1
-            unit.generations, unit.verified = dict.fromkeys(unit.writes), True
+        self._end(unit, WriteResult.DONE, "Placement accepted it", reply, unit.made())
 
     def _look(self, unit: Unit, reply: Reply) -> None:
         """Read consumers that are not as they must be."""
@@ -235,22 +225,14 @@ class _Exchange:
     def _look_for_record(self, unit: Unit, generation: int | None) -> None:
         """Go on with a new consumer that shows nothing, with this generation of its record; None: no record.
 
-        The record is left behind by a refused write, or another writer's write is in progress. A write of
-        ours that is still at work may have made it, too. If that one is refused, Placement removes the
-        record, and what was written meanwhile is not shown (4.5). So it is waited for.
+        The record is left behind by a refused write or a killed Placement, or a write is in progress. Such a
+        write mostly ends soon.
         """
         if generation is not None:
             for delay in self._policy.reads_after_reset:
                 self._timing.sleep(delay)
                 if self._has_ended(unit, self._read(unit)):
                     return
-        if generation == 0 and self._timing.monotonic() < unit.late_until:
-            unit.waits += 1
-            unit.conflicts -= 1
-            unit.delay = min(self._random_delay() * 2**unit.waits, self._policy.longest_retry_delay)
-            unit.generations[unit.first] = None
-            unit.note(ClaimState.BACKING_OFF, "an earlier write may still be at work on the consumer")
-            return
         unit.generations[unit.first] = generation
         text = "does not exist" if generation is None else f"has generation {generation}"
         unit.note(ClaimState.FIRST_WRITE, f"the consumer {text} and holds nothing")
@@ -268,7 +250,7 @@ class _Exchange:
         outcome = write_outcome(reply)
         tells = outcome in {WriteOutcome.REFUSED, WriteOutcome.GONE}
         if unit.lost and (self._may_come(unit) or not tells):
-            unit.delay = self._policy.longest_retry_delay
+            unit.delay = self._policy.late_delay
             unit.note(
                 ClaimState.BACKING_OFF, f"{cause_of(reply)}; an earlier try may be carried out", reply.status
             )
@@ -281,7 +263,6 @@ class _Exchange:
 
     def _lose(self, unit: Unit, cause: str, status: int | None = None, *, timed_out: bool = False) -> None:
         unit.lost += 1
-        unit.verified = False
         unit.late_until = self._timing.monotonic() + self._policy.late_write_window
         unit.note(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
         policy = self._policy
@@ -291,7 +272,7 @@ class _Exchange:
     def _wait_or_end(self, unit: Unit, why: str) -> None:
         """End a unit that was not sent, or cannot be read; after a lost try it is sent again."""
         if unit.lost:
-            unit.delay = self._policy.longest_retry_delay
+            unit.delay = self._policy.outage_delay
             unit.note(ClaimState.RESENDING, why)
         else:
             self._end(unit, WriteResult.UNSENT, why)
@@ -306,7 +287,7 @@ class _Exchange:
             try:
                 self._has_ended(unit, seen if seen.keys() == unit.writes.keys() else self._read(unit))
             except PlacementSilent:
-                unit.delay = self._policy.longest_retry_delay
+                unit.delay = self._policy.outage_delay
         for unit, cause in self._unclear.items():
             if unit.written is None:
                 unit.note(ClaimState.RESENDING, f"no clear response ({cause}) and no effect")
@@ -330,7 +311,6 @@ class _Exchange:
         """End a unit if what its consumers hold tells what became of it; return whether it does."""
         writes = unit.writes.items()
         if unit.lost and all(write.explains(held[uuid], unit.lost) for uuid, write in writes):
-            unit.lost -= 1
             self._end(unit, WriteResult.DONE, "the instance holds the allocations", None, held)
         elif not all(write.finds(held[uuid]) for uuid, write in writes):
             self._end(unit, WriteResult.CHANGED, ANOTHER_WRITER, unit.reply, held)
@@ -356,8 +336,9 @@ class _Exchange:
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
         done = result is WriteResult.DONE
-        # Of tries that expect the same generation, one is carried out.
-        lost = 0 if done and not unit.is_new else unit.lost
+        # Of tries that expect the same generation, one is carried out. Without a response it may be another
+        # run that has written the same.
+        lost = 0 if done and reply and not unit.is_new else unit.lost
         refusal = None if done else reply  # to look into a response takes long
         name, provider = refused_resource(refusal) if refusal else ("", "")
         reason = refusal.summary if refusal else cause

@@ -15,16 +15,11 @@ class ClaimState(StrEnum):
 
     Attributes:
         FIRST_WRITE: The allocations are written for a consumer that holds nothing.
-        REPLACING: The allocations are written in place of those of an earlier claim of ours that failed.
-        ADOPTING: The same allocations are written once more, which gives them a new generation.
         KEEPING_SOURCE: The allocations are written beside those of an evacuated host.
-        REWRITING: Rows that Placement does not show are written again (spec: placement-and-workflow 4.5), or
-            allocations that a lost write may give once more, which then have another generation.
         RESENDING: The last write is sent again, as it had neither a response nor an effect.
         BACKING_OFF: The last write is sent again after a random delay, because of a concurrent update.
         CONSUMER_CHANGED: The consumer is not in the expected state, and is read.
         OUTCOME_UNKNOWN: A write had no clear response. The consumer is read until the effect shows.
-        VERIFYING: A write succeeded after one of unknown outcome. The consumer is read once.
         BATCH_WRITE: The claim is sent in one request together with those for other instances.
         SPLIT: The claim is sent together with fewer others.
         GRANTED: The instance has its allocations. The end.
@@ -35,15 +30,11 @@ class ClaimState(StrEnum):
     """
 
     FIRST_WRITE = "writing the allocations"
-    REPLACING = "replacing the allocations of an earlier claim"
-    ADOPTING = "taking over the allocations that the instance holds"
     KEEPING_SOURCE = "writing the allocations beside those of the evacuated host"
-    REWRITING = "writing the allocations again"
     RESENDING = "sending the same claim again"
     BACKING_OFF = "sending the same claim again after a delay"
     CONSUMER_CHANGED = "reading what the instance holds"
     OUTCOME_UNKNOWN = "reading back whether the claim had an effect"
-    VERIFYING = "reading back what the instance holds"
     BATCH_WRITE = "sending the claims of the batch again without the refused ones"
     SPLIT = "sending the claims of the batch in halves"
     GRANTED = "the claim is complete"
@@ -58,9 +49,6 @@ ENDS = frozenset({ClaimState.GRANTED, ClaimState.OVER_CAPACITY, ClaimState.NEXT_
 
 #: What operators want to know of; the rest is for debugging. ``GRANTED`` counts if something preceded it.
 _AT_INFO = ENDS | {
-    ClaimState.REPLACING,
-    ClaimState.ADOPTING,
-    ClaimState.REWRITING,
     ClaimState.RESENDING,
     ClaimState.SPLIT,
 }

@@ -196,7 +196,17 @@ class PlacementClient:
         retries = self._adapter.connect_retries or 0
         for number in range(retries + 1):
             try:
-                return self._send_once(method, path, version, context, body)
+                self._prepare()
+                return self._send(
+                    method,
+                    path,
+                    version,
+                    context,
+                    data=body,
+                    timeout=(self._timeouts.connect, self._timeouts.read),
+                    connect_retries=0,
+                    status_code_retries=0,
+                )
             except PlacementUnreachable as error:
                 if number == retries:
                     raise
@@ -218,21 +228,6 @@ class PlacementClient:
         if limit.expired:
             raise PlacementUnreachable("the caller no longer waits for an answer")
         return limit.bound(self._timeouts.connect), limit.bound(self._longer * self._timeouts.search)
-
-    def _send_once(
-        self, method: str, path: str, version: str | None, context: Any, body: bytes | None
-    ) -> Reply:
-        self._prepare()
-        return self._send(
-            method,
-            path,
-            version,
-            context,
-            data=body,
-            timeout=(self._timeouts.connect, self._timeouts.read),
-            connect_retries=0,
-            status_code_retries=0,
-        )
 
     def _prepare(self) -> None:
         # Token and endpoint come first, so that a failure of Keystone is not mistaken for one of the write.

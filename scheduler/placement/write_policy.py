@@ -35,9 +35,9 @@ class WritePolicy:
         queue_timeout: How long a write waits for others to be sent before it. It was not sent then.
         retry_delay: Shortest and longest random delay after a concurrent update. It is random so that writes
             that collided once do not collide again (spec: placement-and-workflow 4.9 step 4).
-        longest_retry_delay: Longest delay while an earlier write for the consumer may still be at work. The
-            delay doubles each time: most such writes end soon, and the others hold up the database, which is
-            then not to be asked much.
+        late_delay: After a refusal, while a lost try may yet be carried out. One that does not end soon holds
+            up the database, which is then not to be asked much.
+        outage_delay: After a lost try, while Placement cannot be reached.
         concurrent_update_tries: Tries that may end in a concurrent update. Nova makes 4 with longer delays;
             under load a third of the writes collide, so that 8 rarely fail.
         consumer_conflicts: How often a write starts again from what the consumer turned out to hold. One is
@@ -56,7 +56,8 @@ class WritePolicy:
 
     queue_timeout: float = 30.0
     retry_delay: tuple[float, float] = (0.05, 0.5)
-    longest_retry_delay: float = 4.0
+    late_delay: float = 4.0
+    outage_delay: float = 1.0
     concurrent_update_tries: int = 8
     consumer_conflicts: int = 4
     reads_after_reset: tuple[float, ...] = (0.0, 0.3, 1.0)

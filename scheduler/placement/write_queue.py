@@ -49,6 +49,7 @@ class _Entry:
 
     units: Sequence[Unit]
     context: Any
+    refusal: Callable[[], str]
     ready: threading.Event = field(default_factory=threading.Event)
     leads: bool = False
 
@@ -82,16 +83,19 @@ class WriteQueue:
         with self._lock:
             return len(self._queue)
 
-    def send(self, units: Sequence[Unit], context: Any = None) -> None:
+    def send(
+        self, units: Sequence[Unit], context: Any = None, refusal: Callable[[], str] = lambda: ""
+    ) -> None:
         """Send each unit once; afterwards each has a ``reply`` or an ``error``.
 
         Args:
             units: Of different consumers.
             context: The context of the request, for Placement's log.
+            refusal: Returns why they are not to be sent any more, once it is their turn; "" if they are.
         """
         for unit in units:
             unit.reply = unit.error = None
-        entry = _Entry(units, context)
+        entry = _Entry(units, context, refusal)
         with self._lock:
             self._queue.append(entry)
             self._choose_leader()
@@ -149,17 +153,19 @@ class WriteQueue:
 
     def _send(self, group: Sequence[_Entry]) -> None:
         started = self._clock()
+        for entry in group:
+            if why := entry.refusal():
+                _fail(entry.units, PlacementUnreachable(why))
+        units = [unit for entry in group for unit in entry.units if unit.error is None]
         # Transactions that share providers take them in the same order.
-        units = sorted(
-            (unit for entry in group for unit in entry.units), key=lambda one: min(one.providers, default="")
-        )
+        units.sort(key=lambda one: min(one.providers, default=""))
         try:
             self._send_units(units, group[0].context)
         finally:
             self._adapt(len(group), self._clock() - started)
 
     def _send_units(self, units: Sequence[Unit], context: Any) -> None:
-        pieces, refusals = deque([units]), 0
+        pieces, refusals = deque([units] if units else []), 0
         while pieces:
             piece = pieces.popleft()
             try:

@@ -51,8 +51,6 @@ class Write:
         mappings: The groups of the request by their providers, for Placement.
         history: Gets an event for each try, also where a batch is split. Every write of one claim has the
             same history: that is the one list of what happened to it.
-        late_until: Until then a write of another run for a new consumer may still be carried out; seconds of
-            the clock.
     """
 
     allocations: Resources
@@ -60,7 +58,6 @@ class Write:
     generation: int | None = None
     mappings: Mapping[str, Collection[str]] = field(default_factory=dict)
     history: ClaimHistory | None = None
-    late_until: float = -math.inf
 
     @classmethod
     def of(cls, candidate: AllocationCandidate, owner: Owner, generation: int | None = None) -> "Write":
@@ -104,8 +101,9 @@ class Written:
         result: What became of it.
         held: After DONE what the consumer holds, with the generation that proves it; after CHANGED what it
             was found to hold.
-        lost: How many tries had no response and may yet take effect, once each. After DONE there are such
-            tries for new consumers only: they are harmless as long as the consumer holds something.
+        lost: How many tries had no response, and may yet take effect. After DONE there are such tries for new
+            consumers only: they are harmless as long as the consumer holds something. If there are, another
+            run may have written what it holds.
         status: The HTTP status of the last response; None without one.
         cause: What happened last, in one line.
         reason: The same with the status, for errors.
@@ -137,23 +135,19 @@ class Unit:
         delay: Seconds before the next try.
         concurrent_updates: Tries that ended so.
         conflicts: Tries after which the consumers were not as they must be.
-        waits: Tries that had to wait for an earlier write for the consumer.
-        verified: That an accepted try is shown needs no further look.
         written: What became of each write, once that is known.
         cause: What happened last, in one line.
     """
 
     writes: Mapping[str, Write]
     generations: dict[str, int | None]
-    late_until: float
+    late_until: float = -math.inf
     reply: Reply | None = None
     error: PlacementSilent | None = None
     lost: int = 0
     delay: float = 0.0
     concurrent_updates: int = 0
     conflicts: int = 0
-    waits: int = 0
-    verified: bool = False
     written: Mapping[str, Written] | None = None
     cause: str = ""
 

@@ -6,7 +6,7 @@ The text is in templates/plan.html; here is the geometry of the pictures, in per
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from scheduler.pages import frame
 
 Plan = Mapping[str, Any]
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
@@ -194,20 +194,24 @@ def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
         head: Lines that say what came out.
         tables: Column names and rows of each table.
     """
-    environment = Environment(
-        loader=PackageLoader("scheduler.planning"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    return environment.get_template("plan.html").render(
+    shown = [(columns, rows) for columns, rows in tables if rows]
+    return frame.render(
+        "scheduler.planning",
+        "plan.html",
         title=TITLES[plan["plan"]],
         good=plan["all_placed"],
         head=head,
         pictures=[each for each in PICTURES[plan["plan"]](plan) if each.bars],
         tables=[
             (HEADINGS.get(columns[0], columns[0]), columns, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS))
-            for columns, rows in tables
-            if rows
+            for columns, rows in shown
         ],
+        numbers=[list(_numbers(*one)) for one in shown],
     )
+
+
+def _numbers(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Yield the columns of numbers."""
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        if all(isinstance(cell, int | float) or cell == "" for cell in cells):
+            yield column

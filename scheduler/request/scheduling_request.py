@@ -215,6 +215,12 @@ class SchedulingRequest:
         return getattr(self.context, "delivery", None)
 
     @property
+    def received_at(self) -> float:
+        """When its message was received, in the same seconds; -infinity if that does not matter."""
+        arrived_at = -math.inf if self.arrived_at is None else self.arrived_at
+        return min(arrived_at, self.delivery.received) if self.delivery else arrived_at
+
+    @property
     def was_redelivered(self) -> bool:
         """Whether the broker has delivered the message before."""
         return bool(self.delivery and self.delivery.redelivered)

@@ -45,10 +45,6 @@ class Presence:
         """Ping no more."""
         self._loop.stop(0)
 
-    def is_silent(self, partition: Partition) -> bool:
-        """Return whether a partition has not answered, and not been heard of since."""
-        return partition.name in self._silent
-
     def hear(self, partition: Partition) -> None:
         """Note a sign of a partition."""
         if partition.name not in self._silent:

@@ -1,6 +1,7 @@
 """The process of a router: what the daemon runs in the place of a scheduler."""
 
 from collections.abc import Callable
+import time
 from typing import Any
 
 from oslo_config import cfg
@@ -115,7 +116,8 @@ class Calls:
             raise errors.RouterBusy(MOST_IN_FLIGHT)
         message = {"method": "select_destinations", "args": arguments, "version": VERSION}
         message |= {f"_context_{key}": value for key, value in context.items()}
-        waited, again = (current.waited, current.has_past) if current else (0.0, False)
+        now = time.monotonic()
+        waited, again = (max(0.0, now - current.received), current.has_past) if current else (0.0, False)
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:

@@ -8,6 +8,7 @@ its next run finds it in Placement.
 
 from collections.abc import Callable
 from contextvars import ContextVar
+import math
 from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
@@ -39,10 +40,6 @@ class Forwarded(NotAnswered):
     """Another scheduler has the message now, and answers it."""
 
 
-class CallerGone(NotAnswered):
-    """The caller was sent nothing for so long that it waits no more."""
-
-
 class Lost(NotAnswered):
     """The broker has the message again, as its channel was lost: its next run answers it."""
 
@@ -61,7 +58,7 @@ class Receipt(NamedTuple):
     Attributes:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
         redelivered: Whether the broker has delivered the message before.
-        waited: Seconds from its receipt until a thread was free.
+        received: When it was received, in seconds of ``time.monotonic``; infinity: right now.
         has_past: Returns whether it may have been run before, or its caller may have left; that may change
             while it is run.
         can_be_requeued: Whether it may be returned to the broker, for another scheduler.
@@ -71,7 +68,7 @@ class Receipt(NamedTuple):
 
     message_id: str = ""
     redelivered: bool = False
-    waited: float = 0.0
+    received: float = math.inf
     has_past: Callable[[], bool] = _never
     can_be_requeued: bool = False
     forward: Callable[[str, str], bool] | None = None
@@ -83,7 +80,7 @@ class Delivery:
     Attributes:
         message_id: See ``Receipt``, as for the three that follow.
         redelivered: See there.
-        waited: See there.
+        received: See there.
         can_be_requeued: See there.
         dropped: Why it is answered with an error without having been served; "" if it is served.
     """
@@ -94,7 +91,7 @@ class Delivery:
         Args:
             receipt: What is known of the message.
         """
-        self.message_id, self.redelivered, self.waited, self._has_past = receipt[:4]
+        self.message_id, self.redelivered, self.received, self._has_past = receipt[:4]
         self.can_be_requeued, self._forward = receipt[4:]
         self.dropped = ""
         self._may_be_elsewhere = False

@@ -37,7 +37,7 @@ class Dispatcher:
         Args:
             dispatcher: That of oslo.messaging, which knows the endpoints.
             heartbeats: Released of a message once its endpoint is done with it.
-            warnings: Logs messages that are refused, and callers that are gone.
+            warnings: Logs messages that are refused.
             on_refusal: Called when a message could not be read.
         """
         self._on_refusal = on_refusal
@@ -50,10 +50,8 @@ class Dispatcher:
         try:
             _check_frame(incoming.message)
             with _giving_back_on_error():
-                self._check_caller(incoming)
                 result = self._dispatcher.dispatch(incoming)
                 _check_channel(incoming)
-                self._check_caller(incoming)
                 return result
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
@@ -68,21 +66,6 @@ class Dispatcher:
             raise for_caller(error) from error
         finally:
             self._heartbeats.release(incoming)
-
-    def _check_caller(self, incoming: Any) -> None:
-        """Check that the caller still waits, as far as is known.
-
-        Raises:
-            CallerGone: It does not, as when this process was frozen.
-        """
-        if self._heartbeats.caller_is_gone(incoming):
-            self._warnings.warning(
-                "gone",
-                "Call %s is not answered and keeps no claims: its caller was sent nothing for so long that "
-                "it waits no more",
-                incoming.msg_id,
-            )
-            raise delivery.CallerGone
 
 
 def _check_channel(incoming: Any) -> None:

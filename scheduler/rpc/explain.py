@@ -201,6 +201,12 @@ class Schedulers:
         self._ask_all(more, method, arguments, answers)
         return answers
 
+    def ask_worker(self, worker: str, method: str, **arguments: Any) -> Answers:
+        """Return what one worker answers, by the name that it has in ``Answers``."""
+        answers = Answers({}, {})
+        self._ask_all([worker], method, arguments, answers)
+        return answers
+
     def ask_one(self, method: str, **arguments: Any) -> Answers:
         """Return what the first scheduler answers that does; the others are not asked."""
         answers = Answers({}, {})

@@ -83,7 +83,7 @@ def read_from(listener: LateListener, topic: str, back_to: str) -> bool:
             raise
         LOG.warning("Other schedulers cannot send calls on to %s: %s", topic, advice(refusal))
         return False
-    listener.forwarding_queues |= {topic}
+    listener.deliveries.forwarding_queues |= {topic}
     return True
 
 

@@ -24,10 +24,6 @@ TICK = 0.25
 #: Seconds that the thread sleeps while there is no call; a new call wakes it.
 IDLE = 3600.0
 
-#: Seconds above its timeout for which a caller must have heard nothing before it counts as gone: what it was
-#: sent may have reached it late.
-GONE_AFTER = 5.0
-
 MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
 
 
@@ -39,7 +35,6 @@ class Heartbeats:
         clock: Callable[[], float] = time.monotonic,
         tick: float = TICK,
         make_loop: MakeLoop = BackgroundLoop,
-        gone_after: float = GONE_AFTER,
     ) -> None:
         """Watch no call yet; the thread starts with ``start``, or with the first call.
 
@@ -47,11 +42,9 @@ class Heartbeats:
             clock: Seconds that only grow.
             tick: Seconds between looks at the calls.
             make_loop: Makes the background loop of a name and a round.
-            gone_after: Seconds above its timeout after which a caller that has heard nothing counts as gone.
         """
         self._clock = clock
         self._tick = tick
-        self._gone_after = gone_after
         self._calls: dict[int, _Call] = {}
         self._lock = threading.Lock()
         self._loop = make_loop("heartbeats", self._round)
@@ -83,22 +76,13 @@ class Heartbeats:
             return
         with self._lock:
             is_first = not self._calls
-            self._calls[id(incoming)] = _Call(incoming, interval, silence, self._gone_after, self._clock)
+            self._calls[id(incoming)] = _Call(incoming, interval, silence, self._clock)
         try:
             self._loop.start()
         except RuntimeError as error:  # the next call tries again
             self._warnings.warning("start", "Thread for heartbeats cannot be started: %s", error)
         if is_first:
             self._loop.wake()
-
-    def caller_is_gone(self, incoming: Any) -> bool:
-        """Return whether the caller of a message waits no more, as it has heard nothing for too long.
-
-        So it is after this process was frozen. A caller of which that is not known counts as waiting.
-        """
-        with self._lock:
-            call = self._calls.get(id(incoming))
-        return call is not None and call.caller_is_gone
 
     def release(self, incoming: Any) -> None:
         """Send no more heartbeats for this message; when this returns, none is being sent."""
@@ -144,48 +128,26 @@ class _Call:
         due: When the next heartbeat is to be sent.
     """
 
-    def __init__(
-        self,
-        incoming: Any,
-        interval: float,
-        silence: float,
-        gone_after: float,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, incoming: Any, interval: float, silence: float, clock: Callable[[], float]) -> None:
         self._incoming = incoming
         self._interval = interval
-        self._gone_after = gone_after
         self._clock = clock
         self._lock = threading.Lock()
         self._ended = False
-        self._hear(clock())
-        self.due -= min(silence, interval)
-
-    @property
-    def caller_is_gone(self) -> bool:
-        """Whether the caller has heard nothing for too long."""
-        return self._clock() > self._gone_at
+        self.due = clock() + interval - min(silence, interval)
 
     def send(self) -> None:
-        """Send one heartbeat. The caller has heard of this process only if that succeeds."""
+        """Send one heartbeat."""
         with self._lock:
-            if self._ended or self.caller_is_gone:
+            if self._ended:
                 self.due = math.inf
                 return
-            begun = self._clock()
-            self.due = begun + self._interval
+            self.due = self._clock() + self._interval
             try:
                 self._incoming.heartbeat()
             except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call itself goes on
                 LOG.debug("A heartbeat cannot be sent: %s", error)
-            else:
-                self._hear(begun)
 
     def end(self) -> None:
         with self._lock:
             self._ended = True
-
-    def _hear(self, now: float) -> None:
-        """Note that the caller hears from this process at some time."""
-        self.due = now + self._interval
-        self._gone_at = now + 2 * self._interval + self._gone_after

@@ -171,7 +171,7 @@ class Server(server.RPCServer):
     def unanswered(self) -> int:
         """The number of calls that were received and not answered yet."""
         listener = self._late_listener
-        return 0 if listener is None else listener.unanswered
+        return 0 if listener is None else len(listener.deliveries)
 
     @property
     def busy(self) -> bool:
@@ -242,7 +242,7 @@ class Server(server.RPCServer):
         message = incoming[0]
         if not isinstance(message, ConfirmedMessage):
             self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
-        elif message.hand_back() or message.is_lost:
+        elif message.listener.returns(message) or message.is_lost:
             self.heartbeats.release(message)
             message.requeue()
         elif self._is_caller_missing(message):
@@ -277,8 +277,6 @@ class Server(server.RPCServer):
             finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
             finish = delivery.Delivery.keep
-        except delivery.CallerGone:
-            finish = partial(self._settle_unanswered, incoming[0])
         finally:
             delivery.CURRENT.reset(token)
             finish(current)
@@ -311,7 +309,7 @@ class Server(server.RPCServer):
             delivery.Receipt(
                 message.unique_id or "",
                 message.redelivered,
-                time.monotonic() - message.received,
+                message.received,
                 lambda: message.has_past,
                 can_be_requeued=True,
                 forward=partial(self._forwarder.forward, message) if is_first else None,
@@ -322,14 +320,6 @@ class Server(server.RPCServer):
         """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
         message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
         message.settle()
-
-    def _settle_unanswered(self, message: Any, current: delivery.Delivery) -> None:
-        """Acknowledge a message whose caller heard nothing for too long, after an error in case it waits."""
-        current.give_back()
-        self.observer.undelivered()
-        if isinstance(message, ConfirmedMessage):
-            message.reply(failure=_failure("The request took too long without a sign of life"))
-            message.settle()
 
     def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or release what depends on the reply, then acknowledge the message."""

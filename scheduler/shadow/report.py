@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 import msgspec
 from oslo_log import log as logging
 
+from scheduler.pages import frame
 from scheduler.shadow.comparison import Verdict
 from scheduler.shadow.shadow import FILE, MOST_FILES, Compared
 
@@ -153,7 +153,6 @@ def text(report: Report) -> Iterator[str]:
 
 def page(report: Report) -> str:
     """Return the report as one HTML page that needs nothing else."""
-    templates = Environment(
-        loader=PackageLoader("scheduler.shadow"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    return frame.render(
+        "scheduler.shadow", "report.html", report=report, sentence=sentence(report), alike=ALIKE
     )
-    return templates.get_template("report.html").render(report=report, sentence=sentence(report), alike=ALIKE)

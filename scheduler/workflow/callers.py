@@ -39,9 +39,11 @@ class Callers:
             release: Whether to release what the instances hold for nobody; else the caller of this does.
 
         Raises:
-            CallerLeft: Nobody does.
+            CallerLeft: Nobody does. If nova does not tell, the instances are looked at later.
         """
         states = self._claimer.states_of(request.instance_uuids, kept.hosts)
+        if InstanceState.UNKNOWN in states.values():
+            self.note_unknown(request, kept)
         if not OVER.issuperset(states.values()):
             return
         if release:

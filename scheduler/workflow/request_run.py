@@ -348,14 +348,13 @@ class RequestRun:
         """
         if claims is None:
             return
-        waited = request.delivery.waited if request.delivery else 0.0
         past = self._past or request.has_past
         if past or claims.took_several_writes:
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)
         # After the fence, which may take long.
-        if past or self._steps.clock() > self._begun - waited + SOON:
+        if past or self._steps.clock() > min(self._begun, request.received_at) + SOON:
             self._steps.callers.check(request, claims.nodes.kept, release=False)
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:

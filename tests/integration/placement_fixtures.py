@@ -30,7 +30,8 @@ from tools.rig.providers import HEADERS, Provider, create_fleet
 # The same rules as a daemon's, with shorter times.
 QUICK_WRITES = WritePolicy(
     retry_delay=(0.001, 0.01),
-    longest_retry_delay=0.1,
+    late_delay=0.1,
+    outage_delay=0.1,
     reads_after_reset=(0.0, 0.05, 0.1),
     reads_after_timeout=(0.0, 0.1, 0.2, 0.4),
     late_write_window=0.5,

@@ -38,6 +38,7 @@ LEAVES = {
     "deadline",
     "bounded_http",
     "keystone_access",
+    "pages",
     "temporary_directories",
 }
 
@@ -84,13 +85,14 @@ ALLOWED = {
         ),
         *("selection", "workflow", "numa", "pci"),
     },
+    "report": {"conf", "explain", "filters", "hosts", "nova_db", "objects", "planning"},
     "manager": {"manager_parts", *FLOW, "explain", "health", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
-        *("planning", "manager_parts", "router", "shadow"),
+        *("planning", "manager_parts", "report", "router", "shadow"),
     },
 }
 

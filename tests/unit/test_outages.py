@@ -1,6 +1,7 @@
 """What becomes of requests while their scheduler cannot decide: who waits, for how long, and what ends it."""
 
 import logging
+import math
 import threading
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ class Request:
     is_rebuild = False
 
     def __init__(self, clock, deadline=1800.0, delivery=None):
-        self.arrived_at = clock.now
+        self.received_at = clock.now if delivery is None else min(clock.now, delivery.received)
         self.deadline = clock.now + deadline
         self.delivery = delivery
 
@@ -168,7 +169,7 @@ def test_a_request_that_has_waited_for_a_thread_has_no_more_patience_than_others
     world.problem = REFUSED
     world.outages.look()
     world.clock.now = 70.0
-    delivery = SimpleNamespace(waited=70.0, can_be_requeued=True)
+    delivery = SimpleNamespace(received=0.0, can_be_requeued=True)
     with pytest.raises(PlacementUnavailable):
         world.run(lambda _now: "hosts", delivery=delivery)
     assert world.clock.now == 70.0
@@ -228,7 +229,7 @@ def test_requests_do_not_keep_each_other_in_memory(world):
 
 
 def returnable():
-    return SimpleNamespace(waited=0.0, can_be_requeued=True)
+    return SimpleNamespace(received=math.inf, can_be_requeued=True)
 
 
 def test_while_another_scheduler_can_decide_no_requests_are_taken_and_those_that_wait_are_returned(world):
@@ -339,7 +340,7 @@ def test_all_that_wait_go_on_after_one_look():
     outages.start()
     clock = SimpleNamespace(now=0.0)
     request = Request(clock)
-    request.arrived_at, request.deadline = None, float("inf")
+    request.received_at, request.deadline = -math.inf, math.inf
     served = []
 
     def attempt(_request):

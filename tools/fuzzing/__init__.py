@@ -1,8 +1,8 @@
-"""Feed mutated input to the scheduler in one process, and check what it answers, logs and keeps.
+"""Hostile input for the scheduler in one process, and what may come of it; tools/scenarios/fuzz.py feeds it.
 
 ::
 
-    corpus ── mutation ──▶ targets ──▶ outcome ──▶ oracle ──▶ shrinking ──▶ corpus
-                             │
-                           world: manager, RPC server, databases in SQLite, a scripted Placement
+    corpus, example database ── inputs ──▶ targets ──▶ outcome ──▶ oracle
+                                             │
+                                           world: manager, RPC server, SQLite, a scripted Placement
 """

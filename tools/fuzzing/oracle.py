@@ -11,7 +11,7 @@ from typing import Any
 import oslo_messaging as messaging
 
 from scheduler.errors import BerthError
-from tools.fuzzing.mutation import SECRET
+from tools.fuzzing.inputs import SECRET
 from tools.fuzzing.world import Answer
 
 #: Characters of the text of an error.
@@ -46,6 +46,7 @@ class Outcome:
         memory_mib: How much the highest memory use rose.
         input_mib: Size of the input.
         broken: What a target found out itself, as one line each.
+        hanging: Seconds after which it was ended; 0 if it ended by itself.
     """
 
     answer: Answer | None = None
@@ -54,6 +55,7 @@ class Outcome:
     memory_mib: float = 0.0
     input_mib: float = 0.0
     broken: list[str] = field(default_factory=list)
+    hanging: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,24 @@ class Problem:
 
 
 def problems(outcome: Outcome) -> list[Problem]:
-    """Return all that is wrong with an outcome."""
+    """Return what is wrong with an outcome, and would be again."""
     found = [Problem(line) for line in outcome.broken]
-    found += _of_budget(outcome)
     found += _of_log(outcome.records)
     if outcome.answer is not None:
         found += _of_answer(outcome.answer, outcome.records)
     return found
+
+
+def over_budget(outcome: Outcome) -> Iterable[Problem]:
+    """Yield what took too much time or memory, which depends on what was fed before."""
+    if outcome.hanging:
+        yield Problem("no end in time", f"{outcome.hanging:.0f} s")
+    seconds = SECONDS + SECONDS_PER_MIB * outcome.input_mib
+    if outcome.seconds > seconds:
+        yield Problem("over the budget of time", f"{outcome.seconds:.1f} s of {seconds:.1f} s")
+    memory = MEMORY_MIB + MEMORY_PER_MIB * outcome.input_mib
+    if outcome.memory_mib > memory:
+        yield Problem("over the budget of memory", f"{outcome.memory_mib:.0f} MiB of {memory:.0f} MiB")
 
 
 def documented_names() -> set[str]:
@@ -130,15 +143,6 @@ def _error_text(record: logging.LogRecord) -> str:
         return ""
     record.exc_text = logging.Formatter().formatException(record.exc_info)
     return record.exc_text
-
-
-def _of_budget(outcome: Outcome) -> Iterable[Problem]:
-    seconds = SECONDS + SECONDS_PER_MIB * outcome.input_mib
-    if outcome.seconds > seconds:
-        yield Problem("over the budget of time", f"{outcome.seconds:.1f} s of {seconds:.1f} s")
-    memory = MEMORY_MIB + MEMORY_PER_MIB * outcome.input_mib
-    if outcome.memory_mib > memory:
-        yield Problem("over the budget of memory", f"{outcome.memory_mib:.0f} MiB of {memory:.0f} MiB")
 
 
 def _origin(answer: Answer, records: Iterable[logging.LogRecord]) -> str:

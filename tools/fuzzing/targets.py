@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scheduler import objects
 from scheduler.nova_db import schema
 from tools.fuzzing import corpus
-from tools.fuzzing.mutation import SECRET, Json, copied
+from tools.fuzzing.inputs import SECRET, Json, copied
 from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.world import ScriptedResponse, World
 from tools.rig.fleet import compute_node_row, service_row

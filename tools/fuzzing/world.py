@@ -38,7 +38,7 @@ from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
-from tools.fuzzing.mutation import Json
+from tools.fuzzing.inputs import Json
 from tools.rig.cloud import CONFIGURATION
 from tools.rig.fleet import Cell, Fleet, Host
 

@@ -42,7 +42,7 @@ class ChaosCloud(Cloud):
         proxies: By the name of the server behind each.
         ways_to_placement: The proxy of each daemon, between it and that of Placement.
         schedulers: The daemons.
-        disks: The directories with journal and decision log of each daemon.
+        disks: The directories with spool and decision log of each daemon.
         clock: That of the second daemon; None where it cannot be changed.
         bus: The message bus, as callers use it.
     """
@@ -58,7 +58,7 @@ class ChaosCloud(Cloud):
         """Describe a cloud; it is started on entry.
 
         Args:
-            directory: Where configuration, logs, journals and decision logs are.
+            directory: Where configuration, logs, spools and decision logs are.
             queues: A key of ``QUEUES``.
             hosts: Number of compute hosts, in two cells.
         """

@@ -226,7 +226,11 @@ def _report(samples: list[Sample], load: Load, problems: list[str]) -> int:
     print(f"{finished} requests in {last.seconds / 60:.1f} minutes, {finished / last.seconds:.1f} a second")
     print(", ".join(f"{name}: {count}" for name, count in sorted(load.outcomes.items())))
     print(f"Hosts added: {load.churn.added}; hosts at the end: {len(load.churn.hosts)}")
-    growths = flatness.judge(samples)
+    try:
+        growths = flatness.judge(samples)
+    except ValueError as error:
+        growths = []
+        problems.append(f"Not judged: {error}")
     for line in (*growths, *problems):
         print(line)
     return 0 if all(each.flat for each in growths) and not problems else 1

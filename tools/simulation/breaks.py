@@ -25,7 +25,8 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
-from scheduler.rpc.amqp.listener import LateListener
+from scheduler.rpc.amqp.backlog import Backlog
+from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
@@ -175,20 +176,12 @@ def _without_source(keep_source: Any) -> Any:
 
 
 def _at_once(_send: Any) -> Any:
-    def sent(queue: WriteQueue, units: Any, context: Any = None) -> None:
+    def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
         queue._send_units(units, context)  # noqa: SLF001
 
     return sent
-
-
-def _accepted_is_shown(accept: Any) -> Any:
-    def accepted(exchange: _Exchange, unit: Any, reply: Any) -> None:
-        unit.verified = True
-        accept(exchange, unit, reply)
-
-    return accepted
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -203,6 +196,13 @@ def _acknowledging_first(reply: Any) -> Any:
         reply(message, *arguments, **options)
 
     return replied
+
+
+def _settling_the_second_time(settle: Any) -> Any:
+    def settled(deliveries: Deliveries, call: ConfirmedMessage) -> None:
+        (settle if call.redelivered else Deliveries.requeue)(deliveries, call)
+
+    return settled
 
 
 def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
@@ -254,14 +254,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
-    "a caller that heard nothing for long counts as waiting": (
-        "pause",
-        _wrap(Heartbeats, "caller_is_gone", _constant(False)),
-    ),
     # the fence
     "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
     "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("redelivery", _wrap(AllocationWriter, "write", _one_by_one)),
+    "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
     "claims of several writes need no fence": (
         "hosts",
         _wrap(ClaimSession, "took_several_writes", _property(False)),
@@ -298,7 +294,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "scarce",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
-    "rows are taken to be shown": ("hosts", _wrap(_Exchange, "_accept", _accepted_is_shown)),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _at_once)),
@@ -311,16 +306,16 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
-    "the backlog is taken for new calls": ("backlog", _wrap(LateListener, "expect_queued", _constant(None))),
+    "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
-    "a lost channel is not noticed": ("channel", _wrap(LateListener, "_is_held", _constant(True))),
+    "a lost channel is not noticed": ("channel", _wrap(Deliveries, "is_held", _constant(True))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
-        _alias(LateListener, "requeue", "settle"),
+        _alias(Deliveries, "requeue", "settle"),
     ),
     "an answered call is run again": (
         "placement",
-        _wrap(LateListener, "settle", lambda _settle: lambda listener, message: listener.requeue(message)),
+        _wrap(Deliveries, "settle", _settling_the_second_time),
     ),
     "a reply that was not confirmed counts": (
         "unconfirmed",

@@ -260,6 +260,10 @@ class History:
             event, lambda: setattr(weather, "down", True), lambda: setattr(weather, "down", False)
         )
 
+    def _on_crash(self, event: Event) -> None:
+        self._server.crash()
+        self._on_down(event)
+
     def _on_provider(self, event: Event) -> None:
         node = product.host_uuid(event.details["host"])
         providers = self._placement.providers
@@ -403,7 +407,8 @@ class History:
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
         found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
-        found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
+        limits = self.plan.limits
+        found += check_waits(callers.calls, limits.long_timeout, self._paused, limits.placement_timeout)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
         found += [
             Violation("crash", f"thread {where} of {process}: {type(error).__name__}: {error}")

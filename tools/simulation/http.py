@@ -6,6 +6,7 @@ What the server does goes on when the client has given up or was killed.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+import itertools
 import random
 from typing import Any
 
@@ -13,7 +14,7 @@ from keystoneauth1 import exceptions
 import requests
 import urllib3
 
-from tools.simulation.placement import DONE, Answer, Placement, Write, concurrent, refusal
+from tools.simulation.placement import DONE, Answer, Placement, Write, bodies_of, concurrent, refusal
 from tools.simulation.runtime import Runtime, Task
 
 # What may happen to one request, and how often next to each other.
@@ -49,11 +50,19 @@ BEFORE = {
 }
 
 
+Done = Callable[[Answer | None], None]
+"""Takes an answer; None: there will be none."""
+
+Request = tuple[int, str, str]
+"""The number of a request, its method and path."""
+
+
 class Exchange:
-    """One request on its way: ``answer`` is what the client would read."""
+    """One request on its way: ``answer`` is what the client would read; ``broken``: there will be none."""
 
     def __init__(self) -> None:
         self.answer: Answer | None = None
+        self.broken = False
         self.waiters: list[Task] = []
 
 
@@ -77,21 +86,44 @@ class Server:
         self._runtime = runtime
         self._random = random.Random(f"server {seed}")
         self._told = told
+        self._open: dict[int, Done] = {}
+        self._numbers = itertools.count()
         self.written_at = 0.0
 
-    def handle(
-        self, method: str, path: str, body: bytes | None, delay: float, done: Callable[[Answer], None]
-    ) -> None:
-        """Begin to work on a request; ``done`` is called with the answer. ``delay``: seconds, in all."""
+    def crash(self) -> None:
+        """End, as SIGKILL does: of requests in progress nothing more is done, and none has an answer."""
+        requests, self._open = self._open, {}
+        for done in requests.values():
+            done(None)
+
+    def handle(self, method: str, path: str, body: bytes | None, delay: float, answered: Done) -> None:
+        """Begin to work on a request.
+
+        Args:
+            method: The HTTP method.
+            path: Path and query.
+            body: What was sent.
+            delay: Seconds that it takes, in all.
+            answered: Called with the answer; with None if there will be none.
+        """
+        number = next(self._numbers)
+        self._open[number] = answered
+
+        def done(answer: Answer) -> None:
+            self._open.pop(number)(answer)
+
         if method != "GET":
             self.written_at = self._runtime.clock
         if method in {"PUT", "POST"}:
             write = self.placement.write(method, path, body or b"{}")
-            self._go_on(write, list(self.placement.moments), method, path, delay, done)
+            self._go_on(write, list(self.placement.moments), (number, method, path), delay, done)
             return
-        self._runtime.after(self._pause(delay), self._at_once, method, path, done)
+        self._runtime.after(self._pause(delay), self._at_once, (number, method, path), done)
 
-    def _at_once(self, method: str, path: str, done: Callable[[Answer], None]) -> None:
+    def _at_once(self, request: Request, done: Done) -> None:
+        number, method, path = request
+        if number not in self._open:
+            return
         if method == "DELETE":
             answer = self.placement.delete(path.rpartition("/")[2])
             self._told(f"DELETE {path}: {answer.status}")
@@ -103,17 +135,20 @@ class Server:
         self,
         write: Write,
         moments: list[Callable[[Write], None]],
-        method: str,
-        path: str,
+        request: Request,
         delay: float,
-        done: Callable[[Answer], None],
+        done: Done,
     ) -> None:
+        number, method, path = request
+        if number not in self._open:
+            return
         if write.answer is None and moments:
             moment = moments.pop(0)
 
             def act() -> None:
-                moment(write)
-                self._go_on(write, moments, method, path, delay * self._random.random(), done)
+                if number in self._open:
+                    moment(write)
+                self._go_on(write, moments, request, delay * self._random.random(), done)
 
             self._runtime.after(self._pause(delay), act)
             return
@@ -233,7 +268,7 @@ class Adapter:
         """Send one request and wait for its answer as long as ``timeout`` says."""
         self._runtime.step()
         if method != "GET":
-            self._note_late_claim(data)
+            self._note_late_claim(method, path, data)
         fault = self._faults.draw(method)
         if fault:
             self._told(f"{method} {path} meets {fault}")
@@ -247,18 +282,22 @@ class Adapter:
         read = timeout[1] if isinstance(timeout, tuple) else timeout
         return self._await(self._exchange(method, path, data, fault), fault, read or 60.0)
 
-    def _note_late_claim(self, data: bytes | None) -> None:
-        """Note a claim of a process that was told to stop before."""
+    def _note_late_claim(self, method: str, path: str, data: bytes | None) -> None:
+        """Note a claim of a process that was told to stop before; a release may leave something."""
         task = self._runtime.current
         late = self._runtime.clock > task.process.stopping_since + STOPPED
-        if late and task.name.startswith("pool") and b'"resources"' in (data or b""):
+        if not (late and task.name.startswith("pool")):
+            return
+        placement = self._server.placement
+        if placement.added(bodies_of(method, path, data or b"{}")):
             self.late_claims.append(f"{task.process} claims while it stops")
 
     def _exchange(self, method: str, path: str, data: bytes | None, fault: str) -> Exchange:
         exchange = Exchange()
 
-        def done(answer: Answer) -> None:
-            exchange.answer = INSTEAD.get(fault, answer)
+        def done(answer: Answer | None) -> None:
+            exchange.broken = answer is None
+            exchange.answer = INSTEAD.get(fault, answer) if answer else None
             self._runtime.wake_all(exchange.waiters)
 
         if fault in BEFORE and fault != "html after":
@@ -277,9 +316,11 @@ class Adapter:
             if fault == "html after":
                 return Response(BEFORE[fault])
             self._fail(requests.exceptions.ConnectionError("Connection aborted."))
-        if exchange.answer is None and not self._runtime.wait(exchange.waiters, read):
+        if not (exchange.answer or exchange.broken or self._runtime.wait(exchange.waiters, read)):
             self._fail(requests.exceptions.ReadTimeout("Read timed out."))
         self._runtime.step()
+        if exchange.answer is None:
+            self._fail(requests.exceptions.ConnectionError("Connection aborted."))
         return Response(exchange.answer)
 
     def _fail(self, error: requests.exceptions.RequestException) -> None:

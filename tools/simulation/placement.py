@@ -93,7 +93,7 @@ class Placement:
 
     Attributes:
         overtaken: Consumers for which a write began before another one was carried out, and ended after it.
-        overfilled: Provider to the consumers of the last write that left it over its capacity.
+        overfilled: Provider to the consumers of the last claim that left it over its capacity.
     """
 
     def __init__(self, providers: Sequence[Provider]) -> None:
@@ -225,9 +225,7 @@ class Placement:
 
     def write(self, method: str, path: str, body: bytes) -> Write:
         """Begin a PUT or POST; to be continued by each of ``moments``."""
-        data = orjson.loads(body)
-        bodies = data if method == "POST" else {unquote(path.rpartition("/")[2]): data}
-        return Write(next(self._numbers), bodies)
+        return Write(next(self._numbers), bodies_of(method, path, body))
 
     @property
     def moments(self) -> tuple[Callable[[Write], None], ...]:
@@ -275,15 +273,22 @@ class Placement:
             self._remove_records(write)
             return
         named: set[str] = set()
+        added = self.added(write.bodies)
         for uuid, body in write.bodies.items():
             rows = {name: dict(entry["resources"]) for name, entry in body["allocations"].items()}
             named |= rows.keys() or self.held(uuid).keys()
             self._store(uuid, rows, body)
         for provider in named & self.providers.keys():
             self.providers[provider].generation += 1
-            if self.is_over(provider):
+            if provider in added and self.is_over(provider):
                 self.overfilled[provider] = set(write.bodies)
         write.answer = DONE
+
+    def added(self, bodies: Mapping[str, Mapping[str, Any]]) -> set[str]:
+        """Return the providers of which a write gives a consumer something that holds nothing there."""
+        return {
+            each for uuid, body in bodies.items() for each in body["allocations"].keys() - self.held(uuid)
+        }
 
     def is_over(self, provider: str) -> bool:
         """Return whether more is used of a provider than it has."""
@@ -329,6 +334,12 @@ class Placement:
                     f"provider '{provider}'. The requested amount would exceed the capacity.",
                 )
         return None
+
+
+def bodies_of(method: str, path: str, body: bytes) -> Mapping[str, Mapping[str, Any]]:
+    """Return what a PUT or POST says of each consumer."""
+    data = orjson.loads(body)
+    return data if method == "POST" else {unquote(path.rpartition("/")[2]): data}
 
 
 def _needed(write: Write) -> dict[tuple[str, str], int]:

@@ -100,6 +100,10 @@ PROFILES["channel on hosts"] = {**PROFILES["hosts"], "channel": 8, "delete": 3, 
 PROFILES["crowd"] = {"outside": 1, "crowd": 1}
 # The same in bad weather, and hosts that go and come back.
 PROFILES["scarce"] = {"weather": 4, "slow": 6, "provider": 6, "delete": 4, "outside": 2, "crowd": 1}
+# Nova does not tell who still waits when that is in question.
+PROFILES["blind"] = {**PLACEMENT, "database": 8, "pause": 5, "absence": 5, "redelivery": 2}
+# Placement is killed while it writes.
+PROFILES["crash"] = {"crash": 12, "slow": 6, "weather": 2, "redelivery": 3, "kill": 2, "delete": 2}
 
 
 @dataclass(frozen=True)
@@ -359,6 +363,7 @@ def _draw_provider(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]
 _DETAILS = {
     "weather": _draw_weather,
     "down": _draw_duration,
+    "crash": _draw_duration,
     "hang": _draw_hang,
     "slow": _draw_slow,
     "provider": _draw_provider,

@@ -12,8 +12,9 @@ from tools.simulation.broker import Message
 from tools.simulation.callers import Call, Instance
 from tools.simulation.placement import Amounts, Placement, Rows
 
-# Seconds beyond the time that its caller waits for which a request may go on: one answer that is waited for.
-GRACE = 90.0
+# What may take time when a caller has left: its reply, so many seconds; and a read of Placement and the
+# release that follows it, as long as an answer is waited for.
+REPLY, ANSWERS, DEFAULT_TIMEOUT = 65.0, 2, 15.0
 
 
 @dataclass(frozen=True, order=True)
@@ -124,11 +125,21 @@ def check_receipts(calls: list[Call]) -> Iterator[Violation]:
             yield Violation("reply lost", f"the reply to {call.message.name} did not reach its caller")
 
 
-def check_waits(calls: list[Call], longest: float, paused: float) -> Iterator[Violation]:
-    """Find requests that were worked on for much longer than their caller waits."""
+def check_waits(
+    calls: list[Call], longest: float, paused: float, timeout: float = 0.0
+) -> Iterator[Violation]:
+    """Find requests that were worked on for much longer than their caller waits.
+
+    Args:
+        calls: All calls.
+        longest: Seconds for which callers wait.
+        paused: Seconds for which processes stood still.
+        timeout: Seconds for which an answer of Placement is waited for; 0: the default.
+    """
+    grace = REPLY + ANSWERS * (timeout or DEFAULT_TIMEOUT) + paused
     for call in calls:
         slowest = max(call.message.waits, default=0.0)
-        if slowest > longest + GRACE + paused:
+        if slowest > longest + grace:
             yield Violation(
                 "slow", f"{call.message.name} took {slowest:.0f} s, its caller waits {longest:.0f} s"
             )

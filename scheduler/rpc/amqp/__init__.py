@@ -11,7 +11,13 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 * A listener that stops takes no more messages, and returns to the broker what was not begun yet.
 * A call can be sent on to another queue, as it was received (see ``scheduler/rpc/forwarding.py``).
 
-``listener`` receives and acknowledges; ``message`` is one received message and its reply; ``publisher`` sends
-one message and waits for the confirmation of the broker. The three use private names of oslo.messaging and
+- listener: receives messages
+- deliveries: the calls that are not answered yet, and what the broker is told of each
+- backlog: which calls may have waited while nobody could receive them
+- consumers: the queues that are read from
+- message: one received message, and its reply
+- publisher: sends one message and waits for the confirmation of the broker
+
+They use private names of oslo.messaging and
 amqp; ``tests/unit/rpc/amqp/test_library_names.py`` lists them.
 """

@@ -83,12 +83,12 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     @property
     def is_lost(self) -> bool:
         """Whether the broker has it again, since the connection was lost: it is delivered once more."""
-        return bool(self.listener.is_lost(self))
+        return bool(self.listener.deliveries.is_lost(self))
 
     @property
     def has_past(self) -> bool:
         """Whether it may have been run before, or its caller may have left while nobody received it."""
-        return self.redelivered or self.was_queued or self.listener.was_interrupted(self)
+        return self.redelivered or self.was_queued or not self.listener.deliveries.is_held(self)
 
     @property
     def delivery_count(self) -> int:
@@ -114,7 +114,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         meanwhile is not delivered again.
         """
         refused = isinstance(self.undelivered, (*PERMANENT, ReplyQueueMissing))
-        return (self.may_be_delivered or not refused) and bool(self.listener.can_requeue(self))
+        return (self.may_be_delivered or not refused) and bool(self.listener.deliveries.can_requeue(self))
 
     def heartbeat(self) -> None:
         """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
@@ -133,19 +133,11 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def settle(self) -> None:
         """Acknowledge the message after its reply, or because it cannot be answered."""
-        self.listener.settle(self)
+        self.listener.deliveries.settle(self)
 
     def requeue(self) -> None:
         """Return the message to the broker, to be delivered again."""
-        self.listener.requeue(self)
-
-    def hand_back(self) -> bool:
-        """Return the message to the broker if the listener stops.
-
-        Returns:
-            Whether it was returned, and is not to be answered here.
-        """
-        return bool(self.listener.hand_back(self))
+        self.listener.deliveries.requeue(self)
 
     def send_on(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
         """Publish the message to another queue, as it was received, and acknowledge it after that.
@@ -163,7 +155,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
                 here it is as before, neither answered nor acknowledged.
         """
         deadline = time.monotonic() + timeout
-        self.listener.hand_over(self, partial(self._publish_again, queue, headers, deadline))
+        self.listener.deliveries.hand_over(self, partial(self._publish_again, queue, headers, deadline))
 
     def _publish_again(self, queue: str, headers: dict[str, Any], deadline: float) -> None:
         raw = self.message._raw_message

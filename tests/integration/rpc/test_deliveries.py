@@ -8,6 +8,7 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler.rpc import explain, transport
+from scheduler.rpc.amqp import deliveries as amqp_deliveries
 from scheduler.rpc.amqp import listener as amqp_listener
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.waiting import eventually
@@ -179,7 +180,7 @@ def test_answered_calls_are_acknowledged_when_the_server_has_stopped(serve, bus,
 def test_a_call_that_takes_too_long_is_acknowledged_before_the_broker_closes_the_channel(
     serve, bus, broker, monkeypatch
 ):
-    monkeypatch.setattr(amqp_listener, "LONGEST_UNACKNOWLEDGED", 0.5)
+    monkeypatch.setattr(amqp_deliveries, "LONGEST_UNACKNOWLEDGED", 0.5)
     manager = Manager()
     manager.may_answer.clear()
     running = serve(manager)

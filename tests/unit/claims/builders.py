@@ -15,7 +15,8 @@ from tests.unit.claims.fake_consumers import FakeConsumers
 # No waiting.
 PROMPT = WritePolicy(
     retry_delay=(0.0, 0.0),
-    longest_retry_delay=0.0,
+    late_delay=0.0,
+    outage_delay=0.0,
     concurrent_update_tries=4,
     reads_after_reset=(0.0,) * 3,
     reads_after_timeout=(0.0,) * 5,

@@ -117,7 +117,7 @@ def test_events_name_try_host_status_cause_and_next_step():
 
 @pytest.mark.parametrize("fault", ["lost", "late 99"])
 def test_a_try_without_a_response_that_may_come_late_is_told(fault):
-    world = World([fault, *["403"] * 99], policy=replace(PROMPT, longest_retry_delay=9.0)).run()
+    world = World([fault, *["403"] * 99], policy=replace(PROMPT, late_delay=9.0)).run()
     assert not world.result.claimed
     assert world.result.lost
 

@@ -10,7 +10,7 @@ from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes, Overtaken
 from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import Outcome
-from scheduler.claims.spool import LATE_WRITE_WINDOW, Kept
+from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
@@ -199,15 +199,6 @@ def test_a_claim_that_was_interrupted_is_looked_at_later():
     with pytest.raises(ZeroDivisionError):
         world.use("a")
     assert len(world.claimer.spool) == 1
-
-
-def test_a_call_with_a_past_expects_late_writes():
-    asked = []
-    world = World(past=True)
-    world.claimer.claim = lambda requests, _: asked.extend(requests) or {}
-    with contextlib.suppress(KeyError):
-        world.use("a")
-    assert asked[0].late_until == world.clock.now + LATE_WRITE_WINDOW
 
 
 # -- requests and results

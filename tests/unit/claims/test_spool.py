@@ -100,6 +100,17 @@ def test_what_was_answered_and_does_not_show_is_written_once_more():
     assert world.held == [A]
 
 
+def test_a_write_that_was_to_show_what_is_hidden_may_come_late_itself():
+    world = World(state=DELETED)
+    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world.api.write_faults = ["late 999"]
+    world.work(LATE_WRITE_WINDOW)
+    world.work(LATE_WRITE_WINDOW - 1.0)
+    world.api.settle()
+    world.work(LATE_WRITE_WINDOW)
+    assert (world.held, len(world.spool)) == ([], 0)
+
+
 def test_what_a_caller_was_told_stays_though_nova_does_not_know_the_instance():
     world = World(state=MISSING, held=holding(A))
     world.spool.note_unknown([UUID])

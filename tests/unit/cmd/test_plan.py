@@ -158,7 +158,8 @@ def test_each_plan_has_a_page(run, tmp_path, argv):
     assert html.count("<svg") >= 1
     assert "prefers-color-scheme: dark" in html
     assert "<script" not in html
-    assert "http" not in html
+    assert "http:" not in html
+    assert "https:" not in html
 
 
 def test_a_page_shows_names_of_users_as_they_are(run, cloud, tmp_path):

@@ -163,7 +163,7 @@ def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get
     clock, claimer = Clock(), SimpleNamespace(on_event=None)
     built = make_server(make_conf, Stream(False), claimer=claimer)
     built.activity._clock = clock
-    built._late_listener = SimpleNamespace(connected=True, unanswered=1)
+    built._late_listener = SimpleNamespace(connected=True, deliveries=[None])
     claimer.on_event()
     clock.now += 100
     assert worker_parts.read_state(None, built).stalled == 100.0, "threads are free, and none begins the call"

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.explain.document import Relaxed, decode
 from scheduler.explain.explainer import Busy, Explainer
+from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.hosts_now import HostNow
 from scheduler.explain.relaxation import NOTHING_HELPS
 from tests.unit.explain.test_memory import decisions, memory_of
@@ -72,6 +73,14 @@ def test_an_entry_tells_result_and_reason(explainer):
     served, failed, _ = explainer.decisions()
     assert (served["result"], served["hosts"], served["summary"]) == ("scheduled", ["h"], "")
     assert (failed["result"], failed["hosts"]) == ("failed", [])
+    assert (served["cause"], served["error"]) == (None, None)
+
+
+def test_an_entry_has_the_cause_that_the_decision_has(explainer, made):
+    (failed,) = explainer.decisions(failed=True)
+    cause = cause_of(made[1])
+    assert failed["cause"] == {**cause._asdict(), "remedy": cause.remedy}
+    assert failed["error"] == "NoValidHost"
 
 
 def test_an_entry_has_the_cause_that_was_found(made):

@@ -71,9 +71,13 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
         ([decision(1, h=Verdict(REFUSED, None, "no room"))], [Loss("claim", "no room")]),
         (
             [decision(1, h=Verdict(PASSED)), decision(2, h=Verdict(ALTERNATE))],
-            [Loss("weights", "it passed; the best host is ahead by RAMWeigher 0.1", 2)],
+            [Loss("weights", "it passed; the best host is ahead, most by RAMWeigher: 0.1", 2)],
         ),
         ([decision(1, h=Verdict(CHOSEN))], []),
+        (
+            [decision(1, failed=True, h=Verdict(PASSED))],
+            [Loss("weights", "it passed, but the request failed")],
+        ),
     ],
 )
 def test_where_a_host_was_lost(made, losses):

@@ -7,8 +7,9 @@ import pytest
 
 from scheduler.explain import log_reader
 from scheduler.explain.decision_log import DecisionFile
-from scheduler.explain.document import decode, encode
+from scheduler.explain.document import decode, encode, time_text
 from scheduler.explain.log_reader import DecisionLogReader
+from scheduler.explain.relaxation import NOTHING_HELPS
 from tests.unit.explain.test_memory import decisions as some_decisions
 
 #: A line of an earlier release.
@@ -46,6 +47,16 @@ def test_a_decision_is_found_by_request_and_instance(directory, monkeypatch, blo
         assert decode(found).request_id == "req-0"
         assert "-1-1" in file
     assert reader.find("req-9") is None
+
+
+@pytest.mark.parametrize("others", [0, log_reader.FEW], ids=["few", "many"])
+def test_many_decisions_are_found_at_once(directory, others):
+    names = ["req-0", "i2", *(f"req-of-none-{number}" for number in range(others))]
+    found = DecisionLogReader(directory).find_all(names)
+    assert {name: (decode(line).request_id, "-1-1" in file) for name, (line, file) in found.items()} == {
+        "req-0": ("req-0", True),
+        "i2": ("req-2", False),
+    }
 
 
 def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decisions):
@@ -106,3 +117,22 @@ def test_a_file_that_is_removed_meanwhile_is_left_out(directory):
     reader = DecisionLogReader(directory)
     assert [one["request_id"] for one in reader.entries()] == ["req-2", "req-1", "req-0"]
     assert reader.find("req-9") is None
+
+
+def test_a_decision_that_was_written_again_counts_once_with_what_was_found(tmp_path, decisions):
+    """It was looked into after another request ended, so its second line is the last one."""
+    grown = decode(decisions[1])
+    grown.candidates.relaxed_at, grown.candidates.reason = time_text(1100.0), "grown"
+    for pid, lines in ((1, [*decisions[1:], encode(grown)]), (2, [])):
+        file = DecisionFile(str(tmp_path), 1 << 20, 1, pid=pid)
+        for line in lines:
+            file.write(line)
+        file.close()
+    reader = DecisionLogReader(tmp_path)
+    assert [one["instances"] for one in reader.entries()] == [["i2"], ["i1"]]
+    assert NOTHING_HELPS in reader.entries(failed=True)[0]["summary"]
+    assert decode(reader.find("i1")[0]).candidates.reason == "grown"
+    assert [one.candidates.reason for one in reader.decisions()] == ["grown", ""]
+    # the second line of a request that began before the time does not hide those before it
+    assert [one["instances"] for one in reader.entries(since=1001.5)] == [["i2"]]
+    assert [one.instances for one in reader.decisions(since=1001.5)] == [["i2"]]

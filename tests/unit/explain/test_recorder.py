@@ -49,3 +49,18 @@ def test_a_failed_request_is_kept_with_its_reason():
     decision = decode(recorder.memory.find("i0"))
     assert (decision.result, decision.error.kind) == ("failed", "NoValidHost")
     assert decision.summary in str(error)
+
+
+def test_a_document_that_has_grown_is_written_again(tmp_path):
+    recorder, *_ = recorder_with(decision_log=str(tmp_path))
+    recorder.start()
+    (decided,) = traces(1)
+    with recorder.recording(recorder.begin(decided.request)):
+        pass
+    grown = decode(recorder.memory.find("i0"))
+    grown.candidates.relaxed_at = "later"
+    recorder.amend(grown)
+    recorder.stop(60)
+    (file,) = tmp_path.iterdir()
+    assert [decode(line).candidates.relaxed_at for line in file.read_bytes().splitlines()] == [None, "later"]
+    assert decode(recorder.memory.find("i0")).candidates.relaxed_at == "later"

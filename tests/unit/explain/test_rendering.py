@@ -1,9 +1,10 @@
 """The stages of a decision, its hosts one by one, and what filters say of one host."""
 
+import msgspec
 import pytest
 
 from scheduler.explain import document, rendering
-from scheduler.explain.document import decode, encode
+from scheduler.explain.document import Chosen, Flavor, Place, decode, encode
 from scheduler.explain.rendering import Cause
 from scheduler.explain.trace import Trace
 from scheduler.explain.unoffered import DISABLED
@@ -53,6 +54,34 @@ def failed(conf, hosts, **options):
     """The document of a request that no host can take."""
     spec = make_spec(sizes={"memory_mb": 99999}, instance_uuid="i")
     return decide(conf, hosts, SchedulingRequest.of(spec, ["i"]), **options).decision
+
+
+@pytest.mark.parametrize(
+    ("flavor", "text"),
+    [
+        (Flavor("m1", 1, 2048, 20, 0, 0), "m1 (1 VCPU, 2048 MiB, 20 GiB root disk)"),
+        (
+            Flavor("m1", 1, 2048, 0, 5, 512),
+            "m1 (1 VCPU, 2048 MiB, 0 GiB root disk, 5 GiB ephemeral disk, 512 MiB swap)",
+        ),
+        (Flavor("m1", extra_specs={"b": 2, "a": 1}), "m1 (a=1, b=2)"),
+    ],
+    ids=["usual", "all amounts", "without amounts"],
+)
+def test_a_flavor_has_its_amounts(flavor, text):
+    assert rendering.flavor(flavor) == text
+
+
+@pytest.mark.parametrize(
+    ("hosts", "text"),
+    [
+        (["a"], "scheduled to a"),
+        (list("abcde"), "scheduled to a, b, c and 2 more"),
+    ],
+)
+def test_the_result_names_the_first_hosts(decision, hosts, text):
+    chosen = [Chosen(str(number), Place(name, name), []) for number, name in enumerate(hosts)]
+    assert rendering.result(msgspec.structs.replace(decision, chosen=chosen)) == text
 
 
 def test_the_stages_tell_how_many_hosts_entered_and_left(decision):

@@ -12,6 +12,7 @@ from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc.delivery import Delivery, Receipt
 from tests.unit.filters.asking import make_spec
 
 
@@ -19,10 +20,9 @@ def event(next_step, attempt=1):
     return ClaimEvent(attempt, "host", 204, "cause", next_step)
 
 
-def noted(times=None, sent_at=5.0, delivery=None, **changes):
-    trace = Trace(SchedulingRequest.of(make_spec(instance_uuid="i1"), ["i1", "i2"]))
-    if delivery:
-        trace.request = SimpleNamespace(delivery=delivery)
+def noted(times=None, sent_at=5.0, context=None, **changes):
+    spec = make_spec(instance_uuid="i1")
+    trace = Trace(SchedulingRequest.of(spec, ["i1", "i2"], context, arrived_at=5.0))
     trace.times, trace.sent_at = times or {"total": 0.2}, sent_at
     trace.decision.candidates = Candidates(source="placement", hosts=12)
     for name, value in changes.items():
@@ -89,7 +89,7 @@ def test_times_are_counted_by_stage_and_as_a_whole(world):
 
 
 def test_the_wait_for_a_thread_is_a_stage(world):
-    each = noted(delivery=SimpleNamespace(waited=0.75))
+    each = noted(context=SimpleNamespace(delivery=Delivery(Receipt(received=4.25))))
     assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
 
 

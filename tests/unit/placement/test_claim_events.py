@@ -15,9 +15,6 @@ def line(text):
 
 
 INFO = {
-    ClaimState.REPLACING,
-    ClaimState.ADOPTING,
-    ClaimState.REWRITING,
     ClaimState.RESENDING,
     ClaimState.SPLIT,
     ClaimState.OVER_CAPACITY,

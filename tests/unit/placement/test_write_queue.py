@@ -268,6 +268,24 @@ def test_an_error_concerns_all(client, run, problem, expected):
     assert of(results, "a") is DONE
 
 
+def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(client):
+    lanes, late, stopping = make(client), [unit({"b": "1"})], []
+    threads = [
+        threading.Thread(target=lanes.send, args=([unit({"a": "1"})],)),
+        threading.Thread(target=lanes.send, args=(late, None, lambda: "".join(stopping))),
+    ]
+    threads[0].start()
+    assert client.begun.wait(30)
+    threads[1].start()
+    wait_for_queue(lanes, 1)
+    stopping.append("the scheduler is stopping")
+    client.gate.set()
+    for thread in threads:
+        thread.join(30)
+    assert client.sent == [("PUT", ["a"])]
+    assert (type(late[0].error), str(late[0].error)) == (PlacementUnreachable, "the scheduler is stopping")
+
+
 def test_a_write_that_waits_too_long_is_not_sent(client):
     api = make(client, queue_timeout=0.01)
     first = threading.Thread(target=send, args=(api, *put("a")))

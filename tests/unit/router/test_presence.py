@@ -19,7 +19,7 @@ def test_those_that_do_not_answer_are_pinged_until_they_do():
     presence.miss(A)
     assert (presence.look(), pinged) == (PING_INTERVAL, ["a"])
     answers["a"] = True
-    assert (presence.look(), presence.is_silent(A)) == (IDLE, False)
+    assert (presence.look(), presence.wait_for_one_of([A], 0.0)) == (IDLE, A)
 
 
 def test_the_first_one_that_answers_is_taken():
@@ -49,6 +49,6 @@ def test_the_thread_begins_at_once_when_one_does_not_answer():
     try:
         presence.miss(A)
         assert pinged.wait(30)
-        assert eventually(lambda: not presence.is_silent(A))
+        assert presence.wait_for_one_of([A], 30.0) == A
     finally:
         presence.stop()

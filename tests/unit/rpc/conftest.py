@@ -1,6 +1,5 @@
 import functools
 import itertools
-import math
 import time
 import uuid
 
@@ -50,7 +49,7 @@ def shared():
     manager, made = Manager(), make_conf()
     bus = transport.rpc_transport(made)
     # each warning counts as the first one in a long time, and a caller's second is ten milliseconds
-    beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01, gone_after=math.inf)
+    beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
     running = server.build(made, bus, manager, clock=itertools.count(step=1000).__next__, heartbeats=beating)
     running.start()
     yield running, bus, manager

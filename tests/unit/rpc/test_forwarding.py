@@ -46,7 +46,8 @@ class RabbitConnection:
 
 
 def listener(**fields):
-    return SimpleNamespace(conn=RabbitConnection(**fields), forwarding_queues=frozenset())
+    deliveries = SimpleNamespace(forwarding_queues=frozenset())
+    return SimpleNamespace(conn=RabbitConnection(**fields), deliveries=deliveries)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(qu
         "x-dead-letter-routing-key": "scheduler",
     }
     assert (consumer.queue_name, consumer.exchange_name, consumer.durable) == ("t1", "", True)
-    assert made.forwarding_queues == {"t1"}
+    assert made.deliveries.forwarding_queues == {"t1"}
 
 
 def refusal():
@@ -86,7 +87,7 @@ def refusal():
 def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
     made = listener(error=refusal())
     assert not forwarding.read_from(made, "t1", "scheduler")
-    assert made.forwarding_queues == frozenset()
+    assert made.deliveries.forwarding_queues == frozenset()
     assert "cannot send calls on to t1: RabbitMQ refuses" in caplog.text
 
 

@@ -1,30 +1,21 @@
 """Fuzzing: its parts, all kept inputs, and a short campaign."""
 
-import json
+import itertools
 import logging
-import math
-import random
 from types import SimpleNamespace
 
 import cachetools
+from hypothesis import given, settings
+from hypothesis.database import DirectoryBasedExampleDatabase, InMemoryExampleDatabase, ReadOnlyDatabase
 import pytest
 
 from tools.fuzzing import corpus, growth, oracle
-from tools.fuzzing.campaign import Campaign, feed, shrink
-from tools.fuzzing.mutation import (
-    MOST_DEPTH,
-    MOST_REPEATED,
-    SECRET,
-    Mutator,
-    all_paths,
-    at,
-    copied,
-    depth,
-    size,
-)
+from tools.fuzzing.inputs import MOST_DEPTH, SECRET, at, copied, depth, inputs, paths
 from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.world import Answer, World
+from tools.scenarios import fuzz
+from tools.scenarios.fuzz import Campaign, feed
 
 pytestmark = pytest.mark.slow
 
@@ -37,24 +28,21 @@ def world(tmp_path_factory):
         yield running
 
 
-def mutations(seed, count=200):
-    mutator = Mutator(random.Random(seed), [SEED_VALUE], ["word"])
-    return [repr(mutator.mutate(SEED_VALUE)) for _ in range(count)]
+def drawn(count=300):
+    found, before = [], copied(SEED_VALUE)
+
+    @settings(max_examples=count, database=None, derandomize=True, deadline=None)
+    @given(inputs([SEED_VALUE], ["word"]))
+    def draw(value):
+        found.append(value)
+
+    draw()
+    assert before == SEED_VALUE, "what is edited is a copy"
+    return found
 
 
-def test_a_seed_gives_the_same_mutations_and_another_seed_others():
-    assert mutations(1) == mutations(1)
-    assert mutations(1) != mutations(2)
-
-
-def test_a_mutation_leaves_its_seed_as_it_is():
-    before = copied(SEED_VALUE)
-    mutations(3)
-    assert before == SEED_VALUE
-
-
-def test_mutations_change_structure_types_and_versions():
-    made = [Mutator(random.Random(seed), [SEED_VALUE]).mutate(SEED_VALUE) for seed in range(300)]
+def test_edits_change_structure_types_and_versions():
+    made = drawn()
     assert all(depth(value) < MOST_DEPTH for value in made)
     assert any("a" not in value for value in made)
     assert any(not isinstance(value.get("a"), list) for value in made)
@@ -63,39 +51,13 @@ def test_mutations_change_structure_types_and_versions():
     )
 
 
-def test_large_lists_are_not_repeated_without_a_bound():
-    large = {"a": ["x" * (1 << 20)] * 20}
-    assert size(large) > MOST_REPEATED
-    assert max(size(Mutator(random.Random(seed), [{}]).mutate(large)) for seed in range(40)) < 3 * size(large)
-
-
 def test_paths_lead_to_every_part():
-    assert {at(SEED_VALUE, path) for path in all_paths(SEED_VALUE) if path[-1] in {0, "b"}} == {1, "text"}
+    assert {at(SEED_VALUE, path) for path in paths(SEED_VALUE) if path[-1] in {0, "b"}} == {1, "text"}
 
 
-def test_long_repetitions_are_abbreviated_and_spelled_out_again():
-    value = {"text": "x" * 4000, "list": [7] * 2000, "short": "xxx", "surrogate": "\ud800"}
-    short = corpus.abbreviated(value)
-    assert len(json.dumps(short)) < 200
-    assert corpus.expanded(json.loads(json.dumps(short))) == value
-    assert corpus.expanded({"$nest": [1, 3]}) == [[[1]]]
-
-
-def test_an_input_that_is_kept_is_loaded_again(tmp_path):
-    path = corpus.save("messages", {"a": math.inf, "b": "\udfff"}, tmp_path)
-    assert corpus.load("messages", tmp_path) == {path.stem: {"a": math.inf, "b": "\udfff"}}
-
-
-def test_shrinking_keeps_what_makes_an_input_fail():
-    value = {"x": list(range(50)), "y": {"bad": "aaaaXaaaa"}, "z": 1}
-    assert shrink(value, lambda each: "X" in str(each.get("y", {}).get("bad"))) == {"y": {"bad": "X"}}
-
-
-def test_shrinking_ends_in_time():
-    value, tried = list(range(50)), []
-    clock = iter(range(0, 10_000, 50)).__next__
-    assert len(shrink(value, lambda each: tried.append(each) or 7 in each, clock)) > 1
-    assert len(tried) == 2
+def test_abbreviations_are_spelled_out():
+    short = {"text": {"$repeat": ["x", 4]}, "list": {"$repeat": [[7], 2]}, "deep": {"$nest": [1, 3]}}
+    assert corpus.expanded(short) == {"text": "xxxx", "list": [7, 7], "deep": [[[1]]]}
 
 
 class Keeper:
@@ -141,14 +103,25 @@ def record(message):
         ),
         (Outcome(records=[record(f"token {SECRET}")]), "secret in a log line of scheduler.x:7"),
         (Outcome(records=[record("a\nb")]), "line break in a log line of scheduler.x:7"),
-        (Outcome(seconds=5.0), "over the budget of time"),
-        (Outcome(memory_mib=500.0), "over the budget of memory"),
         (Outcome(broken=["rows disappeared"]), "rows disappeared"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_oracle_names_the_problem(outcome, kind):
     assert [problem.kind for problem in oracle.problems(outcome)] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        (Outcome(seconds=5.0), "over the budget of time"),
+        (Outcome(memory_mib=500.0), "over the budget of memory"),
+        (Outcome(hanging=10.0), "no end in time"),
+    ],
+)
+def test_budgets_are_judged_apart(outcome, kind):
+    assert [problem.kind for problem in oracle.over_budget(outcome)] == [kind]
+    assert oracle.problems(outcome) == []
 
 
 @pytest.mark.parametrize("name", ["NoValidHost", "InvalidField", "Invalid", "UnsupportedVersion", None])
@@ -170,7 +143,6 @@ def test_a_target_that_raises_is_a_problem(world):
 def test_a_kept_input_is_answered_as_documented(world, target, name):
     outcome = feed(TARGETS[target], world, corpus.load(target)[name])
     # time and memory depend on what else the machine does; campaigns judge them
-    outcome.seconds = outcome.memory_mib = 0.0
     assert oracle.problems(outcome) == []
 
 
@@ -180,10 +152,31 @@ def test_usual_input_reaches_a_reply(world, target):
     assert any(answer.error is None for answer in answers)
 
 
-def test_a_short_campaign_finds_nothing(world, tmp_path):
-    report = Campaign(world, list(TARGETS.values()), seed=20, directory=tmp_path).run(150, minutes=0.2)
-    found = [
-        finding for finding in report.findings.values() if not finding.problem.kind.startswith("over the")
-    ]
-    assert found == []
+def test_a_campaign_keeps_the_smallest_input_that_fails_and_tries_it_first(world):
+    def run(world, value):
+        fed.append(value)
+        return Outcome(broken=["found X"] if "X" in str(value.get("text")) else [])
+
+    fed, database = [], InMemoryExampleDatabase()
+    target = SimpleNamespace(
+        name="of-this-test", words=["X"], seeds=lambda: {"one": {"text": "", "x": [1]}}, run=run
+    )
+    report = Campaign(world, [target], 1, database).run(200)
+    ((problem, value),) = report.findings.values()
+    assert (problem.kind, value["text"]) == ("found X", "X")
+    fed.clear()
+    Campaign(world, [target], 2, database).run(1)
+    assert fed[0] == value
+
+
+def test_an_input_that_does_not_end_is_ended(world, monkeypatch):
+    monkeypatch.setattr(fuzz, "HANG_CPU", 0.05)
+    outcome = feed(SimpleNamespace(run=lambda *_: [None for _ in itertools.repeat(0) if _]), world, "x")
+    assert outcome.hanging
+
+
+def test_a_short_campaign_finds_nothing(world):
+    kept = ReadOnlyDatabase(DirectoryBasedExampleDatabase(corpus.DATABASE))
+    report = Campaign(world, list(TARGETS.values()), 20, kept).run(150, minutes=0.2)
+    assert [finding for finding in report.findings if not finding[1].startswith(("over the", "no end"))] == []
     assert report.grown == []

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from oslo_messaging._drivers import common
 import pytest
 
+from scheduler.rpc.amqp import backlog
 from scheduler.rpc.amqp import listener as late_listener
 
 
@@ -27,29 +28,32 @@ class RawMessage(dict):
         self.requeue = lambda: self.ends.append("requeued")
 
 
-@pytest.mark.parametrize(
-    ("msg_id", "remembered"), [(None, 0), ("call", 1)], ids=["casts are not", "calls are"]
-)
-def test_calls_are_remembered_after_their_reply_and_casts_are_not(msg_id, remembered):
-    """Hundreds of computes cast every few minutes: remembering that would only fill the memory."""
-    listener = late_listener.LateListener(
-        SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000
-    )
-    listener(RawMessage(1, msg_id))
-    listener.incoming[0].settle()
-    assert listener.remembered_calls == remembered
-
-
 def make_listener():
     listener = late_listener.LateListener(
         SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000
     )
-    listener.forwarding_queues = frozenset(["own"])
+    listener.deliveries.forwarding_queues = frozenset(["own"])
     return listener
 
 
 def run_operations(listener):
     listener._message_operations_handler.process()
+
+
+def test_a_call_that_comes_again_after_its_reply_is_acknowledged_and_not_taken():
+    listener, again = make_listener(), RawMessage(1, "call", tag=2)
+    listener(RawMessage(1, "call"))
+    listener.incoming.pop().settle()
+    listener(again)
+    assert (listener.incoming, again.ends) == ([], ["acknowledged"])
+
+
+def test_casts_are_not_remembered_after_they_were_carried_out():
+    """Hundreds of computes cast every few minutes: that would only fill the memory."""
+    listener = make_listener()
+    listener(RawMessage(1, None))
+    listener.incoming[0].settle()
+    assert not listener.deliveries._answered
 
 
 @pytest.mark.parametrize("msg_id", [None, "call"], ids=["cast", "call"])
@@ -62,24 +66,26 @@ def test_a_message_whose_identity_cannot_be_recorded_has_none(identity, msg_id):
     message.settle()
     run_operations(listener)
     assert "acknowledged" in raw.ends
-    assert listener.unanswered == 0
+    assert len(listener.deliveries) == 0
 
 
 def test_a_call_is_acknowledged_once_it_was_published_elsewhere():
     listener, raw, seen = make_listener(), RawMessage(1, "call"), []
     listener(raw)
-    listener.hand_over(listener.incoming[0], lambda: (run_operations(listener), seen.extend(raw.ends)))
+    listener.deliveries.hand_over(
+        listener.incoming[0], lambda: (run_operations(listener), seen.extend(raw.ends))
+    )
     assert seen == []
     run_operations(listener)
     assert raw.ends == ["acknowledged"]
-    assert (listener.unanswered, listener.remembered_calls) == (0, 0)
+    assert (len(listener.deliveries), len(listener.deliveries._answered)) == (0, 0)
 
 
 def test_a_call_that_comes_back_while_it_is_sent_on_is_taken_again():
     """It would be lost if it counted as a repetition of what is acknowledged."""
     listener, again = make_listener(), RawMessage(1, "call", tag=2)
     listener(RawMessage(1, "call"))
-    listener.hand_over(listener.incoming.pop(), lambda: listener(again))
+    listener.deliveries.hand_over(listener.incoming.pop(), lambda: listener(again))
     run_operations(listener)
     assert (len(listener.incoming), again.ends) == (1, [])
 
@@ -92,9 +98,9 @@ def test_a_call_that_cannot_be_published_elsewhere_is_still_to_be_answered():
         raise OSError
 
     with pytest.raises(OSError):
-        listener.hand_over(listener.incoming[0], fail)
+        listener.deliveries.hand_over(listener.incoming[0], fail)
     run_operations(listener)
-    assert (listener.unanswered, raw.ends) == (1, [])
+    assert (len(listener.deliveries), raw.ends) == (1, [])
     listener.incoming[0].settle()
     run_operations(listener)
     assert raw.ends == ["acknowledged"]
@@ -148,7 +154,7 @@ def test_a_listener_whose_thread_is_stuck_is_not_connected(monkeypatch):
     connection = SimpleNamespace(connection=SimpleNamespace(connected=True))
     place = SimpleNamespace(channel=None, connection=connection)
     listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), place, 1000)
-    monkeypatch.setattr(late_listener, "SILENT", -1.0)
+    monkeypatch.setattr(backlog, "SILENT", -1.0)
     assert not listener.connected
 
 
@@ -181,21 +187,21 @@ def take(listener, number, **fields):
 
 
 def lose_channel(listener):
-    listener._channel_number += 1
-    listener._last_tag = 0
+    listener.deliveries._channel_number += 1
+    listener.deliveries._last_tag = 0
 
 
 def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past():
     listener = make_listener()
-    listener.expect_queued(2)
+    listener.backlog.expect(2)
     assert [take(listener, number).was_queued for number in (1, 2, 3)] == [True, True, False]
 
 
 def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
     listener, now = make_listener(), [1000.0]
-    monkeypatch.setattr(late_listener.time, "monotonic", lambda: now[0])
-    listener._note_alive()
-    listener.expect_queued(9)
+    monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
+    listener.backlog.look()
+    listener.backlog.expect(9)
     for _ in range(3):
         now[0] += 2.0
         run_operations(listener)
@@ -204,9 +210,9 @@ def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
 
 def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
     listener, now = make_listener(), [1000.0]
-    monkeypatch.setattr(late_listener.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
     run_operations(listener)
-    now[0] += late_listener.FROZEN + 1.0
+    now[0] += backlog.FROZEN + 1.0
     assert take(listener, 1).was_queued
     for _ in range(40):
         now[0] += 1.0
@@ -216,7 +222,7 @@ def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
 
 def test_a_listener_does_not_take_its_own_waits_for_a_frost(monkeypatch):
     now, rounds = [1000.0], iter(range(40))
-    monkeypatch.setattr(late_listener.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
 
     def consume(timeout):
         now[0] += timeout + 0.01
@@ -253,4 +259,4 @@ def test_a_call_that_was_acknowledged_before_its_reply_is_not_delivered_again():
     call.message._raw_message.acknowledged = True
     lose_channel(listener)
     assert not call.is_lost
-    assert not listener.can_requeue(call)
+    assert not listener.deliveries.can_requeue(call)

@@ -1,0 +1,132 @@
+"""berth-explain report: the page for the control room."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+import logging
+from pathlib import Path
+import time
+
+import msgspec
+
+from scheduler import conf as options
+from scheduler.cmd.explain_decisions import (
+    LOG_FILE,
+    MEMORY,
+    NotShown,
+    RecordedQuestion,
+    Shown,
+    Told,
+    complain,
+    read_log,
+    since,
+)
+from scheduler.cmd.plan_base import quiet
+from scheduler.errors import BerthError
+from scheduler.explain import page
+from scheduler.explain.explainer import MOST_ENTRIES
+from scheduler.planning import snapshot
+from scheduler.planning.cloud import PlannedCloud
+from scheduler.report import directory, overview, site
+from scheduler.report.hosts import Hosts, read_hosts
+from scheduler.report.overview import Entry, name_of
+
+LOG = logging.getLogger(__name__)
+
+#: Hosts in the table of a decision.
+MOST_HOSTS = 100
+
+
+class ReportCommand(RecordedQuestion):
+    """Count the latest decisions and the causes of failures; write pages for the control room.
+
+    JSON and YAML have all counts, CSV has the causes.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--since",
+            type=since,
+            default="24h",
+            metavar="TIME",
+            help="an age such as 90s, 15m or 2h, or a time in UTC (default: %(default)s)",
+        )
+        parser.add_argument(
+            "--html",
+            metavar="DIRECTORY",
+            help="write pages to this directory: index.html, and what it links to. They replace those of the "
+            "report before",
+        )
+        parser.add_argument(
+            "--flavor",
+            metavar="NAME",
+            help="with --html: the flavor that hosts have room for or not (default: that of most requests)",
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown:
+        """Return the counts, and write the pages if they are wanted."""
+        entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)
+        found = overview.summarize(entries, args.since, time.time())
+        median = f"{found.milliseconds:.0f} ms (median)"
+        head = [f"{found.decisions} decisions, {found.failed} without a host, {median}"]
+        if args.html:
+            head.append(f"The report is in {args.html}: {self._write(args, entries, found)} pages")
+        table = (
+            ("Cause", "About", "Requests", "The latest", "Remedy"),
+            [(one.code, one.subject, one.count, one.words, one.remedy) for one in found.causes],
+        )
+        return Shown(msgspec.to_builtins(found), head, [table])
+
+    def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
+        hosts, missing = self._hosts(args, entries)
+        pages = site.Site(found, hosts, missing)
+        told = {name_of(entry): entry for entry in found.linked}
+        addresses: dict[str, str] = {}
+
+        def made() -> Iterator[tuple[str, str]]:
+            for name, each in self._documents(args, list(told.values())):
+                addresses[name] = directory.decision_file(name)
+                html = page.render(
+                    each.decision, each.teller, MOST_HOSTS, pages.host_addresses, directory.INDEX
+                )
+                yield addresses[name], html
+            yield from pages.host_pages(site.latest_choices(entries), addresses)
+
+        try:
+            return directory.replace(Path(args.html), lambda: pages.index(addresses), made())
+        except OSError as error:
+            raise NotShown(f"The report cannot be written: {error}") from error
+
+    def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Hosts | None, str]:
+        """Return the hosts, or why they cannot be read."""
+        flavors = [args.flavor] if args.flavor else overview.flavors_by_frequency(entries)
+        chosen = Counter(host for entry in entries for host in entry["hosts"])
+        try:
+            options.require_databases(self.conf)
+            with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf) as read:
+                return read_hosts(PlannedCloud(read), flavors, chosen), ""
+        except BerthError as error:
+            LOG.warning("The report has no hosts: %s", error)
+            return None, f"The hosts could not be read: {error}"
+
+    def _documents(self, args: argparse.Namespace, entries: Sequence[Entry]) -> Iterator[tuple[str, Told]]:
+        """Yield the documents of entries that are still kept, by the names of the entries."""
+        if args.log:
+            found = read_log(args.log, lambda log: log.find_all(map(name_of, entries)))
+            for name, (line, file) in found.items():
+                yield name, Told(line.decode(), LOG_FILE, file)
+            return
+        schedulers = self.schedulers(args)
+        silent: dict[str, str] = {}
+        for entry in entries:
+            who = entry["scheduler"]
+            if who in silent:
+                continue
+            answers = schedulers.ask_worker(who, "decision", name=name_of(entry))
+            silent |= answers.failed
+            if document := answers.found.get(who):
+                yield name_of(entry), Told(document, MEMORY, who)
+        complain(silent)

@@ -1,0 +1,163 @@
+"""The state of each host: whether one more instance of a flavor fits, and what is in its way otherwise."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+import time
+from typing import Any
+
+import numpy as np
+
+from scheduler import objects
+from scheduler.conf import service_down_time
+from scheduler.filters.compute_filter import ServiceUp
+from scheduler.hosts.coordinates import TableRows, ViewIndex
+from scheduler.hosts.free_amounts import FreeAmounts
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.view import HostView
+from scheduler.nova_db.request_specs import NotFound
+from scheduler.planning.capacity import Fit, fits
+from scheduler.planning.cloud import PlannedCloud
+from scheduler.planning.requests import of_flavor
+
+
+class State(StrEnum):
+    """What a host is good for, in the order of the legend.
+
+    Attributes:
+        ROOM: One more instance fits.
+        STRANDED: Something that it takes has run out, the rest of the host has nothing to go with.
+        FULL: All that it takes has run out.
+        UNSUITABLE: It has room, but a filter, a trait or an aggregate excludes it.
+        DOWN: Its service is down.
+        DISABLED: Its service or its cell is disabled.
+    """
+
+    ROOM = "room"
+    STRANDED = "stranded"
+    FULL = "full"
+    UNSUITABLE = "unsuitable"
+    DOWN = "down"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """One compute node.
+
+    Attributes:
+        host: Its service host.
+        node: Its name.
+        cell: The name of its cell.
+        zone: Its availability zone.
+        state: What it is good for.
+        words: Why it has no room, or "".
+        room: How many more instances of the flavor fit.
+        instances: The instances on it.
+        free: What is left of it, by resource class, overcommit included.
+        chosen: How many of the decisions have chosen it.
+    """
+
+    host: str
+    node: str
+    cell: str
+    zone: str
+    state: State
+    words: str
+    room: int
+    instances: int
+    free: Mapping[str, float]
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All hosts of a cloud, by zone and name, and the flavor that room is for."""
+
+    flavor: str
+    states: Sequence[HostState]
+
+
+def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str, int]) -> Hosts:
+    """Return the state of all hosts.
+
+    Args:
+        cloud: The cloud.
+        flavors: Names of flavors; room is counted for the first that exists.
+        chosen: How many decisions have chosen a service host.
+
+    Raises:
+        BerthError: There is no flavor, or a pre-filter or Placement refuses the request.
+    """
+    flavor, spec = _first_of(cloud, flavors)
+    amounts: Any = spec.flavor
+    asked = {
+        "VCPU": amounts.vcpus,
+        "MEMORY_MB": amounts.memory_mb,
+        "DISK_GB": amounts.root_gb + amounts.ephemeral_gb,
+    }
+    found = fits(cloud, spec)
+    table = cloud.snapshot.table
+    unusable = _unusable(cloud)
+    names = cloud.snapshot.cell_names()
+    left = FreeAmounts(table, PendingPlacements())
+    instances = Counter(cloud.snapshot.instances.rows.tolist())
+    states = []
+    for number, row in enumerate(table.rows):
+        free, fit = left(row.uuid), found.get(number)
+        if number in unusable:
+            state, words = unusable[number]
+        else:
+            state, words = _room(fit, free, asked)
+        states.append(
+            HostState(
+                row.host,
+                row.nodename,
+                names.get(row.cell_uuid, row.cell_uuid),
+                cloud.snapshot.zone(number),
+                state,
+                words,
+                fit.count if fit and state is State.ROOM else 0,
+                instances[number],
+                free,
+                chosen.get(row.host, 0),
+            )
+        )
+    return Hosts(flavor, sorted(states, key=lambda one: (one.zone, one.host, one.node)))
+
+
+def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects.RequestSpec]:
+    known = {each.name: each for each in cloud.snapshot.stored.flavors()}
+    if not known:
+        raise NotFound("There is no flavor in nova's API database")
+    smallest = min(known, key=lambda name: (known[name].memory_mb, known[name].vcpus, name))
+    name = next((name for name in flavors if name in known), smallest)
+    return name, of_flavor(cloud.snapshot, name)
+
+
+def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:
+    """Return the rows of hosts whose services or cells take no part, and why."""
+    table = cloud.snapshot.table
+    view = HostView.of(table, TableRows(np.arange(len(table))), None, cloud.places, PendingPlacements())
+    judge = ServiceUp(service_down_time(cloud.conf), time.time())
+    found = {}
+    for row in np.flatnonzero(~judge.passes(view)).tolist():
+        is_disabled = table.numbers["service_disabled"][row]
+        reason = judge.reason(view.host(ViewIndex(row)))
+        found[row] = State.DISABLED if is_disabled else State.DOWN, reason
+    for row in np.flatnonzero(~table.cell_enabled).tolist():
+        found[row] = State.DISABLED, "its cell is disabled"
+    return found
+
+
+def _room(fit: Fit | None, free: Mapping[str, float], asked: Mapping[str, int]) -> tuple[State, str]:
+    if fit is not None and fit.count:
+        return State.ROOM, ""
+    short = [name for name, amount in asked.items() if amount and free.get(name, 0) < amount]
+    if fit is not None and (not fit.free or not short):
+        return State.UNSUITABLE, f"{fit.limit} excludes it"
+    if not short:
+        return State.UNSUITABLE, "Placement does not offer it: a trait, aggregate or inventory excludes it"
+    enough = any(amount and name not in short for name, amount in asked.items())
+    return State.STRANDED if enough else State.FULL, f"not enough {' and '.join(short)}"

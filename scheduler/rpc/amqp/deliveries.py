@@ -1,0 +1,161 @@
+"""The calls that were received and not answered yet, and what the broker is told of each."""
+# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
+
+from collections.abc import Callable
+from functools import partial
+import threading
+from typing import Any
+
+from cachetools import TTLCache
+from oslo_log import log as logging
+
+from scheduler.rpc.amqp.message import ConfirmedMessage
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds after which a call is acknowledged although it is not answered. A broker closes the channel of a
+#: consumer that takes longer than its consumer_timeout, by default half an hour.
+LONGEST_UNACKNOWLEDGED = 900.0
+
+#: Seconds for which the ids of answered messages are remembered, and their greatest number.
+ANSWERED_TTL = 600.0
+MOST_ANSWERED = 100_000
+
+
+class Deliveries:
+    """Calls by their identity, each with its deliveries: after a lost connection there are several.
+
+    Any thread may use it; what is told to the broker is told by the reading thread.
+
+    Attributes:
+        forwarding_queues: The queues from which a call that is returned moves to the queue of all schedulers,
+            instead of waiting there for the next consumer.
+    """
+
+    def __init__(self, do: Callable[[Callable[[], None]], None], channel: Callable[[], Any]) -> None:
+        """Begin without a call.
+
+        Args:
+            do: Lets the reading thread call a function soon.
+            channel: Returns the channel from which it reads.
+        """
+        self.forwarding_queues: frozenset[str] = frozenset()
+        self._do = do
+        self._open_channel = channel
+        self._lock = threading.Lock()
+        self._in_progress: dict[str, list[ConfirmedMessage]] = {}
+        self._answered: TTLCache[str, bool] = TTLCache(MOST_ANSWERED, ANSWERED_TTL)
+        self._channel: Any = None
+        self._channel_number = 0
+        self._last_tag = 0
+
+    def __len__(self) -> int:
+        """Return the number of calls that are not answered yet."""
+        return len(self._in_progress)
+
+    def add(self, call: ConfirmedMessage) -> bool:
+        """Take a call that was just received; return whether it is to be answered. In the reading thread."""
+        raw = call.message._raw_message
+        # Delivery tags begin at 1 on each channel.
+        if raw.channel is not self._channel or raw.delivery_tag <= self._last_tag:
+            self._channel, self._channel_number = raw.channel, self._channel_number + 1
+        self._last_tag, call.channel_number = raw.delivery_tag, self._channel_number
+        if not call.unique_id:
+            return True
+        with self._lock:
+            answered = call.unique_id in self._answered
+            deliveries = [call] if answered else self._in_progress.setdefault(call.unique_id, [])
+            if not answered:
+                deliveries.append(call)
+        if answered:
+            self._tell(call, _acknowledge)
+        elif len(deliveries) == 1:
+            return True
+        LOG.info("Call %s was delivered again while this process answers it", call.msg_id)
+        return False
+
+    def settle(self, call: ConfirmedMessage) -> None:
+        """Acknowledge a call, and what the broker has delivered of it again meanwhile."""
+        # Casts were acknowledged on receipt: the broker does not deliver them again.
+        if call.orig_msg_id and call.undelivered is None:
+            with self._lock:
+                self._answered[call.unique_id] = True
+        self._end(self._pop(call), _acknowledge)
+
+    def requeue(self, call: ConfirmedMessage) -> None:
+        """Return a call to the broker, however often it was delivered."""
+        self._end(self._pop(call), self.give_back)
+
+    def hand_over(self, call: ConfirmedMessage, publish: Callable[[], None]) -> None:
+        """Publish a call elsewhere, and acknowledge it after that; it is not answered here.
+
+        Meanwhile the call counts as unknown here, since it may come back at once.
+
+        Raises:
+            Exception: What ``publish`` raises. The call is still to be answered here.
+        """
+        deliveries = self._pop(call)
+        try:
+            publish()
+        except BaseException:
+            if call.unique_id:
+                with self._lock:
+                    self._in_progress.setdefault(call.unique_id, []).extend(deliveries)
+            raise
+        self._end(deliveries, _acknowledge)
+
+    def can_requeue(self, call: ConfirmedMessage) -> bool:
+        """Return whether a call is not acknowledged, so that it is delivered again sooner or later."""
+        return not all(each.message._raw_message.acknowledged for each in self._of(call))
+
+    def is_lost(self, call: ConfirmedMessage) -> bool:
+        """Return whether the broker has a call again: no delivery of it can be acknowledged any more."""
+        return not any(self.is_held(each) for each in self._of(call))
+
+    def is_held(self, call: ConfirmedMessage) -> bool:
+        """Return whether the broker has not had a call again since this delivery."""
+        return bool(call.message._raw_message.acknowledged) or self._is_current(call)
+
+    def give_back(self, message: Any) -> None:
+        """Return a message to the broker, in the reading thread."""
+        raw = message._raw_message
+        if raw.delivery_info.get("routing_key") in self.forwarding_queues:
+            raw.reject()
+        else:
+            message.requeue()
+
+    def acknowledge_overdue(self, now: float) -> None:
+        """Acknowledge what waits for too long, in the reading thread."""
+        with self._lock:
+            calls = [call for calls in self._in_progress.values() for call in calls]
+        for call in calls:
+            if call.received + LONGEST_UNACKNOWLEDGED < now:
+                self._tell(call, _acknowledge)
+
+    def _of(self, call: ConfirmedMessage) -> list[ConfirmedMessage]:
+        with self._lock:
+            return list(self._in_progress.get(call.unique_id, [call]))
+
+    def _pop(self, call: ConfirmedMessage) -> list[ConfirmedMessage]:
+        with self._lock:
+            return self._in_progress.pop(call.unique_id, [call])
+
+    def _end(self, deliveries: list[ConfirmedMessage], tell: Callable[[Any], None]) -> None:
+        for each in deliveries:
+            self._do(partial(self._tell, each, tell))
+
+    def _tell(self, call: ConfirmedMessage, tell: Callable[[Any], None]) -> None:
+        if call.message._raw_message.acknowledged or not self._is_current(call):
+            return
+        try:
+            tell(call.message)
+        except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
+            LOG.info("Call %s could not be acknowledged: %s", call.msg_id, error)
+
+    def _is_current(self, call: ConfirmedMessage) -> bool:
+        # The broker delivers again what was not acknowledged on a channel that is closed.
+        return call.channel_number == self._channel_number and self._open_channel() is self._channel
+
+
+def _acknowledge(message: Any) -> None:
+    message.acknowledge()
