@@ -12,6 +12,9 @@ from scheduler.rules import nova_modules
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
 
+# Pages for readers; the others are the index and what reno makes
+PAGES = [path for path in DOCUMENTS[2:] if path.stem not in {"index", "release-notes"}]
+
 FILE = re.compile(r"``((?:scheduler|conductor_client|tools|tests|etc|examples|doc)/[\w./-]+)``")
 OPTION = re.compile(r"``\[(\w+)\] (\w+)")
 
@@ -40,6 +43,20 @@ def test_files(document):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_options(document, known):
     assert set(OPTION.findall(document.read_text())) - FOREIGN - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_each_page_begins_with_what_the_reader_can_do_after_it(page):
+    title, _, text = page.read_text().partition("\n\n")
+    assert title
+    assert text.startswith("With this page you ")
+
+
+def test_the_glossary_is_short():
+    glossary = (ROOT / "doc" / "source" / "glossary.rst").read_text()
+    entries = re.findall(r"^   (?!:)(\S.*)\n {6}\S", glossary, re.MULTILINE)
+    assert "spool" in entries
+    assert len(entries) <= 40
 
 
 @pytest.mark.parametrize(
