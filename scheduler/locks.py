@@ -34,11 +34,6 @@ class KeyedLocks:
                 held.close()
             yield acquired
 
-    def busy(self) -> list[str]:
-        """Return the keys that are held or waited for."""
-        with self._lock:
-            return list(self._locks)
-
     def _acquire(self, key: str, end: float, held: ExitStack) -> bool:
         with self._lock:
             lock, users = self._locks.get(key) or (threading.Lock(), 0)

@@ -222,7 +222,7 @@ class SchedulerManager:
         self.outages.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
-        self._claimer.drain(timeout)
+        self._claimer.spool.stop(timeout)
         self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
@@ -231,7 +231,7 @@ class SchedulerManager:
 
     def state(self) -> WorkerState:
         """Return what health checks and metrics show of this scheduler, apart from its messages."""
-        cells = self.hosts.cell_readings()[:MOST_CELLS]
+        cells = self.hosts.reader.cell_readings()[:MOST_CELLS]
         shared = self.stream.status()
         return WorkerState(
             cells=tuple(
@@ -244,12 +244,12 @@ class SchedulerManager:
             waiting=self.outages.waiting,
             decision_stream=shared.in_step if shared.wanted else None,
             schedulers=shared.schedulers,
-            compute_nodes=self.hosts.compute_node_count(),
+            compute_nodes=len(self.hosts.store),
             pending=len(self.hosts.pending),
             cleanups=len(self._claimer.spool),
             spool_problem=self._claimer.spool.problem,
             mirror_age=self._mirror.age(),
-            stalled=self.hosts.refresh_overdue(),
+            stalled=self.hosts.store.overdue(),
         )
 
     def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:
@@ -258,7 +258,7 @@ class SchedulerManager:
         if problem:
             return PlacementUnavailable(problem)
         if isinstance(suspect, HostsUnknown):
-            readings = [each for each in self.hosts.cell_readings() if each.cell.enabled]
+            readings = [each for each in self.hosts.reader.cell_readings() if each.cell.enabled]
             if not any(each.usable for each in readings):
                 return HostsUnknown(each.cell for each in readings)
         return None
@@ -349,22 +349,22 @@ class SchedulerManager:
     # -- casts ----------------------------------------------------------------------------------------------
 
     def update_aggregates(self, context: Any, aggregates: Any) -> None:
-        """Take over host aggregates that were made or changed."""
-        self.hosts.update_aggregates(aggregates)
+        """Take over host aggregates (``objects.Aggregate``) that were made or changed."""
+        self.hosts.aggregate_store.update(aggregates)
 
     def delete_aggregate(self, context: Any, aggregate: Any) -> None:
-        """Remove a host aggregate."""
-        self.hosts.delete_aggregate(aggregate)
+        """Remove a host aggregate (``objects.Aggregate``)."""
+        self.hosts.aggregate_store.delete(aggregate)
 
     def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
-        """Note that a host has these instances, perhaps among others."""
-        self.hosts.update_instance_info(host_name, instance_info)
+        """Note that a host has these instances (``objects.InstanceList``), perhaps among others."""
+        self.hosts.instances.reread_images(instance.uuid for instance in instance_info.objects)
 
     def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
         """Note that an instance has left a host."""
-        self.hosts.delete_instance_info(host_name, instance_uuid)
+        self.hosts.instances.reread_images([instance_uuid])
+        self.hosts.pending.remove([instance_uuid])
         self.stream.sharing.gone(instance_uuid)
 
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
-        """Note that a host has exactly these instances."""
-        self.hosts.sync_instance_info(host_name, instance_uuids)
+        """Do nothing: where instances are is read from the databases."""

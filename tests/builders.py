@@ -195,6 +195,10 @@ class Instances:
         for host in hosts:
             self.places.setdefault(host.place, {}).update(host.instances)
         self.asked = 0
+        self.reread: list[str] = []
+
+    def reread_images(self, uuids: Iterable[str]) -> None:
+        self.reread += uuids
 
     def locate(self, uuids: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
         self.asked += 1

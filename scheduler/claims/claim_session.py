@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
 from scheduler.claims.claim import ClaimRequest
-from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
+from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.claims.spool import NOTHING_KEPT, Kept
@@ -76,7 +76,7 @@ class ClaimSession:
 
     It remembers the claims and the reservations of the request. As a context manager it releases both if it
     ends with an error, or too late. If it ends well, ``confirm``, ``keep`` or ``give_back`` is to be called
-    when the outcome of the reply is known. While it is open, other requests for its instances wait.
+    when the outcome of the reply is known.
 
     Attributes:
         claimer: Makes the claims.
@@ -108,8 +108,6 @@ class ClaimSession:
     _lost: set[str] = field(default_factory=set, init=False)
     _writes: int = field(default=0, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
-    _finish: Callable[[], None] | None = field(default=None, init=False)
-    _busy: bool = field(default=False, init=False)
     _closed_at: float = field(default=math.inf, init=False)
 
     # -- claims ----------------------------------------------------------------------------------------------
@@ -156,8 +154,6 @@ class ClaimSession:
             Overtaken: Another run was first. Nothing is released: that run may have answered.
         """
         hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
-        if self._busy:
-            raise Overtaken
         request = self.request
         with self._timed():
             results = self.claimer.fence(self._held, self._owner, hosts, request.deadline, request.context)
@@ -173,8 +169,6 @@ class ClaimSession:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self._finish = self.claimer.begin_request(self.request.instance_uuids, self.request.deadline)
-        self._busy = self._finish is None
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
@@ -185,7 +179,6 @@ class ClaimSession:
         """
         self._closed_at = self.clock()
         if error is not None and issubclass(error, Overtaken):
-            self.keep()
             return
         late = error is None and self._is_late()
         if late or error is not None:
@@ -200,24 +193,19 @@ class ClaimSession:
             # Whether its caller was still there is looked at later.
             self.claimer.spool.note_unknown(self._held, self.nodes.kept)
         self.claimer.spool.note_answered({uuid: one.allocations for uuid, one in self._held.items()})
-        self._end()
 
     def keep(self) -> None:
         """Keep the claims for another run of the request."""
-        self._end()
 
     def give_back(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         held, self._held = self._held, {}
-        try:
-            # Another run of the message wrote it, or may have. That one may be answered with it, without a
-            # fence if it does not know that it is not the only one. What nova says later decides.
-            unclear = {uuid for uuid in held if uuid in self._found | self._lost}
-            self.claimer.spool.note_unknown(unclear, self.nodes.kept)
-            self._release({uuid: one for uuid, one in held.items() if uuid not in unclear})
-            self.reservations.remove(self.request.instance_uuids)
-        finally:
-            self._end()
+        # Another run of the message wrote it, or may have. That one may be answered with it, without a
+        # fence if it does not know that it is not the only one. What nova says later decides.
+        unclear = {uuid for uuid in held if uuid in self._found | self._lost}
+        self.claimer.spool.note_unknown(unclear, self.nodes.kept)
+        self._release({uuid: one for uuid, one in held.items() if uuid not in unclear})
+        self.reservations.remove(self.request.instance_uuids)
 
     def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in held.items():
@@ -228,11 +216,6 @@ class ClaimSession:
         changed = self.claimer.release(held, self._left, self.nodes.kept, self.request.context)
         # After a lost write of this run it may have come from that one.
         self.overtaken = self.overtaken or bool(changed - self._lost)
-
-    def _end(self) -> None:
-        finish, self._finish = self._finish, None
-        if finish is not None:
-            finish()
 
     # -- requests and results --------------------------------------------------------------------------------
 
@@ -254,8 +237,8 @@ class ClaimSession:
 
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
         """Return the results of the claims that are not to be sent, by instance UUID."""
-        if self._busy or self._is_late():
-            return {one.uuid: _unsent_claim(one, *self._why_unsent()) for one in requests}
+        if self._is_late():
+            return {one.uuid: _unsent_claim(one, Outcome.UNAVAILABLE, TOO_LATE) for one in requests}
         try:
             with self._timed():
                 reasons = self.check({request.candidate.root for request in requests})
@@ -266,9 +249,6 @@ class ClaimSession:
             for one in requests
             if one.candidate.root in reasons
         }
-
-    def _why_unsent(self) -> tuple[Outcome, str]:
-        return (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

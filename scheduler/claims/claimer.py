@@ -1,11 +1,10 @@
 """Claiming, fencing and releasing: policies over the one writer (spec: placement-and-workflow 4, 6.1).
 
-Nobody owns an instance: another process may write for it at any time, and Placement's generation decides. In
-one process, requests for one instance have claims one after the other.
+Nobody owns an instance: another request, here or elsewhere, may write for it at any time, and Placement's
+generation decides.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 import math
 import threading
 from typing import Any
@@ -16,7 +15,6 @@ from scheduler.claims.claim import ClaimRequest, Results, claim_all, outcome_of
 from scheduler.claims.result import ClaimResult, Outcome, Refusal
 from scheduler.claims.spool import Kept, Spool
 from scheduler.claims.spool_file import SpoolFile
-from scheduler.locks import KeyedLocks
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import Resources
@@ -26,16 +24,12 @@ from scheduler.request.instance_state import ReadStates, all_waiting
 
 LOG = log.getLogger(__name__)
 
-BUSY = "another request for the instance is being served"
 STOPPING = "the scheduler is stopping"
 TOO_LATE = "its caller has given up by now"
 
 #: Seconds of a whole claim; no further write is sent after it. Two minutes are longer than all delays of a
 #: write together, and far shorter than a caller waits.
 CLAIM_TIMEOUT = 120.0
-
-#: Seconds for which another request for the same instance is waited for.
-LOCK_TIMEOUT = 30.0
 
 #: Instances in one write. The work of Placement grows with their number, and other writers wait until its
 #: transaction ends (spec: placement-and-workflow 4.9 step 2). A request that needs several writes is fenced,
@@ -44,9 +38,6 @@ BATCH_SIZE = 100
 
 #: Seconds for which a caller waits for the release of claims, from whose error it learns nothing.
 RELEASE_TIMEOUT = 5.0
-
-#: Seconds between looks at whether requests have ended, while the process stops.
-DRAIN_POLL = 0.05
 
 
 class Claimer:
@@ -80,27 +71,7 @@ class Claimer:
         self.batch_size = batch_size
         self.on_event: Callable[[], None] = lambda: None
         self._timing = writer.timing
-        self._request_locks = KeyedLocks()
         self._stopping = threading.Event()
-
-    def begin_request(
-        self, instance_uuids: Iterable[str], deadline: float = math.inf
-    ) -> Callable[[], None] | None:
-        """Wait until no other request of this process has claims for these instances.
-
-        Args:
-            instance_uuids: The instances.
-            deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
-
-        Returns:
-            What to call when the request is over; None if another one is still being served.
-        """
-        stack = ExitStack()
-        timeout = min(LOCK_TIMEOUT, max(0.0, deadline - self._timing.monotonic()))
-        if stack.enter_context(self._request_locks.hold(instance_uuids, timeout)):
-            return stack.close
-        stack.close()
-        return None
 
     def stop_claiming(self) -> None:
         """Send no further claim.
@@ -228,13 +199,6 @@ class Claimer:
             PlacementSilent: Placement does not tell what one of them holds.
         """
         return self.writer.reader.read_many(instance_uuids, context)
-
-    def drain(self, timeout: float) -> None:
-        """Wait until requests in flight have ended, then settle the spool, in ``timeout`` seconds in all."""
-        end = self._timing.monotonic() + timeout
-        while self._request_locks.busy() and self._timing.monotonic() < end:
-            self._timing.sleep(DRAIN_POLL)
-        self.spool.stop(max(0.0, end - self._timing.monotonic()))
 
     def _refusal(self, deadline: float) -> Refusal | None:
         """Return why nothing may be claimed any more; None while it may."""

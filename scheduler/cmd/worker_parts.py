@@ -13,7 +13,7 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler import manager
 from scheduler.claims.spool_file import make_spool_directory
-from scheduler.conf.partitions import own_partition
+from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
 from scheduler.explain.empty_answers import PlacementQuestions
@@ -27,6 +27,7 @@ from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.hosts.table import HostTable
 from scheduler.manager_parts import ManagerParts
+from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.placement import partition_members
 from scheduler.router.service import RouterService
@@ -175,6 +176,8 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
             hosts.partition.name,
             hosts.partition.aggregates,
             lambda: {row.uuid: row.host for row in hosts.snapshot(math.inf).rows},
-            hosts.hosts_without_partition,
+            lambda: hosts_without_partition(
+                all_partitions(conf), hosts.engines, hosts.cells, hosts.aggregates
+            ),
         )
         yield Periodic("partition members", members.look, partition_members.INTERVAL, partition_members.FIRST)

@@ -1,6 +1,6 @@
 """Reading decisions back from the decision log, the latest first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from operator import itemgetter

@@ -51,8 +51,9 @@ class ServiceUp(Judge):
 
     def passes(self, hosts: HostView) -> np.ndarray:
         enabled = ~hosts.numbers("service_disabled")
-        age = np.abs(self.now - hosts.numbers("service_seen"))
-        up = ~hosts.numbers("service_forced_down") & (age <= self.down_time)
+        seen = hosts.numbers("service_seen")
+        up = np.isinf(seen) | (np.abs(self.now - seen) <= self.down_time)
+        up &= ~hosts.numbers("service_forced_down")
         down = np.flatnonzero(enabled & ~up)
         if len(down):
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]

@@ -61,7 +61,7 @@ def row_numbers(rows: Sequence[HostRow], old: Numbers, changed: TableRows | None
 def service_numbers(services: Sequence[ServiceRow], old: Numbers, changed: TableRows | None) -> Numbers:
     """Return the numeric columns of services, shape (hosts,).
 
-    Two are of bool; ``service_seen`` is in seconds since the epoch, NaN for never.
+    Two are of bool; ``service_seen`` is in seconds since the epoch, NaN for never, infinite while alive.
     """
     selected = _select(services, changed)
     fresh = {
@@ -69,6 +69,7 @@ def service_numbers(services: Sequence[ServiceRow], old: Numbers, changed: Table
         "service_forced_down": np.array([service.forced_down for service in selected], bool),
         "service_seen": _seconds([service.last_seen_up or service.created_at for service in selected]),
     }
+    fresh["service_seen"][np.array([service.alive for service in selected], bool)] = np.inf
     return {name: _updated(values, values.dtype, old.get(name), changed) for name, values in fresh.items()}
 
 

@@ -17,6 +17,7 @@ import netaddr
 from scheduler.hosts.aggregates import Aggregate
 from scheduler.hosts.coordinates import ViewPosition
 from scheduler.hosts.nova_values import NumaTopology, PciStats
+from scheduler.hosts.rows import ServiceRow
 
 
 class HostState:
@@ -114,7 +115,8 @@ class HostState:
     @property
     def service(self) -> Mapping[str, Any]:
         """The service record as a read-only map; times are aware UTC."""
-        return service_map(self._shared.table.services[self._shared.rows[self._position]])
+        table = self._shared.table
+        return service_map(table.services[self._shared.rows[self._position]], table.seen_since)
 
     @property
     def instances(self) -> dict[str, Any]:
@@ -174,9 +176,16 @@ class PlacedInstance:
         self.uuid = uuid
 
 
-def service_map(service: Any) -> Mapping[str, Any]:
-    """Return a ``ServiceRow`` as the map that nova's rules read (spec: host-state-and-cells 3.3)."""
+def service_map(service: ServiceRow, seen_since: datetime | None = None) -> Mapping[str, Any]:
+    """Return a service as the map that nova's rules read (spec: host-state-and-cells 3.3).
+
+    Args:
+        service: The service.
+        seen_since: Since when it was seen if it is alive; its own heartbeat may have been read long ago.
+    """
     fields = {name: getattr(service, name) for name in service.__slots__}
+    if fields.pop("alive") and seen_since is not None:
+        fields["last_seen_up"] = max(service.last_seen_up or seen_since, seen_since)
     for name, value in fields.items():
         if isinstance(value, datetime):
             fields[name] = value.replace(tzinfo=UTC)

@@ -107,7 +107,11 @@ class Metrics(Interned):
 
 @dataclass(frozen=True, slots=True)
 class ServiceRow:
-    """A live row of ``services`` (spec: host-state-and-cells 1.5); times are naive UTC."""
+    """A live row of ``services`` (spec: host-state-and-cells 1.5); times are naive UTC.
+
+    One that is ``alive`` is enabled, and was seen lately when the host table was read; ``last_seen_up`` may
+    be older than that.
+    """
 
     id: int
     uuid: str | None
@@ -122,6 +126,7 @@ class ServiceRow:
     version: int | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    alive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

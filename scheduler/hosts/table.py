@@ -7,6 +7,7 @@ table and keeps the columns in which nothing changed.
 
 from collections.abc import Iterable, Mapping
 import copy
+from datetime import datetime
 from functools import cached_property
 from itertools import compress
 
@@ -29,8 +30,10 @@ class HostTable:
         disabled_cells: Uuids of the cells that take no part in searches that name no cell.
         unread_cells: Uuids of the cells whose hosts are missing, since their databases do not answer.
         read_at: Monotonic seconds at which reading began, for bounds on the age.
+        seen_since: Since when services that are alive were seen: naive UTC; None if it is not known.
         numbers: Arrays of shape (hosts,) by column name, among them ``service_disabled``,
-            ``service_forced_down`` (bool) and ``service_seen`` (seconds since the epoch, UTC; NaN if never).
+            ``service_forced_down`` (bool) and ``service_seen`` (seconds since the epoch, UTC; NaN if
+            never, infinite while the service is alive).
         coded: The dictionary-encoded columns by name, among them ``aggregates`` (``AggregateSet``), ``cell``
             (uuid) and ``host_ip`` (text or None).
     """
@@ -44,6 +47,7 @@ class HostTable:
         read_at: float = 0.0,
         previous: "HostTable | None" = None,
         unread_cells: frozenset[str] = frozenset(),
+        seen_since: datetime | None = None,
     ) -> None:
         """Build the table from the rows that have a service; the others are left out.
 
@@ -56,6 +60,7 @@ class HostTable:
             previous: The table whose unchanged columns are kept. Rows and services that did not change must
                 be the same objects in both tables.
             unread_cells: Uuids of the cells that could not be read.
+            seen_since: Since when services that are alive were seen.
         """
         # Thousands of pairs that live until the end would make the garbage collector run at each reading.
         rows = tuple(rows)
@@ -66,6 +71,7 @@ class HostTable:
         self.disabled_cells = disabled_cells
         self.unread_cells = unread_cells
         self.read_at = read_at
+        self.seen_since = seen_since
         changed_rows = changed_services = None
         numbers: columns.Numbers = {}
         coded: Mapping[str, EncodedColumn] = {}
@@ -99,10 +105,10 @@ class HostTable:
         table.coded = self.coded | {"aggregates": columns.aggregate_column(self.rows, aggregates)}
         return table
 
-    def read_again(self, read_at: float) -> "HostTable":
+    def read_again(self, read_at: float, seen_since: datetime | None = None) -> "HostTable":
         """Return the same table, for a reading that has found no change."""
         table = copy.copy(self)
-        table.read_at = read_at
+        table.read_at, table.seen_since = read_at, seen_since
         return table
 
     def __len__(self) -> int:

@@ -5,13 +5,14 @@
 - cells, host_mappings: which cells there are, and which cell a host belongs to
 - scatter_gather: asking all cells at once
 - connection_watch: ending the use of connections that hang
-- fingerprints, change_tracking: finding the rows that changed since the last read
+- row_hashes, change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
 - host_reader: keeping the rows of each cell up to date
 - duplicates: reporting hosts and nodes that should be unique over all cells
 - host_store: the writer that publishes the next host table, and how old a request's table may be
 - foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates
+- reported_placements: which placements computes have reported
 - partition_hosts: which hosts belong to the partition that this scheduler serves
 - instances: where instances are, asked of the cells
 - instance_states: whether the callers of instances still wait

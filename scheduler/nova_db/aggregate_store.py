@@ -19,6 +19,7 @@ from scheduler.logs import OutageLog
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.row_hashes import checksum
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class AggregateStore:
         self._casts = 0
         self._last_cast: dict[int, int] = {}  # by id of the aggregate, until a later reading has ended
         self._reread = False
+        self._checksums: list[tuple[int, int | None]] = []
         self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
             LOG,
@@ -88,7 +90,7 @@ class AggregateStore:
         self._apply_cast([aggregate.id], lambda current: current.without(aggregate.id))
 
     def reload(self) -> bool:
-        """Read the tables. An aggregate for which a cast has come meanwhile stays as the cast says.
+        """Read the tables if they changed. An aggregate of which a cast has come since stays so.
 
         Returns:
             False if they cannot be read.
@@ -96,11 +98,14 @@ class AggregateStore:
         casts = self._casts
         try:
             with self._engines.api_connection() as connection:
-                found = Aggregates(read_aggregates(connection))
+                checksums = [checksum(connection, *columns) for columns in _READ]
+                unchanged = checksums == self._checksums and not self._last_cast
+                found = self.current if unchanged else Aggregates(read_aggregates(connection))
         except UNREADABLE as error:
             self._outage.report_failure(error)
             return False
         self._outage.report_success()
+        self._checksums = checksums
         with self._lock:
             self._last_cast = {one: number for one, number in self._last_cast.items() if number > casts}
             merged = self._with_casts(found)
@@ -150,6 +155,11 @@ def read_aggregates(connection: Connection) -> list[Aggregate]:
 
 
 _HOSTS, _METADATA, _AGGREGATES = schema.aggregate_hosts, schema.aggregate_metadata, schema.aggregates
+_READ = (
+    (_HOSTS.c.id, _HOSTS.c.aggregate_id, _HOSTS.c.host),
+    (_METADATA.c.id, _METADATA.c.aggregate_id, _METADATA.c.key, _METADATA.c.value),
+    (_AGGREGATES.c.id, _AGGREGATES.c.uuid, _AGGREGATES.c.name),
+)
 
 
 def from_wire(aggregate: Any) -> Aggregate:

@@ -1,7 +1,12 @@
 """The services and compute nodes of a cell, kept up to date by reading only what changed.
 
-A service changes with each of its heartbeats: at 10,000 computes a thousand do in a second. They are read as
-seldom as they can be without a service being taken for down that is up.
+A row that nova's services write has a new stamp, so each reading asks for the rows with late stamps. Clocks
+differ, a commit may become visible late, and in MySQL two writes of one second have the same stamp. So each
+window of stamps overlaps with the one before, and a row in it is read again if its hash differs. From time to
+time the hashes of all rows are compared.
+
+The stamp of a service changes with each heartbeat: at 10,000 computes a thousand do in a second. Nothing is
+read of services that are enabled and were seen lately; all others are read each time.
 
 spec: host-state-and-cells 3.9, 4.1
 """
@@ -11,10 +16,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 import math
-import sys
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from oslo_log import log as logging
 import sqlalchemy as sa
@@ -23,31 +27,20 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
-from scheduler.nova_db.fingerprints import (
-    Changes,
-    Fingerprints,
-    FingerprintText,
-    read_hashes,
-    read_texts,
-    row_hash,
-)
+from scheduler.nova_db.row_hashes import row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
 
 LOG = logging.getLogger(__name__)
 
-NODE_FINGERPRINT = (
-    "uuid",
-    "host",
-    "hypervisor_hostname",
-    "updated_at",
-    "free_ram_mb",
-    "free_disk_gb",
-    "disk_available_least",
-    "vcpus_used",
-    "memory_mb_used",
-    "local_gb_used",
-)
+# By how much the window of stamps overlaps with the one before. Conductors whose clocks differ by less, and
+# commits that take less, cost no time.
+OVERLAP = timedelta(seconds=5)
+
+# Seconds between comparisons of all compute nodes, and between readings of all services. They find what has
+# no late stamp, such as changes by a conductor whose clock is slow, and rows that were removed by hand.
+ALL_NODES_INTERVAL = 60.0
+ALL_SERVICES_INTERVAL = 300.0
 
 # Above this share of all rows, reading all of them is faster than naming those that are wanted.
 READ_ALL_SHARE = 0.3
@@ -55,41 +48,61 @@ READ_ALL_SHARE = 0.3
 # Rows that the driver converts at a time.
 ROWS_AT_ONCE = 200
 
-# Where stamps are whole seconds, another write within the same second may not show in the fingerprint. So
-# many seconds later a hash of the whole row tells whether there was one.
-REREAD_DELAY = 2.0
+# A service is alive if its heartbeat is not older than this share of the limit. The rest of the limit is
+# longer than the time between two readings.
+ALIVE_SHARE = 0.5
 
-# What a heartbeat changes in the row of a service, and what never changes in the row of a compute service.
-HEARTBEAT = ("report_count", "last_seen_up", "updated_at")
-FIXED = ("binary", "topic", "created_at")
+_SERVICE_COLUMNS = tuple(services.c[name] for name in ServiceRow.__slots__ if name in services.c)
 
-# A heartbeat whose age is above this share of the limit is read at each poll, all others at this interval: so
-# many seconds, or this share of the limit if that is less. A heartbeat that decides is thus never older than
-# three quarters of the limit, unless it is the last one.
-SILENT_SHARE = 0.25
-HEARTBEATS_SHARE = 0.5
-HEARTBEATS_INTERVAL = 30.0
+Load = Callable[[sa.Row], HostRow | None]
 
-# Seconds by which the wall clock may depart from the monotonic one until it counts as set: heartbeats that
-# were read before may be late by the new time alone, so all are read again.
-CLOCK_DRIFT = 1.0
-EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as all stamps in the databases, UTC without a zone
 
-# The columns of a service but its id, and among them those that its fingerprint has.
-_SERVICE_COLUMNS = tuple(name for name in ServiceRow.__slots__ if name != "id")
-_SERVICE_FINGERPRINT = tuple(name for name in _SERVICE_COLUMNS if name not in HEARTBEAT + FIXED)
+class Window:
+    """The time since which stamps are late, or None when all rows are due."""
+
+    def __init__(self, interval: float, clock: Callable[[], float], now: Callable[[], datetime]) -> None:
+        """Let all rows be due.
+
+        Args:
+            interval: Seconds after which all rows are due again.
+            clock: Seconds that only grow.
+            now: Returns the time in UTC, without a zone.
+        """
+        self._interval = interval
+        self._clock = clock
+        self._now = now
+        self._all_due = -math.inf
+        self._opened = -math.inf, now()
+        self._since: datetime | None = None
+
+    def open(self) -> datetime | None:
+        """Begin a reading; return the time since which stamps are late, None if all rows are due.
+
+        They are after the wall clock was set back, too.
+        """
+        now, was = self._now(), self._opened[1]
+        self._opened = self._clock(), now
+        return None if self._opened[0] >= self._all_due or now < was else self._since
+
+    def close(self, since: datetime | None) -> None:
+        """Accept a reading of what has stamps ``since`` then; one that is not accepted is repeated."""
+        clock, now = self._opened
+        if since is None:
+            self._all_due = clock + self._interval
+        self._since = now - OVERLAP
 
 
 class ServiceTracker:
-    """The live compute services by id.
+    """The compute services by id. At each reading those that are not alive are read.
 
-    A service that is up by a heartbeat read before is up: a later heartbeat cannot change that. One that has
-    not reported for a while may have since, so its heartbeat is read at each update.
+    Attributes:
+        rows: The live rows.
+        seen_since: Since when those that are alive were seen.
     """
 
     def __init__(
         self,
-        down_time: Callable[[], float] = lambda: math.inf,
+        down_time: Callable[[], float] = lambda: 60.0,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utcnow,
     ) -> None:
@@ -100,171 +113,118 @@ class ServiceTracker:
             clock: Seconds that only grow.
             now: Returns the time in UTC, without a zone.
         """
-        self._down_time = down_time
-        self._clock = clock
-        self._now = now
-        self._live = [services.c.deleted == 0, services.c.binary == "nova-compute"]
-        self._fingerprints = Fingerprints(services, _SERVICE_FINGERPRINT, self._live)
-        self._heartbeats_due = -math.inf
-        self._wall_ahead = math.nan
-        self._silent: set[int] = set()
         self.rows: Mapping[int, ServiceRow] = {}
+        self.seen_since = now()
+        self._down_time = down_time
+        self._now = now
+        self._window = Window(ALL_SERVICES_INTERVAL, clock, now)
 
-    def read_fingerprints(self, connection: Connection) -> FingerprintText:
-        """Return the fingerprints of the services as they are now."""
-        return self._fingerprints.read(connection)
+    def update(self, connection: Connection) -> None:
+        """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
+        since = self._window.open()
+        columns = services.c
+        now, limit = self._now(), timedelta(seconds=ALIVE_SHARE * self._down_time())
+        lately = columns.last_seen_up.between(now - limit, now + limit)
+        alive = sa.case(
+            (sa.and_(columns.disabled.is_not(True), columns.forced_down.is_not(True), lately), 1), else_=0
+        ).label("alive")
+        query = sa.select(*_SERVICE_COLUMNS, columns.deleted, alive).where(columns.binary == "nova-compute")
+        live = columns.deleted == 0
+        if since is None:
+            found = self._read(connection, query.where(live))
+            gone = self.rows.keys() - found.keys()
+        else:
+            stamped = sa.or_(columns.created_at >= since, columns.deleted_at >= since)
+            found = self._read(connection, query.where(sa.or_(sa.and_(live, alive == 0), stamped)))
+            # What was not alive and is not among them is alive now, or gone.
+            gone = {number for number, row in self.rows.items() if not row.alive} - found.keys()
+            for piece in chunks(gone):
+                found |= self._read(connection, query.where(live, columns.id.in_(piece)))
+        self.rows = merged(self.rows, gone - found.keys(), found)
+        self.seen_since = now - limit
+        self._window.close(since)
 
-    def update(self, connection: Connection, found: FingerprintText | None = None) -> None:
-        """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
-
-        Args:
-            connection: The connection to the cell; what it reads is not older than ``found``.
-            found: The fingerprints as read before; None: they are read now.
-        """
-        changes = self._fingerprints.compare(found or self.read_fingerprints(connection))
-        every = self._clock() >= self._heartbeats_due or self._clock_was_set()
-        fresh = self._changed(connection, changes)
-        silent = self._silent - changes.changed - changes.gone
-        if every or silent:
-            whole = every or len(silent) > READ_ALL_SHARE * changes.row_count
-            fresh |= self._heartbeats(connection, changes, None if whole else sorted(silent))
-        self.rows = merged(self.rows, changes.gone, fresh)
-        self._fingerprints.accept()
-        self._note_silent(changes.changed, every=every)
-
-    def _changed(self, connection: Connection, changes: Changes) -> dict[int, ServiceRow]:
-        if not changes.changed:
-            return {}
-        found = read_texts(connection, services, _SERVICE_COLUMNS, self._live, sorted(changes.changed))
-        return {
-            number: ServiceRow(number, **_values(_SERVICE_COLUMNS, texts)) for number, texts in found.items()
-        }
-
-    def _heartbeats(
-        self, connection: Connection, changes: Changes, ids: Iterable[int] | None
-    ) -> dict[int, ServiceRow]:
-        """Return the services with these ids, or all for None, with their heartbeats as they are now.
-
-        Those that have changed otherwise, too, are left out.
-        """
-        if not self.rows:
-            return {}
-        found = read_texts(connection, services, HEARTBEAT, self._live, ids)
-        return {
-            number: replace(self.rows[number], **_values(HEARTBEAT, texts))
-            for number, texts in found.items()
-            if number in self.rows and number not in changes.changed
-        }
-
-    def _note_silent(self, changed: Iterable[int], *, every: bool) -> None:
-        """Note which services have not reported for a while."""
-        down_time, now = self._down_time(), self._now()
-        if every:
-            self._heartbeats_due = self._clock() + min(HEARTBEATS_INTERVAL, HEARTBEATS_SHARE * down_time)
-            self._wall_ahead = self._seconds_ahead()
-        numbers: Iterable[int] = self.rows if every else changed
-        rows = [self.rows[number] for number in numbers if number in self.rows]
-        silent = {row.id for row in rows if not _reported_within(row, SILENT_SHARE * down_time, now)}
-        self._silent = silent if every else self._silent | silent
-
-    def _clock_was_set(self) -> bool:
-        """Return whether the wall clock was set since all heartbeats were read, or the machine suspended."""
-        return abs(self._seconds_ahead() - self._wall_ahead) > CLOCK_DRIFT
-
-    def _seconds_ahead(self) -> float:
-        return (self._now() - EPOCH).total_seconds() - self._clock()
+    @staticmethod
+    def _read(connection: Connection, query: sa.Select) -> dict[int, ServiceRow | None]:
+        """Return the services by id; None for one that is deleted."""
+        return {row.id: _service(row) if row.deleted == 0 else None for row in connection.execute(query)}
 
 
-def _reported_within(service: ServiceRow, limit: float, now: datetime) -> bool:
-    """Tell whether a service has sent a heartbeat at most ``limit`` seconds ago, or ahead by its clock."""
-    seen = service.last_seen_up
-    return seen is not None and abs((now - seen).total_seconds()) <= limit
+def _service(row: sa.Row) -> ServiceRow:
+    values = {column.name: getattr(row, column.name) for column in _SERVICE_COLUMNS}
+    for name in ("last_seen_up", "created_at", "updated_at"):
+        if not isinstance(values[name], datetime):
+            values[name] = None  # drivers return the text of MySQL's day zero
+    for name in ("disabled", "forced_down"):
+        values[name] = bool(values[name])
+    return ServiceRow(**values, alive=bool(row.alive))
 
 
 class NodeTracker:
     """The live compute nodes by id. Those that changed are read whole, with their long texts.
 
-    Fingerprints are read of all nodes; of hosts that are not wanted, nothing else is.
+    Of hosts that are not wanted, hashes are all that is read.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._live = [compute_nodes.c.deleted == 0]
-        self._fingerprints = Fingerprints(compute_nodes, NODE_FINGERPRINT, self._live)
-        self._suspects: dict[int, _Suspect] = {}
-        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
-        self.rows: Mapping[int, HostRow] = {}
-        self._hosts: frozenset[str] | None = None
-        self._host_of: dict[int, str] = {}
-
-    def read_fingerprints(self, connection: Connection) -> FingerprintText:
-        """Return the fingerprints of the nodes as they are now."""
-        return self._fingerprints.read(connection)
-
-    def update(
-        self,
-        connection: Connection,
-        load: Callable[[sa.Row], HostRow | None],
-        hosts: frozenset[str] | None = None,
-        found: FingerprintText | None = None,
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, now: Callable[[], datetime] = utcnow
     ) -> None:
+        self.rows: Mapping[int, HostRow] = {}
+        self._window = Window(ALL_NODES_INTERVAL, clock, now)
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
+        self._hashes: dict[int, Any] = {}
+        self._hosts: frozenset[str] | None = None
+
+    def update(self, connection: Connection, load: Load, hosts: frozenset[str] | None = None) -> None:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
 
         Args:
-            connection: The connection to the cell; what it reads is not older than ``found``.
+            connection: The connection to the cell.
             load: Makes the value of a row.
             hosts: The service hosts that are wanted; None: all.
-            found: The fingerprints as read before; None: they are read now.
         """
-        changes = self._fingerprints.compare(found or self.read_fingerprints(connection))
-        changes = self._among(hosts, changes, connection)
-        due = {number for number, suspect in self._suspects.items() if suspect.due <= self._clock()}
-        if changes or due:
-            wanted = changes.changed | self._rewritten(connection, due - changes.changed - changes.gone)
-            loaded: dict[int, HostRow | None] = dict.fromkeys(wanted)
-            hashes: dict[int, str] = {}
-            for row in self._rows(connection, wanted, changes.row_count):
-                if row.id in wanted:
-                    loaded[row.id], hashes[row.id] = load(row), str(row.hash)
-            self.rows = merged(self.rows, changes.gone, loaded)
-            for number in due | changes.gone:
-                self._suspects.pop(number, None)
-            self._suspect(changes.changed & self.rows.keys(), hashes)
+        late = self._window.open()
+        since = late if hosts == self._hosts else None
+        found = self._read_hashes(connection, since)
+        wanted = {
+            row.id: row.hash for row in found if row.deleted == 0 and (hosts is None or row.host in hosts)
+        }
+        # Rows are read after their hashes: one that changes between the two is read again next time.
+        changed = {number: found for number, found in wanted.items() if self._hashes.get(number) != found}
+        gone = self._hashes.keys() - wanted.keys()
+        if since is not None:
+            gone &= {row.id for row in found}
+        if changed or gone:
+            loaded: dict[int, HostRow | None] = dict.fromkeys(changed)
+            whole = since is None and len(changed) > READ_ALL_SHARE * len(found)
+            for row in self._rows(connection, changed, whole=whole):
+                if row.id in changed:
+                    loaded[row.id] = load(row)
+            self.rows = merged(self.rows, gone, loaded)
+            self._hashes = {n: each for n, each in self._hashes.items() if n not in gone} | changed
         self._hosts = hosts
-        self._fingerprints.accept()
+        self._window.close(since)
 
-    def _among(self, hosts: frozenset[str] | None, changes: Changes, connection: Connection) -> Changes:
-        """Return the changes as if there were no other hosts than these; also if others were wanted before.
-
-        The count of rows is without a limit, so that nodes are read one by one, and not all of the table.
-        """
-        if hosts is None:
-            return changes
-        for number in changes.gone:
-            self._host_of.pop(number, None)
-        found = read_texts(connection, compute_nodes, ["host"], self._live, sorted(changes.changed))
-        self._host_of |= {number: host for number, (host,) in found.items()}
-        changed = {number for number in found if self._host_of[number] in hosts}
-        gone = changes.gone | (changes.changed - changed)
-        if hosts != self._hosts:
-            gone |= {number for number in self.rows if self._host_of.get(number) not in hosts}
-            changed |= {n for n, host in self._host_of.items() if host in hosts and n not in self.rows}
-        return Changes(changed, gone & self.rows.keys(), sys.maxsize)
-
-    def _query(self, connection: Connection) -> sa.Select:
-        """Return the query for whole rows, and their hashes."""
+    @staticmethod
+    def _read_hashes(connection: Connection, since: datetime | None) -> list[sa.Row]:
+        """Return id, host, ``deleted`` and hash of the live rows, or of all with a late stamp."""
+        columns = compute_nodes.c
         digest = row_hash(connection.dialect.name, NODE_COLUMNS).label("hash")
-        return sa.select(*NODE_COLUMNS, digest).where(*self._live)
+        query = sa.select(columns.id, columns.host, columns.deleted, digest)
+        if since is None:
+            return list(connection.execute(query.where(columns.deleted == 0)))
+        stamps = (columns.updated_at, columns.created_at, columns.deleted_at)
+        return list(connection.execute(query.where(sa.or_(*(stamp >= since for stamp in stamps)))))
 
-    def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterator[sa.Row]:
+    def _rows(self, connection: Connection, wanted: Iterable[int], *, whole: bool) -> Iterator[sa.Row]:
         """Yield these rows, of which few are in memory at a time: each takes 10 KiB until it is loaded."""
         wanted = sorted(wanted)
-        whole = len(wanted) > READ_ALL_SHARE * row_count
-        conditions = [compute_nodes.c.id.in_(piece) for piece in chunks(wanted)]
-        query = self._query(connection).execution_options(yield_per=ROWS_AT_ONCE)
-        queries = [query] if whole else [query.where(one) for one in conditions]
+        query = _NODES.execution_options(yield_per=ROWS_AT_ONCE)
+        pieces = (
+            [query] if whole else [query.where(compute_nodes.c.id.in_(piece)) for piece in chunks(wanted)]
+        )
         try:
-            for each in queries:
+            for each in pieces:
                 yield from connection.execute(each)
         except UNREADABLE:
             raise
@@ -277,35 +237,15 @@ class NodeTracker:
         """Return the row with this id, if it is there and can be converted."""
         _replace(connection)
         try:
-            return connection.execute(self._query(connection).where(compute_nodes.c.id == number)).all()
+            return connection.execute(_NODES.where(compute_nodes.c.id == number)).all()
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - as above
             self._reports.warning(number, "Compute node number %d cannot be read: %s", number, brief(error))
             return ()
 
-    def _rewritten(self, connection: Connection, due: set[int]) -> set[int]:
-        """Return which of these suspects were written again since they were read."""
-        if not due:
-            return set()
-        now = read_hashes(connection, compute_nodes, NODE_COLUMNS, sorted(due))
-        return {number for number in due if now.get(number) != self._suspects[number].hash}
 
-    def _suspect(self, numbers: Iterable[int], hashes: Mapping[int, str]) -> None:
-        """Note those of these rows, just read, that may be written again with the same fingerprint."""
-        when = self._clock() + REREAD_DELAY
-        self._suspects |= {
-            number: _Suspect(when, hashes[number])
-            for number in numbers
-            if _in_whole_seconds(self.rows[number])
-        }
-
-
-class _Suspect(NamedTuple):
-    """A row that may be written again unseen: when to look at it, and the hash of it as it was read."""
-
-    due: float
-    hash: str
+_NODES = sa.select(*NODE_COLUMNS).where(compute_nodes.c.deleted == 0)
 
 
 def _replace(connection: Connection) -> None:
@@ -338,42 +278,9 @@ def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]
     return new | changed if changed or len(new) < len(old) else old
 
 
-def _values(names: Iterable[str], texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values of columns of ``services`` by name."""
-    return {name: _READERS[name](text) for name, text in zip(names, texts, strict=True)}
-
-
-def _reader(kind: sa.types.TypeEngine) -> Callable[[str], Any]:
-    """Return the function that reads a value of a column's type from text.
-
-    '' is null, and a null boolean is false.
-    """
-    if isinstance(kind, sa.Boolean):
-        return lambda text: text in ("1", "true")
-    readers: dict[type, Callable[[str], Any]] = {sa.Integer: int, sa.DateTime: datetime.fromisoformat}
-    read = readers.get(type(kind), str)
-    return lambda text: _value_or_none(read, text) if text else None
-
-
-_READERS = {name: _reader(services.c[name].type) for name in _SERVICE_COLUMNS}
-
-
-def _value_or_none(read: Callable[[str], Any], text: str) -> Any:
-    """Return None for a text that is no such value: MySQL can store a day zero."""
-    try:
-        return read(text)
-    except ValueError:
-        return None
-
-
 def _seen_later(service: ServiceRow, later: timedelta) -> ServiceRow:
     seen = service.last_seen_up
-    return service if seen is None else replace(service, last_seen_up=seen + later)
-
-
-def _in_whole_seconds(row: HostRow) -> bool:
-    """Tell whether the row's stamp has no fraction, as in MySQL: another write may have the same stamp."""
-    return row.updated is not None and row.updated.microsecond == 0
+    return service if service.alive or seen is None else replace(service, last_seen_up=seen + later)
 
 
 @dataclass(frozen=True)
@@ -384,11 +291,13 @@ class CellRows:
         nodes: The compute nodes by id.
         services: The compute services by (cell uuid, host).
         read_at: Monotonic seconds at which reading began.
+        seen_since: Since when the services that are alive were seen; None without a reading.
     """
 
     nodes: Mapping[int, HostRow] = field(default_factory=dict)
     services: Mapping[tuple[str, str], ServiceRow] = field(default_factory=dict)
     read_at: float = float("-inf")
+    seen_since: datetime | None = None
 
 
 class CellTracker:
@@ -399,7 +308,8 @@ class CellTracker:
         cell: Cell,
         loader: RowLoader,
         clock: Callable[[], float] = time.monotonic,
-        down_time: Callable[[], float] = lambda: math.inf,
+        down_time: Callable[[], float] = lambda: 60.0,
+        now: Callable[[], datetime] = utcnow,
     ) -> None:
         """Track nothing yet.
 
@@ -408,6 +318,7 @@ class CellTracker:
             loader: Loads its rows.
             clock: Seconds that only grow.
             down_time: Returns the seconds without a heartbeat after which a service is down.
+            now: Returns the time in UTC, without a zone.
         """
         self.rows = CellRows()
         self._cell = cell
@@ -416,8 +327,8 @@ class CellTracker:
         self._lock = threading.Lock()
         self._service_rows: Mapping[int, ServiceRow] | None = None
         self._aged: tuple[CellRows, float, CellRows] | None = None
-        self._services = ServiceTracker(down_time, clock)
-        self._nodes = NodeTracker(clock)
+        self._services = ServiceTracker(down_time, clock, now)
+        self._nodes = NodeTracker(clock, now)
 
     def update(self, engine: Engine, hosts: frozenset[str] | None = None) -> bool:
         """Bring ``rows`` up to date.
@@ -434,13 +345,12 @@ class CellTracker:
         try:
             with engine.connect() as connection:
                 read_at = self._clock()
-                services = self._services.read_fingerprints(connection)
-                nodes = self._nodes.read_fingerprints(connection)
-                self._services.update(connection, services)
+                self._services.update(connection)
                 known = self._services.rows
                 load = partial(self._loader.node, cell_uuid=self._cell.uuid, services=known)
-                self._nodes.update(connection, load, hosts, nodes)
-            self.rows = CellRows(self._nodes.rows, self._by_host(known), read_at)
+                self._nodes.update(connection, load, hosts)
+            services = self._by_host(known)
+            self.rows = CellRows(self._nodes.rows, services, read_at, self._services.seen_since)
             self._service_rows = known
             return True
         finally:
@@ -464,7 +374,8 @@ class CellTracker:
         if aged is None or aged[0] is not rows or aged[1] != age:
             later = timedelta(seconds=age)
             services = {key: _seen_later(service, later) for key, service in rows.services.items()}
-            aged = self._aged = rows, age, replace(rows, services=services)
+            seen_since = rows.seen_since and rows.seen_since + later
+            aged = self._aged = rows, age, replace(rows, services=services, seen_since=seen_since)
         return aged[2]
 
     def _by_host(self, rows: Mapping[int, ServiceRow]) -> Mapping[tuple[str, str], ServiceRow]:

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from typing import Any
+import zlib
 
 from oslo_config import cfg
 from oslo_db.exception import DBConnectionError
@@ -32,9 +33,6 @@ DRIVERS = {
 # What SQLAlchemy takes for name and password. What follows the first "@" after the name is a server to it,
 # which drivers show in their errors, though it may be the end of the password.
 CREDENTIALS = re.compile(r"[^:]+://(?:[^:/]*(?::[^@]*)?@)?")
-
-# In bytes. Of a row some twenty are in one text: a cell has fewer than 300,000 (see ``fingerprints``).
-LONGEST_TEXT = 8 * 1024 * 1024
 
 # What a database that is away raises: a lost connection, or a pool whose connections are all in use.
 AWAY = (DBConnectionError, sa.exc.TimeoutError)
@@ -217,8 +215,8 @@ def make_engine(
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise errors.ConfigError(f"{what} cannot be used: {_reason(error)}") from None
     sa.event.listen(engine, "do_connect", functools.partial(_connect, what))
-    if engine.dialect.name in ("mysql", "mariadb"):
-        sa.event.listen(engine, "connect", _allow_long_texts)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _add_row_hash)
     return engine
 
 
@@ -244,10 +242,9 @@ def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, paramete
         raise errors.ConfigError(f"{what} has a parameter that its driver does not take: {error}") from error
 
 
-def _allow_long_texts(connection: Any, _record: Any) -> None:
-    """Raise MySQL's limit for aggregated texts, which is 1024 bytes (see ``fingerprints``)."""
-    with contextlib.closing(connection.cursor()) as cursor:
-        cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_TEXT}")
+def _add_row_hash(connection: Any, _record: Any) -> None:
+    """Give SQLite the function that other databases have (see ``row_hashes``)."""
+    connection.create_function("row_hash", -1, lambda *values: zlib.crc32(repr(values).encode()))
 
 
 def refusal_in(error: BaseException) -> str:

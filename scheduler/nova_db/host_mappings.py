@@ -12,11 +12,13 @@ import time
 from cachetools import TTLCache
 from oslo_log import log as logging
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from scheduler.background import BackgroundLoop
 from scheduler.logs import OutageLog, RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.row_hashes import checksum
 from scheduler.nova_db.schema import (
     cell_mappings,
     chunks,
@@ -33,12 +35,14 @@ HOST_TTL = 600.0
 MAX_HOSTS = 100_000
 
 
-# Seconds between two readings of all mappings, and of those of hosts that were mapped to no cell.
+# Seconds between two looks whether mappings have changed, and readings of hosts that were mapped to no cell.
 ALL_INTERVAL = 60.0
 UNMAPPED_INTERVAL = 5.0
 
 # Seconds after which a host that is still mapped to no cell is reported again.
 REPORT_INTERVAL = 86400.0
+
+_MAPPING = host_mappings.c.id, host_mappings.c.host, host_mappings.c.cell_id
 
 
 class MappedHosts:
@@ -54,6 +58,7 @@ class MappedHosts:
         self._mapped: frozenset[str] = frozenset()
         self._unmapped: frozenset[str] = frozenset()
         self._all_due = float("-inf")
+        self._checksum: tuple[int, int | None] | None = None
         self._loop = BackgroundLoop("host-mappings", self.refresh)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self._outage = OutageLog(
@@ -80,7 +85,7 @@ class MappedHosts:
 
     def clear(self) -> None:
         """Read all mappings again now."""
-        self._all_due = float("-inf")
+        self._all_due, self._checksum = float("-inf"), None
         self._loop.wake()
 
     def __contains__(self, host: str) -> bool:
@@ -89,29 +94,33 @@ class MappedHosts:
 
     def refresh(self) -> float:
         """Read the mappings that are due; return the seconds until the next reading."""
-        hosts, everything = self._hosts, self._clock() >= self._all_due
-        wanted = hosts if everything else hosts - self._mapped
+        hosts, due = self._hosts, self._clock() >= self._all_due
         try:
-            found = self._read(wanted) if wanted else frozenset()
+            with self._engines.api_connection() as connection:
+                total = checksum(connection, *_MAPPING) if due else self._checksum
+                everything = total != self._checksum
+                found = _mapped_among(connection, hosts if everything else hosts - self._mapped)
         except UNREADABLE as error:
             self._outage.report_failure(error)
             return UNMAPPED_INTERVAL
         self._outage.report_success()
-        if everything:
+        if due:
             self._all_due = self._clock() + ALL_INTERVAL
+        self._checksum = total
         self._mapped = found if everything else (self._mapped | found) & hosts
         self._unmapped = hosts - self._mapped
         for host in self._unmapped:
             self._reports.warning(host, "Host %s is mapped to no cell and gets no instances", host)
         return UNMAPPED_INTERVAL if self._unmapped else ALL_INTERVAL
 
-    def _read(self, hosts: frozenset[str]) -> frozenset[str]:
-        column = host_mappings.c.host
-        with self._engines.api_connection() as connection:
-            pieces = [connection.execute(sa.select(column).where(column.in_(each))) for each in chunks(hosts)]
-            found = {host.lower() for piece in pieces for host in piece.scalars()}
-        # MySQL finds names without regard to case, for conductors too
-        return frozenset(host for host in hosts if host.lower() in found)
+
+def _mapped_among(connection: Connection, hosts: frozenset[str]) -> frozenset[str]:
+    """Return which of these hosts are mapped."""
+    column = host_mappings.c.host
+    pieces = [connection.execute(sa.select(column).where(column.in_(each))) for each in chunks(hosts)]
+    found = {host.lower() for piece in pieces for host in piece.scalars()}
+    # MySQL finds names without regard to case, for conductors too
+    return frozenset(host for host in hosts if host.lower() in found)
 
 
 class HostCells:

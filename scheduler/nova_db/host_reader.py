@@ -112,6 +112,7 @@ class HostReader:
         """
         cells, read_at = list(self._trackers), self._read_at
         known = [self._rows_of(cell, read_at) for cell in cells]
+        seen_since = min((rows.seen_since for rows in known if rows.seen_since), default=None)
         unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
         if (
             _same_rows(known, self._known)
@@ -119,8 +120,8 @@ class HostReader:
             and self._cells.disabled == previous.disabled_cells
             and self._partition.all_aggregates is previous.aggregates
         ):
-            return previous.read_again(read_at)
-        table = self._table_of(known, read_at, previous=previous, unread_cells=unread)
+            return previous.read_again(read_at, seen_since)
+        table = self._table_of(known, read_at, previous=previous, unread_cells=unread, seen_since=seen_since)
         self._known = known  # not before there is a table of it
         return table
 

@@ -1,6 +1,6 @@
 """Everything about the hosts of all cells: the manager's entry point to nova's databases."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 import math
 import time
@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
 from scheduler.conf import derived
-from scheduler.conf.partitions import all_partitions, own_partition
+from scheduler.conf.partitions import own_partition
 from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -23,11 +22,12 @@ from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
-from scheduler.nova_db.host_reader import CellReading, HostReader
+from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 
@@ -38,10 +38,6 @@ READY_INTERVAL = 0.5
 
 #: Seconds that the table may be old in which a compute node is looked up by name, before it is asked for.
 LOOKUP_MAX_AGE = 1.0
-
-#: Seconds for which a placement is expected before it is looked whether its instance was deleted, and between
-#: two looks. Most computes report within them.
-EXPECTED_FOR = DELETED_INTERVAL = 10.0
 
 
 class FoundNode(NamedTuple):
@@ -62,10 +58,18 @@ class Inventory:
         engines: The engines of all databases.
         cells: The cells of the deployment.
         host_cells: The cell of each host.
+        aggregate_store: The host aggregates.
+        partition: The hosts among them that this scheduler serves.
+        reader: Reads the cells.
+        store: The table of all hosts.
         instances: Where instances are.
         states: Whether callers still wait for instances.
         pending: Placements that no compute has reported yet.
-        partition: The hosts among them that this scheduler serves.
+        mapped: Tells whether conductors will find a host that was chosen. Nothing is read.
+        members_of: Returns the uuids of all instances that were put in a group; none if they cannot be read.
+        minimum_compute_version: Returns the lowest service version of any compute, at most a minute old; 0 if
+            none is known.
+        complete: Returns a table, or a newer one if it lacks a compute node among some providers.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -82,9 +86,9 @@ class Inventory:
         self.host_cells = HostCells(self.engines)
         self._mapped = MappedHosts(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
-        self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
+        self.aggregate_store = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
-        self._reader = HostReader(
+        self.reader = HostReader(
             self.cells,
             self._calls,
             partial(
@@ -95,8 +99,8 @@ class Inventory:
             self.partition,
             unread_max_age=lambda: conf.berth.unread_cell_max_age,
         )
-        self._store = HostStore(
-            self._reader,
+        self.store = HostStore(
+            self.reader,
             self.partition,
             max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,
@@ -106,15 +110,19 @@ class Inventory:
         self.states = InstanceStates(self.engines, self.cells, self._calls)
         self.pending = PendingPlacements()
         self._hosts_followed: Mapping[str, object] = {}
-        self._deleted = BackgroundLoop("deleted-instances", self.forget_deleted)
+        self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
+        self.mapped = self._mapped.__contains__
+        self.members_of = partial(host_mappings.members_of, self.engines)
+        self.minimum_compute_version = self._versions.get
+        self.complete = self.store.complete
 
     def start(self) -> None:
         """Read cells and aggregates, as far as the database answers, and hosts in the background."""
         self.cells.load()
-        self._aggregates.start()
-        self._store.start()
+        self.aggregate_store.start()
+        self.store.start()
         self._mapped.start()
-        self._deleted.start(DELETED_INTERVAL)
+        self._reported.start()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
         """Wait until cells and aggregates have been read from the API database once, and then the hosts.
@@ -138,7 +146,7 @@ class Inventory:
                 return False
             sleep(min(left, READY_INTERVAL))
             max_age = 0.0  # hosts that were read before are those of no cell
-        table = self._store.snapshot(max_age)
+        table = self.store.snapshot(max_age)
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
         if self.partition.name:
             LOG.info("The compute nodes are those of partition %s", self.partition.name)
@@ -147,7 +155,7 @@ class Inventory:
         return True
 
     def _is_ready(self) -> bool:
-        if self.cells.load_if_needed() and self._aggregates.load_if_needed():
+        if self.cells.load_if_needed() and self.aggregate_store.load_if_needed():
             return True
         refusal = self.engines.api_refusal
         if refusal:
@@ -156,10 +164,10 @@ class Inventory:
 
     def stop(self) -> None:
         """Stop reading, and close the connections."""
-        self._deleted.stop()
-        self._store.stop()
+        self._reported.stop()
+        self.store.stop()
         self._mapped.stop()
-        self._aggregates.stop()
+        self.aggregate_store.stop()
         self.engines.dispose()
 
     def reset(self) -> None:
@@ -169,14 +177,14 @@ class Inventory:
         self.host_cells.clear()
         self._mapped.clear()
         self._versions.clear()
-        self._store.clear_foreign_providers()
+        self.store.clear_foreign_providers()
         self.cells.load()
 
     # -- requests --------------------------------------------------------------------------------------------
 
     def begin_reading(self) -> None:
         """Begin to read the table that the next requests will want, while they wait for something else."""
-        self._store.begin_reading(self._conf.berth.host_state_max_age or 0.0)
+        self.store.begin_reading(self._conf.berth.host_state_max_age or 0.0)
 
     def snapshot(
         self, max_age: float | None = None, cell_uuid: str | None = None, arrived_at: float | None = None
@@ -191,11 +199,7 @@ class Inventory:
         """
         if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
             max_age, arrived_at = 0, None
-        return self._store.snapshot(max_age, arrived_at)
-
-    def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
-        """Return ``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
-        return self._store.complete(table, uuids)
+        return self.store.snapshot(max_age, arrived_at)
 
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Read the cells whose hosts a table lacks once more, for a request that would find no host.
@@ -218,7 +222,7 @@ class Inventory:
         ]
         if not lacking:
             return False
-        unread = self._store.reread(lacking)
+        unread = self.store.reread(lacking)
         if len(unread) == len(lacking):
             raise HostsUnknown(unread)
         return True
@@ -232,41 +236,17 @@ class Inventory:
         missing = {host for host in hosts if not table.nodes_of_hosts([host])}
         return nodes.union(self.instances.nodes_of_hosts(missing)) if missing else nodes
 
-    def cell_readings(self) -> list[CellReading]:
-        """Return how long ago each cell was read; nothing is read."""
-        return self._reader.cell_readings()
-
-    def refresh_overdue(self) -> float:
-        """Return the seconds by which the refresh of the table is late, however slow the databases are."""
-        return self._store.overdue()
-
-    def compute_node_count(self) -> int:
-        """Return the number of compute nodes as last read; nothing is read."""
-        return len(self._store)
-
     def cell_names(self) -> dict[str, str | None]:
         """Return the names of all cells by uuid."""
         return {cell.uuid: cell.name for cell in self.cells.all}
 
     def aggregates(self) -> Aggregates:
         """Return all aggregates as last known."""
-        return self._aggregates.current
-
-    def minimum_compute_version(self) -> int:
-        """Return the lowest service version of any compute, at most a minute old; 0 if none is known."""
-        return self._versions.get()
-
-    def mapped(self, host: str) -> bool:
-        """Tell whether conductors will find a host that was chosen. Nothing is read."""
-        return host in self._mapped
-
-    def members_of(self, group_uuid: str) -> list[str]:
-        """Return the uuids of all instances that were put in a group; none if they cannot be read."""
-        return host_mappings.members_of(self.engines, group_uuid)
+        return self.aggregate_store.current
 
     def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
         """Return service hosts on which instances are or will be, and whether all cells answered."""
-        table = self._store.snapshot(math.inf)
+        table = self.store.snapshot(math.inf)
         # Before the databases are read: a placement that ends in between is in them.
         expected = {self.pending.row_of(uuid, table) for uuid in instance_uuids}
         hosts, complete = self.instances.hosts_of_instances(instance_uuids)
@@ -302,60 +282,8 @@ class Inventory:
             LOG.info("Host %s is mapped to no cell; all cells are searched", host)
         return cell_uuid
 
-    def hosts_without_partition(self) -> list[str]:
-        """Return the service hosts that belong to no partition, in order; they are read now."""
-        members = [PartitionHosts(each, self.aggregates) for each in all_partitions(self._conf)]
-        cells = {cell.uuid: cell for cell in self.cells.all}
-        return sorted(
-            host
-            for host, cell_uuid in host_mappings.all_mapped(self.engines)
-            if not any(each.has_host(host, cells.get(cell_uuid)) for each in members)
-        )
-
     def _table_published(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
             self._mapped.follow(table.rows_named)
-        self._settle_pending(table)
-
-    def _settle_pending(self, table: HostTable) -> None:
-        """Remove the placements that computes have reported.
-
-        Those are the ones whose node's row has changed since, if the databases show the instance on a host.
-        """
-        changed = self.pending.on_changed_rows(table)
-        located = self.instances.locate(placement.instance for placement in changed) if changed else {}
-        self.pending.settle(placement for placement in changed if placement.instance in located)
-
-    def forget_deleted(self) -> float:
-        """Remove the placements of instances that were deleted before a compute has reported them.
-
-        Returns:
-            Seconds until the next look.
-        """
-        expected = self.pending.older_than(EXPECTED_FOR)
-        if expected:
-            self.pending.remove(host_mappings.deleted_among(self.engines, expected))
-        return DELETED_INTERVAL
-
-    # -- casts -----------------------------------------------------------------------------------------------
-
-    def update_aggregates(self, aggregates: Iterable[Any]) -> None:
-        """Use what a cast says of some aggregates (``objects.Aggregate``)."""
-        self._aggregates.update(aggregates)
-
-    def delete_aggregate(self, aggregate: Any) -> None:
-        """Remove an aggregate (``objects.Aggregate``) that a cast says is deleted."""
-        self._aggregates.delete(aggregate)
-
-    def update_instance_info(self, host_name: str, instance_info: Any) -> None:
-        """Use what a compute casts of some of its instances (``objects.InstanceList``)."""
-        self.instances.reread_images(instance.uuid for instance in instance_info.objects)
-
-    def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
-        """Use that an instance was deleted, as its compute casts."""
-        self.instances.reread_images([instance_uuid])
-        self.pending.remove([instance_uuid])
-
-    def sync_instance_info(self, host_name: str, instance_uuids: Iterable[str]) -> None:
-        """Do nothing: where instances are is read from the databases."""
+        self._reported.settle(table)

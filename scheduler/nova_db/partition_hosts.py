@@ -1,6 +1,6 @@
 """Which hosts belong to the partition that this scheduler serves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from oslo_log import log as logging
@@ -8,7 +8,9 @@ from oslo_log import log as logging
 from scheduler.conf.partitions import Partition
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.logs import RateLimitedLogger
-from scheduler.nova_db.cells import Cell
+from scheduler.nova_db.cells import Cell, Cells
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.host_mappings import all_mapped
 
 LOG = logging.getLogger(__name__)
 
@@ -102,3 +104,16 @@ class PartitionHosts:
                 self._reports.warning(
                     name, "Aggregate %s of partition %s does not exist", name, partition.name
                 )
+
+
+def hosts_without_partition(
+    partitions: Iterable[Partition], engines: Engines, cells: Cells, aggregates: Callable[[], Aggregates]
+) -> list[str]:
+    """Return the service hosts that belong to none of the partitions, in order; they are read now."""
+    members = [PartitionHosts(each, aggregates) for each in partitions]
+    by_uuid = {cell.uuid: cell for cell in cells.all}
+    return sorted(
+        host
+        for host, cell_uuid in all_mapped(engines)
+        if not any(each.has_host(host, by_uuid.get(cell_uuid)) for each in members)
+    )

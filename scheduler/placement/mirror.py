@@ -198,7 +198,8 @@ class Nodes:
             number = _NUMBER[name]
             suits &= self.used[number] + amount <= self.capacity[number]
             suits &= (self.min_unit[number] <= amount) & (amount <= self.max_unit[number])
-            suits &= amount % self.step_size[number] == 0
+            odd = np.flatnonzero(self.step_size[number] > 1)  # few: to divide takes longer than all the rest
+            suits[odd] &= amount % self.step_size[number, odd] == 0
         return suits
 
 

@@ -28,10 +28,6 @@ LOG = logging.getLogger(__name__)
 TOPIC = "berth-explain"
 VERSION = "2.1"
 
-#: The version that knows all methods which are not named; by method the version that brought it.
-FIRST_VERSION = "2.0"
-SINCE = {"host_history": "2.1", "host_state": "2.1"}
-
 #: Entries of one list.
 MOST_ENTRIES = 10_000
 
@@ -182,7 +178,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=FIRST_VERSION),
+            messaging.Target(topic=TOPIC, version=VERSION),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -237,7 +233,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[dict[str, Any]] = Future()
-        call = self._client.prepare(server=name, version=SINCE.get(method, FIRST_VERSION))
+        call = self._client.prepare(server=name)
 
         def run() -> None:
             try:

@@ -1,6 +1,7 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
 import time
@@ -159,6 +160,9 @@ class Server(server.RPCServer):
         super().__init__(
             transport, target, Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
         )
+        # The library's own looks for work every second in each of its threads, and loses a message for which
+        # it cannot start one.
+        self._executor_cls = partial(ThreadPoolExecutor, thread_name_prefix="request")
         self.activity = Activity(self.conf.executor_thread_pool_size)
 
     @property
@@ -212,7 +216,9 @@ class Server(server.RPCServer):
             return amqp_listener.adapted(listener)
 
     def _start_threads(self) -> None:
-        """Start the heartbeats, the looks at reply queues, and as many threads as the pool may have.
+        """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
+
+        If the system has none for another one later, this one serves.
 
         Raises:
             RuntimeError: The system has no thread left.
@@ -220,8 +226,7 @@ class Server(server.RPCServer):
         self.heartbeats.start()
         self._reply_queues.start()
         self._dropped.start()
-        for _ in range(self.conf.executor_thread_pool_size):
-            self._work_executor.submit(_do_nothing)
+        self._work_executor.submit(_do_nothing)
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:

@@ -9,8 +9,7 @@ from scheduler.claims.spool import Kept
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Resources
-from scheduler.placement.errors import PlacementSilent
-from scheduler.request.instance_state import OVER, InstanceState, States
+from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.held_hosts import HeldHost
 
@@ -30,26 +29,23 @@ class Callers:
     def __init__(self, claimer: Claimer) -> None:
         self._claimer = claimer
 
-    def check(self, request: SchedulingRequest, kept: Kept, *, release: bool = True) -> None:
-        """Check that somebody waits for one of the instances.
+    def check(self, request: SchedulingRequest, kept: Kept) -> None:
+        """Check that somebody waits for one of the instances, as far as nova tells.
+
+        If nobody does, or nova does not tell, the instances are looked at later.
 
         Args:
             request: The request.
             kept: What an evacuated instance keeps.
-            release: Whether to release what the instances hold for nobody; else the caller of this does.
 
         Raises:
-            CallerLeft: Nobody does. If nova does not tell, the instances are looked at later.
+            CallerLeft: Nobody does.
         """
-        states = self._claimer.states_of(request.instance_uuids, kept.hosts)
-        if InstanceState.UNKNOWN in states.values():
+        states = set(self._claimer.states_of(request.instance_uuids, kept.hosts).values())
+        if OVER.issuperset(states) or InstanceState.UNKNOWN in states:
             self.note_unknown(request, kept)
-        if not OVER.issuperset(states.values()):
-            return
-        if release:
-            self._release_over(states, kept, request)
-        reasons = sorted({REASONS[state] for state in states.values()})
-        raise CallerLeft(", ".join(reasons))
+        if OVER.issuperset(states):
+            raise CallerLeft(", ".join(sorted(REASONS[state] for state in states)))
 
     def note_unknown(self, request: SchedulingRequest, kept: Kept) -> None:
         """Look at the instances later: what they hold is not known."""
@@ -60,18 +56,6 @@ class Callers:
         allocations = {uuid: one.held for uuid, one in held.items()}
         left = {uuid: _rows_on(one, kept.providers) for uuid, one in allocations.items()}
         self._claimer.release(allocations, left, kept, request.context)
-
-    def _release_over(self, states: States, kept: Kept, request: SchedulingRequest) -> None:
-        for state, keeps in ((InstanceState.DELETED, Kept()), (InstanceState.GIVEN_UP, kept)):
-            uuids = [uuid for uuid in states if states[uuid] is state]
-            try:
-                held = self._claimer.get_held_many(uuids, request.context) if uuids else {}
-            except PlacementSilent:
-                self._claimer.spool.note_unknown(uuids, keeps)
-                continue
-            left = {uuid: _rows_on(one, keeps.providers) for uuid, one in held.items()}
-            claimed = {uuid: one for uuid, one in held.items() if one.allocations != left[uuid]}
-            self._claimer.release(claimed, left, keeps, request.context)
 
 
 def _rows_on(held: ConsumerAllocations, providers: Collection[str]) -> Resources:

@@ -355,7 +355,7 @@ class RequestRun:
                     raise final_refusal(uuid, result)
         # After the fence, which may take long.
         if past or self._steps.clock() > min(self._begun, request.received_at) + SOON:
-            self._steps.callers.check(request, claims.nodes.kept, release=False)
+            self._steps.callers.check(request, claims.nodes.kept)
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)

@@ -41,14 +41,14 @@ def test_nothing_else_is_documented():
         (
             "cmp-00001",
             [
-                "(flavor m1.large, zone az1), as of now: Placement does not offer it: not with 8192 MEMORY_MB (at ",
+                "(flavor m1.medium, zone az1), as of now: Placement does not offer it: not with 4096 MEMORY_MB (at ",
                 "\nRemedy: Add capacity, raise allocation ratios, or use a flavor with smaller amounts.\n",
             ],
         ),
         (
             "cmp-00002",
             [
-                "(flavor m1.gpu), as of now: Placement does not offer it: not with required trait CUSTOM_GPU\n",
+                "(flavor m1.vgpu), as of now: Placement does not offer it: not with required trait CUSTOM_GPU\n",
                 "\nRemedy: Correct the trait in the flavor or image, or set it on the hosts that have it.\n",
             ],
         ),

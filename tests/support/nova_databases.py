@@ -76,7 +76,11 @@ class NovaDatabases:
         with self.cells[cell or self.cell1].begin() as connection:
             return connection.execute(sa.insert(table).values(**columns)).inserted_primary_key[0]
 
-    def update(self, table, where, *, cell=None, **columns):
+    def update(self, table, where, *, cell=None, stamped=True, **columns):
+        """Write as nova does: with a stamp, which is not ``updated_at`` if rows are deleted."""
+        if stamped:
+            deleted = columns.get("deleted", 0) != 0
+            columns = {"deleted_at" if deleted else "updated_at": schema.utcnow()} | columns
         with self.cells[cell or self.cell1].begin() as connection:
             return connection.execute(sa.update(table).where(where).values(**columns)).rowcount
 

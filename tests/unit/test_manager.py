@@ -45,7 +45,7 @@ from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
-from scheduler.request.instance_state import InstanceState
+from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.query import Query
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
@@ -124,17 +124,11 @@ class FakeHosts:
             host for uuid in instance_uuids for _, host in self.instances.locate([uuid]).get(uuid, ())
         }, True
 
-    def compute_node_count(self):
-        return len(self.table)
-
     def minimum_compute_version(self):
         return 74
 
     def mapped(self, host):
         return True
-
-    def delete_instance_info(self, host_name, instance_uuid):
-        self.pending.remove([instance_uuid])
 
     def reset(self):
         pass
@@ -189,9 +183,6 @@ class FakePlacement:
 
     def get_held_many(self, instance_uuids, context=None):
         return {uuid: ConsumerAllocations(self.held.get(uuid, {}), 1) for uuid in instance_uuids}
-
-    def begin_request(self, instance_uuids, deadline):
-        return lambda: None
 
     def release(self, held, left, kept, context=None):
         self.released.extend(held)
@@ -294,8 +285,8 @@ def test_of_a_partition_only_the_aggregates_are_asked_for(make_world):
 
 def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_world):
     world = make_world(two_hosts(), clock=lambda: 1000.0)
-    begun = []
-    world.placement.begin_request = lambda uuids, deadline: begun.append(deadline) or (lambda: None)
+    begun, claim = [], world.placement.claim
+    world.placement.claim = lambda requests, deadline: begun.append(deadline) or claim(requests, deadline)
     for received in (math.inf, 700.0):
         ask(world, delivery=Delivery(Receipt(received=received)))
     assert begun[0] - begun[1] == 300.0
@@ -552,20 +543,15 @@ def test_a_call_with_a_past_that_holds_nothing_of_use_is_scheduled_anew(make_wor
     assert reply[0][0].service_host == "h1"
 
 
-OVER = {
-    InstanceState.GIVEN_UP: ["i1"],
-    InstanceState.DELETED: ["i1"],
-    InstanceState.PLACED: [],
-}
-
-
-@pytest.mark.parametrize("state", OVER)
-def test_a_call_whose_caller_has_left_claims_nothing(make_world, state):
-    world, delivery = make_world(two_hosts()), with_past()
+@pytest.mark.parametrize("state", sorted(OVER, key=str))
+def test_a_call_whose_caller_has_left_claims_nothing(make_world, state, monkeypatch):
+    """What its instances hold is looked at later."""
+    world, delivery, noted = make_world(two_hosts()), with_past(), []
+    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
     world.placement.state, world.placement.held = state, {"i1": held("h2")}
     with pytest.raises(CallerLeft):
         ask(world, None, delivery=delivery)
-    assert (world.placement.claimed, world.placement.released) == ([], OVER[state])
+    assert (world.placement.claimed, world.placement.released, noted) == ([], [], ["i1"])
     assert delivery.dropped
 
 
@@ -1357,6 +1343,22 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
     assert ask(world)[0][0].service_host == "h2"
     assert [root for _, root, *_ in world.placement.claimed] == [uuid_of("h1"), uuid_of("h2")]
     assert world.placement.released == ["i1"]
+
+
+def test_casts(make_world):
+    world = make_world(two_hosts())
+    store = world.hosts.aggregate_store = mock.Mock()
+    world.manager.update_aggregates(None, ["made"])
+    world.manager.delete_aggregate(None, "deleted")
+    assert store.mock_calls == [mock.call.update(["made"]), mock.call.delete("deleted")]
+    ask(world)
+    some = objects.InstanceList(objects=[objects.Instance(uuid="i9")])
+    world.manager.update_instance_info(None, "h1", some)
+    world.manager.sync_instance_info(None, "h1", ["i8"])
+    assert world.hosts.pending.node_of("i1")
+    world.manager.delete_instance_info(None, "h1", "i1")
+    assert not world.hosts.pending.node_of("i1")
+    assert world.hosts.instances.reread == ["i9", "i1"]
 
 
 def test_an_instance_that_a_compute_reports_as_deleted_is_pending_nowhere(share):

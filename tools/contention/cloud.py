@@ -63,14 +63,9 @@ class ContentionCloud(Cloud):
         process = PlacementProcess(placement, conflict_retries=CONFLICT_RETRIES)
         self.placement_url = self.enter_context(process)
         fill(placement, self.fleet.providers())
-        self.placement_database = self._engine(placement)
+        self.placement_database = self.engine(placement)
         self.write_databases()
-        self.rows = ComputeRows(self.fleet, {name: self._engine(self.database(name)) for name in CELLS})
-
-    def _engine(self, url: str) -> sa.Engine:
-        engine = sa.create_engine(url)
-        self.callback(engine.dispose)
-        return engine
+        self.rows = ComputeRows(self.fleet, {name: self.engine(self.database(name)) for name in CELLS})
 
     @contextlib.contextmanager
     def scheduler(self) -> Iterator[SchedulerManager]:

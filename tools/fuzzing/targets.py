@@ -294,7 +294,10 @@ def _pools() -> Json:
 def _victim(world: World) -> tuple[Any, dict[str, sa.Engine]]:
     if not hasattr(world, "database_engines"):
         victim = world.fleet.hosts[0]
-        world.database_engines = {"cell": world.engine(victim.cell.name), "api": world.engine("api")}
+        world.database_engines = {
+            "cell": world.engine(victim.cell.database_url),
+            "api": world.engine(world.database("api")),
+        }
     return world.fleet.hosts[0], world.database_engines
 
 

@@ -4,10 +4,10 @@ The databases are SQLite files with a small fleet. Clock and sleep of claims are
 """
 
 from collections.abc import Mapping
-import contextlib
 from dataclasses import dataclass, field
 from functools import partial
 import logging
+from logging.handlers import BufferingHandler
 import math
 from pathlib import Path
 import random
@@ -18,9 +18,7 @@ from typing import Any, Self
 import oslo_messaging as messaging
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
-import sqlalchemy as sa
 
-from scheduler import conf as options
 from scheduler.claims.claimer import Claimer
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
@@ -39,8 +37,8 @@ from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tools.fuzzing.inputs import Json
-from tools.rig.cloud import CONFIGURATION
-from tools.rig.fleet import Cell, Fleet, Host
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell, Host
 
 HOSTS = 8
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
@@ -50,47 +48,41 @@ PREFILTERS = (
 )
 
 
-class World(contextlib.ExitStack):
+class World(Cloud):
     """A context manager for one worker without processes.
 
     Attributes:
         manager: The scheduler.
         placement: Answers in place of Placement.
         stream: The decision stream; it is not connected.
-        fleet: The hosts.
         log: What was logged.
     """
 
+    manager: SchedulerManager
+    stream: DecisionStream
+
     def __init__(self, directory: str | Path) -> None:
         """Prepare a world; its databases are created in ``directory`` on entry."""
-        super().__init__()
-        self._directory = Path(directory)
-        self.fleet = Fleet(HOSTS, [Cell(name, self._database(name)) for name in ("cell1", "cell2")])
+        super().__init__(directory)
+        self.make_fleet(HOSTS, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         self.placement = ScriptedPlacement(self.fleet.hosts)
+        self.placement_url = self.placement.get_endpoint()
         self.log = LogRecords()
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self.fleet.write(self._database("api"), self._database("cell0"))
+    def _start(self) -> None:
+        self.write_databases()
         self.enter_context(self.log)
-        self.conf = self._configure()
+        self._configure()
         self.manager = self._make_manager()
         self.manager.start()
         self.callback(self.manager.stop, 5)
-        self.transport = messaging.get_rpc_transport(self.conf)
-        self.callback(self.transport.cleanup)
-        self._server = server.build(self.conf, self.transport, self.manager)
-        return self
+        transport = messaging.get_rpc_transport(self.conf)
+        self.callback(transport.cleanup)
+        self._server = server.build(self.conf, transport, self.manager)
 
     def roots(self) -> dict[str, Any]:
         """Return what a worker keeps for its whole life."""
         return {"manager": self.manager, "server": self._server, "heartbeats": self._server.heartbeats}
-
-    def engine(self, name: str) -> sa.Engine:
-        """Return an engine for a database that ends with this world."""
-        engine = sa.create_engine(self._database(name))
-        self.callback(engine.dispose)
-        return engine
 
     def call(self, message: Mapping[str, Json], context: Mapping[str, Json]) -> "Answer":
         """Handle a message as if it had come from the bus.
@@ -104,22 +96,9 @@ class World(contextlib.ExitStack):
         self._server._process_incoming([incoming])  # noqa: SLF001 - the threads of a running server call it
         return incoming.answer
 
-    def _database(self, name: str) -> str:
-        return f"sqlite:///{self._directory}/{name}.sqlite"
-
-    def _configure(self) -> Any:
-        text = CONFIGURATION.format(
-            host="controller",
-            workers=1,
-            defaults="",
-            transport_url="fake://",
-            api=self._database("api"),
-            cell0=self._database("cell0"),
-            placement="http://127.0.0.1:1",
-        )
-        path = self._directory / "nova.conf"
-        path.write_text(text)
-        conf = options.load(["--config-file", str(path)])
+    def _configure(self) -> None:
+        self.configure("fake://")
+        conf = self.conf
         conf.set_override("enabled_filters", enabled_filters(), "filter_scheduler")
         conf.set_override("weight_setting", list(METRICS), "metrics")
         conf.set_override("required", False, "metrics")
@@ -128,7 +107,6 @@ class World(contextlib.ExitStack):
         conf.set_override("outage_patience", 0.0, "berth")
         for name in PREFILTERS:
             conf.set_override(name, True, "scheduler")
-        return conf
 
     def _make_manager(self) -> SchedulerManager:
         time = VirtualTime()
@@ -326,39 +304,40 @@ def candidates_of(hosts: list[Host]) -> Json:
     }
 
 
-class LogRecords(logging.Handler):
+class LogRecords(BufferingHandler):
     """Collects the records of this project from INFO on; a context manager that restores logging.
 
     Of endpoints it has debug output too: the tracebacks of hints that a rule cannot read.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
+        super().__init__(capacity=0)
+
+    def shouldFlush(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the name of the library
+        """Keep all records until they are taken."""
+        return False
 
     def __enter__(self) -> Self:
-        self._logger = logging.getLogger("scheduler")
-        self._before = self._logger.level, self._logger.propagate, logging.getLogRecordFactory()
-        self._logger.setLevel(logging.INFO)
-        logging.getLogger("scheduler.rpc.endpoints").setLevel(logging.DEBUG)
-        self._logger.propagate = False
-        self._logger.addHandler(self)
+        logger, endpoints = logging.getLogger("scheduler"), logging.getLogger("scheduler.rpc.endpoints")
+        self._undo = [
+            partial(logging.setLogRecordFactory, logging.getLogRecordFactory()),
+            partial(logger.setLevel, logger.level),
+            partial(endpoints.setLevel, endpoints.level),
+            partial(setattr, logger, "propagate", logger.propagate),
+            partial(logger.removeHandler, self),
+        ]
         logging.setLogRecordFactory(OneLineRecord)
+        logger.setLevel(logging.INFO)
+        endpoints.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.addHandler(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        level, propagate, factory = self._before
-        self._logger.setLevel(level)
-        logging.getLogger("scheduler.rpc.endpoints").setLevel(logging.NOTSET)
-        self._logger.propagate = propagate
-        self._logger.removeHandler(self)
-        logging.setLogRecordFactory(factory)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
-        self.records.append(record)
+        for undo in self._undo:
+            undo()
 
     def take(self) -> list[logging.LogRecord]:
         """Return what was logged since the last call."""
-        taken, self.records = self.records, []
+        taken, self.buffer = self.buffer, []
         return taken

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 import time
 
-import sqlalchemy as sa
-
 from conductor_client import journal
 from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
@@ -144,9 +142,9 @@ class PartitionedCloud(NovaCloud):
         return program(path, self.directory / f"{name}.log")
 
     def _start_conductors(self) -> None:
-        self.bus = self._bus()
-        cells = CellMap(self._engine(self.database("api")), self._transport_url)
-        cell_conductors = CellConductors(lambda cell: self._bus(cell.transport_url))
+        self.bus = self.connect()
+        cells = CellMap(self.engine(self.database("api")), self._transport_url)
+        cell_conductors = CellConductors(lambda cell: self.connect(cell.transport_url))
         self.conductor = SuperConductor(SchedulerClient.from_conf(self.bus), cells, cell_conductors)
         server = self.bus.server(journal.TOPIC, "super", self.conductor)
         server.start()
@@ -177,16 +175,6 @@ class PartitionedCloud(NovaCloud):
             service.start()
         for service in services:
             service.wait_for_line(ready, START_TIMEOUT)
-
-    def _bus(self, url: str | None = None) -> Bus:
-        bus = Bus(self.conf, url)
-        self.callback(bus.close)
-        return bus
-
-    def _engine(self, url: str) -> sa.Engine:
-        engine = sa.create_engine(url)
-        self.callback(engine.dispose)
-        return engine
 
 
 def _stop(services: Sequence[ServiceProcess]) -> None:

@@ -29,6 +29,7 @@ class Building(Callers):
         callers: int,
         pause: float = 0.2,
         database: Callable[[Cell], str] = operator.attrgetter("database_url"),
+        seed: int = 1,
     ) -> None:
         """Describe the load.
 
@@ -38,8 +39,9 @@ class Building(Callers):
             callers: Number of callers at the same time.
             pause: Seconds between two requests of a caller, at most.
             database: The URL by which computes reach the database of their cell.
+            seed: Determines the requests.
         """
-        client, requests = SchedulerClient(bus, timeout=CALL_TIMEOUT), random_requests(random.Random(1))
+        client, requests = SchedulerClient(bus, timeout=CALL_TIMEOUT), random_requests(random.Random(seed))
         super().__init__(client, requests, callers, pause=pause, after=self._write)
         self._cloud = cloud
         self._engines = {cell: sa.create_engine(database(cell)) for cell in cloud.fleet.cells}

@@ -146,7 +146,6 @@ class ChaosCloud(Cloud):
             host="callers",
             sections=f"[oslo_messaging_rabbit]\n{QUEUES[self._queues]}",
         )
-        self.bus = Bus(self.conf)
-        self.callback(self.bus.close)
+        self.bus = self.connect()
         for scheduler in self.schedulers:
             scheduler.wait_for_line("All workers take requests (2 of 2)")

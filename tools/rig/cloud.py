@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import oslo_messaging as messaging
 import psutil
+import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from scheduler import conf as options
@@ -96,6 +97,18 @@ class Cloud(contextlib.ExitStack):
     def database(self, name: str) -> str:
         """Return the URL of a database of the cloud."""
         return f"sqlite:///{self.directory}/{name}.sqlite"
+
+    def engine(self, url: str) -> sa.Engine:
+        """Return an engine that ends with the cloud."""
+        engine = sa.create_engine(url)
+        self.callback(engine.dispose)
+        return engine
+
+    def connect(self, url: str | None = None) -> Bus:
+        """Return a connection to a message bus, by default that of ``conf``, which ends with the cloud."""
+        bus = Bus(self.conf, url)
+        self.callback(bus.close)
+        return bus
 
     def make_fleet(self, hosts: int, cells: Sequence[Cell], partitions: int = 1) -> None:
         """Describe the hosts; nothing is written yet."""

@@ -107,8 +107,7 @@ class NovaCloud(Cloud):
         cells = [Cell(name, self.database(name), self.rabbit.url_of(name)) for name in self._cells]
         self.make_fleet(self._hosts, cells)
         self._create_schemas()
-        self.placement_database = sa.create_engine(self.database("placement"))
-        self.callback(self.placement_database.dispose)
+        self.placement_database = self.engine(self.database("placement"))
         self._start_placement()
         fill(self.database("placement"), self.fleet.providers())
         self.write_databases()

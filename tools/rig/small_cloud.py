@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 import threading
 
-import sqlalchemy as sa
-
 from conductor_client import fake_compute, journal, observers
 from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
@@ -145,11 +143,6 @@ class SmallCloud(Cloud):
         for cell in self.fleet.cells:
             self._start_cell(bus, cell)
 
-    def _engine(self, url):
-        engine = sa.create_engine(url)
-        self.callback(engine.dispose)
-        return engine
-
     def _bus(self, url, exchange=None):
         bus = Bus(self.conf, url or IN_MEMORY, exchange)
         self._buses.append(bus)
@@ -229,7 +222,7 @@ class SmallCloud(Cloud):
         return [f"zones = {ZONES[number % len(ZONES)]}"]
 
     def _start_super_conductor(self, bus):
-        cells = CellMap(self._engine(self.conf.api_database.connection), self.conf.transport_url)
+        cells = CellMap(self.engine(self.conf.api_database.connection), self.conf.transport_url)
         scheduler = SchedulerClient.from_conf(bus)
         self.conductor = SuperConductor(scheduler, cells, CellConductors(self._cell_bus))
         self.computes = CellConductors(self._cell_bus, fake_compute.TOPIC, fake_compute.VERSION)
@@ -261,7 +254,7 @@ class SmallCloud(Cloud):
             self.failures,
             [
                 observers.InstanceReports(SchedulerClient.from_conf(api_bus)),
-                observers.CellRows(self._engine(cell.database_url)),
+                observers.CellRows(self.engine(cell.database_url)),
             ],
             cell=cell.name,
         )

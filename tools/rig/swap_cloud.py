@@ -68,8 +68,7 @@ class SwapCloud(NovaCloud):
         self.monitoring = f"http://127.0.0.1:{self._port}"
         self._transport_url = self.rabbit.vhost(VHOST)
         self._configure()
-        self.bus = Bus(self.conf)
-        self.callback(self.bus.close)
+        self.bus = self.connect()
         program = self.software.program("nova-scheduler")
         self.nova = NovaSchedulerProcess(program, [self.config_file], self.directory / "nova-scheduler.out")
         self.berth = BerthSchedulerProcess(self.config_file, self.directory / "berth-scheduler.log")

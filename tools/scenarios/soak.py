@@ -16,7 +16,6 @@ from typing import Any
 import uuid
 
 import psutil
-import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from conductor_client.claims import Allocations, placement_adapter
@@ -70,8 +69,7 @@ class SoakCloud(Cloud):
             with contextlib.closing(sqlite3.connect(self.directory / f"{name}.sqlite")) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
         config_file = self.configure(transport_url, workers=self._workers, sections=FEW_DECISIONS)
-        self.bus = Bus(self.conf)
-        self.callback(self.bus.close)
+        self.bus = self.connect()
         self.scheduler = BerthSchedulerProcess(config_file, self.directory / "scheduler.log", AS_SHIPPED)
         self.scheduler.start()
         self.callback(self.scheduler.stop)
@@ -113,9 +111,7 @@ class Load:
         self._allocations = Allocations(placement_adapter(cloud.conf))
         self._instances: deque[tuple[str, str, int]] = deque()
         self._finished = itertools.count(1)
-        engines = {name: sa.create_engine(cloud.database(name)) for name in ("api", "cell1", "cell2")}
-        for engine in engines.values():
-            cloud.callback(engine.dispose)
+        engines = {name: cloud.engine(cloud.database(name)) for name in ("api", "cell1", "cell2")}
         client = SchedulerClient(cloud.bus, timeout=120, monitor=60)
         self.churn = Churn(cloud.fleet, engines, cloud.placement_url, client, self._rng)
         requests = itertools.islice(self._requests(), options.requests)

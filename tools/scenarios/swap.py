@@ -197,6 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
                 options.callers,
                 options.pause,
                 lambda cell: cloud.direct_database(cell.name),
+                options.seed,
             )
             for stop in (building.stop, cloud.nova.kill, cloud.berth.stop):
                 cloud.callback(stop)
@@ -212,6 +213,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add("--callers", 4, "callers at the same time")
     parser.add("--pause", 1.0, "seconds between two requests of a caller, at most")
     parser.add("--seconds", 15.0, "seconds of building between two steps")
+    parser.add_seed()
     parser.add("--transcript", None, "file to write what is printed to", type=Path)
     parser.add_software()
     options = parser.parse_args(arguments)

@@ -4,15 +4,12 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import fcntl
-import logging
 from pathlib import Path
-import tempfile
 from typing import Any
 
 from tools.bench import report as bench_report
 from tools.bench import stages
-from tools.rig import servers
-from tools.rig.cloud import ROOT
+from tools.rig.command import Parser, running
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
@@ -50,8 +47,6 @@ Placement and gunicorn come from PyPI into a virtual environment. All servers ar
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table and draw the plots; return 1 if an answer was not true."""
     options = _parse(arguments)
-    logging.basicConfig(level=logging.ERROR)
-    servers.stop_on_sigterm()
     options.output.mkdir(parents=True, exist_ok=True)
     filled = f"-{options.filled}-instances" if options.filled else ""
     path = options.output / f"side-by-side-{options.hosts}{filled}.jsonl"
@@ -74,10 +69,10 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
     loads = cases(options.callers)
     first = max((each.round for each in measuring.read(path)), default=0) + 1 if path.exists() else 1
     contenders = [CONTENDERS[name] for name in options.schedulers]
-    with tempfile.TemporaryDirectory(prefix="berth-side-by-side-") as directory:
+    with running("side-by-side") as directory:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
-        with NovaCloud(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
+        with NovaCloud(directory, software, options.hosts, options.cells, options.filled) as rig:
             rig.nice = options.nice
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
@@ -93,18 +88,18 @@ def _round(
     options: argparse.Namespace,
     path: Path,
 ) -> None:
-    with contender.run(rig) as running:
-        start = {"filled": options.filled, "first_answer": round(running.first_answer, 2)}
+    with contender.run(rig) as started:
+        start = {"filled": options.filled, "first_answer": round(started.first_answer, 2)}
 
         def keep(case: str, callers: int, found: dict[str, Any]) -> Result:
             result = Result(contender.name, options.hosts, number, case, callers, **found, **start)
             measuring.append(path, result)
             return result
 
-        measuring.warm_up(rig, running)
+        measuring.warm_up(rig, started)
         for case in loads:
             with _locked(options.lock):
-                found = measuring.measure(rig, running, case, options.seconds)
+                found = measuring.measure(rig, started, case, options.seconds)
             result = keep(case.name, case.callers, found)
             print(
                 f"round {number}, {contender.name}, {case.name}, {case.callers} callers:"
@@ -114,7 +109,7 @@ def _round(
             )
         if options.idle:
             with _locked(options.lock):
-                keep(measuring.IDLE, 0, measuring.idle(rig, running, options.idle))
+                keep(measuring.IDLE, 0, measuring.idle(rig, started, options.idle))
 
 
 def _own_cost(output: Path, hosts: Sequence[int]) -> None:
@@ -135,27 +130,21 @@ def _locked(path: Path | None) -> Iterator[None]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tools/benchmark side-by-side", description=_DESCRIPTION)
-    add = parser.add_argument
-    add("--hosts", type=int, default=1000, help="compute hosts (default: %(default)s)")
-    add("--cells", type=int, default=2, help="cells (default: %(default)s)")
-    add("--rounds", type=int, default=3, help="0: only draw what was measured before (default: %(default)s)")
-    add("--callers", type=int, nargs="+", default=[1, 4, 16, 64], help="(default: 1 4 16 64)")
-    add("--seconds", type=float, default=20, help="of each load; what was sent is waited for (default: 20)")
-    usual = " ".join(USUAL)
-    add("--schedulers", nargs="+", choices=CONTENDERS, default=list(USUAL), help=f"(default: {usual})")
-    add("--filled", type=int, default=0, help="instances that are on the hosts before (default: none)")
-    add(
-        "--idle",
-        type=float,
-        default=0,
-        help="also wait so many seconds, and measure as long without requests",
-    )
-    add("--own-cost", type=int, nargs="*", metavar="HOSTS", help="also Berth's own work for so many hosts")
-    add("--output", type=Path, default=Path("side-by-side"), help="directory; rounds are added to its files")
-    add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")
-    add("--nice", type=int, default=0, help="priority of the rig, such as -5 on a busy machine; needs root")
-    add("--lock", type=Path, help="file that is locked during each load, for benchmarks that take turns")
+    parser = Parser("tools/benchmark side-by-side", _DESCRIPTION)
+    add = parser.add
+    add("--hosts", 1000, "compute hosts")
+    add("--cells", 2, "cells")
+    add("--rounds", 3, "rounds; 0: only draw what was measured before")
+    add("--callers", [1, 4, 16, 64], "callers at the same time, one load each", type=int, nargs="+")
+    add("--seconds", 20.0, "seconds of each load; what was sent is waited for")
+    add("--schedulers", list(USUAL), "what is compared", nargs="+", choices=CONTENDERS)
+    add("--filled", 0, "instances that are on the hosts before")
+    add("--idle", 0.0, "also wait so many seconds, and measure as long without requests")
+    add("--own-cost", None, "also Berth's own work for so many hosts", type=int, nargs="*", metavar="HOSTS")
+    add("--output", Path("side-by-side"), "directory; rounds are added to its files")
+    parser.add_software()
+    add("--nice", 0, "priority of the rig, such as -5 on a busy machine; needs root")
+    add("--lock", None, "file that is locked during each load, for benchmarks that take turns", type=Path)
     options = parser.parse_args(arguments)
     if options.rounds and options.hosts < FEWEST_HOSTS:
         parser.error(f"--hosts: at least {FEWEST_HOSTS}, for which every request of the loads has alternates")

@@ -1,10 +1,9 @@
 """The schedulers that are compared: how each is started, prepared and stopped."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 import time
-from typing import Protocol
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
@@ -40,21 +39,6 @@ class Running:
     first_answer: float
 
 
-class Contender(Protocol):
-    """A scheduler.
-
-    Attributes:
-        name: How results call it.
-    """
-
-    @property
-    def name(self) -> str:
-        """How results call it."""
-
-    def run(self, rig: NovaCloud) -> AbstractContextManager[Running]:
-        """Run the scheduler on a virtual host of its own."""
-
-
 @dataclass(frozen=True)
 class BerthScheduler:
     """Berth: one worker, or several in one daemon or in daemons of their own.
@@ -79,7 +63,7 @@ class BerthScheduler:
         hosts = [f"controller{number}" for number in range(self.daemons)]
         paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
         with ExitStack() as stack:
-            bus = stack.enter_context(_bus(rig))
+            bus = stack.enter_context(closing(Bus(rig.conf)))
             pids, started = [], time.monotonic()
             for host, path in zip(hosts, paths, strict=True):
                 process = BerthSchedulerProcess(path, rig.directory / f"{host}.log")
@@ -103,7 +87,7 @@ class NovaScheduler:
         path = rig.configure_nova(transport_url)
         program = rig.software.program("nova-scheduler")
         process = NovaSchedulerProcess(program, [path], rig.directory / "nova-scheduler.log")
-        with _bus(rig) as bus:
+        with closing(Bus(rig.conf)) as bus:
             started = time.monotonic()
             process.start()
             rig.set_priority()
@@ -116,15 +100,6 @@ class NovaScheduler:
                 yield Running(bus, [process.pid], first_answer)
             finally:
                 process.stop()
-
-
-@contextmanager
-def _bus(rig: NovaCloud) -> Iterator[Bus]:
-    bus = Bus(rig.conf)
-    try:
-        yield bus
-    finally:
-        bus.close()
 
 
 def _first_answer(bus: Bus, started: float) -> float:
@@ -154,3 +129,7 @@ def _sync_instances(rig: NovaCloud, bus: Bus, vhost: str) -> None:
 def _waiting(rig: NovaCloud, vhost: str) -> int:
     queues = [name for name in rig.rabbit.queues(vhost) if name.startswith("scheduler_fanout")]
     return sum(rig.rabbit.messages(vhost, name) for name in queues)
+
+
+#: What can be compared.
+Contender = BerthScheduler | NovaScheduler

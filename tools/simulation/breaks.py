@@ -198,13 +198,6 @@ def _acknowledging_first(reply: Any) -> Any:
     return replied
 
 
-def _settling_the_second_time(settle: Any) -> Any:
-    def settled(deliveries: Deliveries, call: ConfirmedMessage) -> None:
-        (settle if call.redelivered else Deliveries.requeue)(deliveries, call)
-
-    return settled
-
-
 def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
     """Count a reply as sent after these errors; without any: after all that are not permanent."""
 
@@ -248,10 +241,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
     "a call with a past is wanted, whatever nova says": ("backlog", _wrap(Callers, "check", _constant(None))),
     "wanted and not wanted are mixed up": ("backlog", _wrap(Callers, "check", _inverted)),
-    "a call that is not wanted keeps what its instances hold": (
-        "channel",
-        _wrap(Callers, "_release_over", _constant(None)),
-    ),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
     # the fence
@@ -266,7 +255,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
-        "redelivery",
+        "channel on hosts",
         _wrap(Claimer, "release", _whatever_generation),
     ),
     "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "give_back", "keep")),
@@ -298,7 +287,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _at_once)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
-    "no locks of requests": ("repeat", _wrap(Claimer, "begin_request", _constant(lambda: None))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
     # messages
     "a message is acknowledged before its reply": (
@@ -313,12 +301,8 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "stop",
         _alias(Deliveries, "requeue", "settle"),
     ),
-    "an answered call is run again": (
-        "placement",
-        _wrap(Deliveries, "settle", _settling_the_second_time),
-    ),
     "a reply that was not confirmed counts": (
-        "unconfirmed",
+        "reply",
         _wrap(ConfirmedMessage, "_send_once", _swallowing()),
     ),
     "a reply without a queue counts": (
@@ -329,14 +313,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unconfirmed",
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
     ),
-    "one held instance answers for all": ("kill", _wrap(HeldHosts, "of_each", _one_for_all)),
+    "one held instance answers for all": ("channel", _wrap(HeldHosts, "of_each", _one_for_all)),
     "a call is begun once": ("repeat", _wrap(RequestRun, "_is_answered_elsewhere", _constant(False))),
     # the spool
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
-    "the spool is never worked through": ("kill", _wrap(Spool, "_settle_due", _constant(False))),
-    "what is in doubt is looked at before late writes have come": ("delete", _wrap(Spool, "_put", _at_once)),
+    "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
+    "what is in doubt is looked at before late writes have come": ("scarce", _wrap(Spool, "_put", _at_once)),
     "nothing is noted of a write without a response": (
-        "scarce",
+        "crash",
         _wrap(ClaimSession, "_note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": ("kill", _wrap(RequestRun, "note_earlier_runs", _constant(None))),
@@ -344,5 +328,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("pause", lambda: setattr(claim_session, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("blind", lambda: setattr(claim_session, "SOON", 1e9)),
 }

@@ -286,7 +286,7 @@ class Adapter:
         """Note a claim of a process that was told to stop before; a release may leave something."""
         task = self._runtime.current
         late = self._runtime.clock > task.process.stopping_since + STOPPED
-        if not (late and task.name.startswith("pool")):
+        if not (late and task.name.startswith("request_")):
             return
         placement = self._server.placement
         if placement.added(bodies_of(method, path, data or b"{}")):

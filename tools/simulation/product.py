@@ -107,36 +107,6 @@ def with_names(text: str) -> str:
     return _INSTANCE.sub(r"i\1", _HOST.sub(r"h\1", text))
 
 
-class Pool:
-    """The threads that handle messages, as many as the option says; as futurist's."""
-
-    def __init__(self, max_workers: int) -> None:
-        self._most = max_workers
-        self._work = threads.MODULES["queue"].Queue()
-        self._threads: list[threads.Thread] = []
-
-    def submit(self, function: Any, *args: Any) -> None:
-        """Let one of the threads call it; another is started as long as there are fewer than there may be."""
-        if len(self._threads) < self._most:
-            thread = threads.Thread(target=self._serve, name=f"pool-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._work.put((function, args))
-
-    def shutdown(self, wait: bool = True) -> None:
-        """Wait until all that was submitted is done."""
-        for _ in self._threads:
-            self._work.put(None)
-        for thread in self._threads if wait else ():
-            if thread.is_alive():
-                thread.join()
-
-    def _serve(self) -> None:
-        while (work := self._work.get()) is not None:
-            function, args = work
-            function(*args)
-
-
 class _Context:
     """What ``SharedState`` uses of multiprocessing."""
 
@@ -248,10 +218,6 @@ class Hosts:
         """Return no names: log lines have the uuids of cells."""
         return {}
 
-    def compute_node_count(self) -> int:
-        """Return the number of hosts."""
-        return len(self._table)
-
     def minimum_compute_version(self) -> int:
         """Return the version of a current release."""
         return 74
@@ -325,7 +291,7 @@ def apply(limits: Limits) -> cfg.ConfigOpts:
 
 def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
-    executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
+    executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": None})
     library_server.driver = type("driver", (), {"DriverManager": executors})
     amqp.install()
     # A process that was killed closes nothing, whenever it is collected.

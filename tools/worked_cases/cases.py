@@ -88,7 +88,7 @@ def never_chosen(cloud: CasesCloud) -> Iterator[None]:
     first, *others = cloud.of_zone("az1")
     taken = list(map(cloud.placement.fill, others))
     with disabled_hosts(cloud, [first]):
-        failed = Case("never-chosen-az1", "m1.large", "az1", empty=True)
+        failed = Case("never-chosen-az1", "m1.medium", "az1", empty=True)
         failed.boot(cloud)
         yield
         for consumer in taken:
@@ -153,7 +153,7 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
 CASES = (
     Case(
         "never-chosen",
-        "m1.gpu",
+        "m1.vgpu",
         None,
         never_chosen,
         tuple(f"host {name}" for name in ("cmp-00000", "cmp-00001", "cmp-00002")),

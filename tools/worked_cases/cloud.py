@@ -13,7 +13,6 @@ import uuid
 import requests
 import sqlalchemy as sa
 
-from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
 from scheduler.rpc.context import RequestContext
@@ -57,7 +56,10 @@ mirror_interval = 1
 #: Seconds in which the scheduler has read what changed in Placement once a request has come.
 REFRESH_TIME = 2.5
 
+#: A finding on a query is remembered for a minute, so cases that need one differ in flavor or zone.
 FLAVORS = (
+    Flavor(1, "m1.medium", 2, 4096, 40),
+    Flavor(1, "m1.vgpu", 2, 4096, 40, (("trait:CUSTOM_GPU", "required"),)),
     Flavor(1, "m1.large", 4, 8192, 80),
     Flavor(1, "m1.gpu", 4, 8192, 80, (("trait:CUSTOM_GPU", "required"),)),
     Flavor(1, "m1.huge", 128, 8192, 80),
@@ -99,8 +101,7 @@ class CasesCloud(Cloud):
         with self.connection("api") as connection:
             write_flavors(connection, FLAVORS)
         self.config_file = self.configure(self._transport_url, sections=SECTIONS)
-        bus = Bus(self.conf)
-        self.callback(bus.close)
+        bus = self.connect()
         self._client = SchedulerClient.from_conf(bus)
         self.scheduler = BerthSchedulerProcess(self.config_file, self.directory / "scheduler.log")
         self.scheduler.start()

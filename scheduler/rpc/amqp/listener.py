@@ -22,7 +22,7 @@ LONGEST_IDENTITY = 255
 LONGEST_WAIT = 1.0
 
 #: Seconds between two looks whether to stop. oslo.messaging looks every five seconds while no message comes.
-LOOK_INTERVAL = 0.25
+LOOK_INTERVAL = 0.5
 
 #: Seconds for which an acknowledgement may wait after a message, while its thread waits for the next one.
 #: oslo.messaging looks after 1, 2, 4, 8 milliseconds and so on, at more than a tenth of the CPU of a call.

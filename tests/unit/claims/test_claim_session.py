@@ -98,7 +98,6 @@ def test_the_outcome_of_the_reply_decides(end, held):
     end(world.claims)
     assert world.held == held
     assert len(world.claimer.spool) == 0
-    assert world.claimer.begin_request(["a"], deadline=0.0), "others may be served"
 
 
 def test_after_an_error_all_is_released_and_reserved_no_more():
@@ -213,14 +212,6 @@ def test_the_claimer_is_told_owner_host_and_kept_nodes():
     (request,) = asked
     assert (request.owner.project_id, request.owner.user_id) == ("project", "caller")
     assert (request.host, request.evacuating_from) == ("host 1", {B})
-
-
-def test_while_another_request_for_an_instance_is_served_claims_are_refused():
-    world = World()
-    world.claimer.begin_request = lambda *_: None
-    (result,) = world.use("a")
-    assert result.outcome is Outcome.CONFLICT
-    assert world.api.calls == []
 
 
 def test_an_observer_learns_of_refusals_that_concern_one_host():

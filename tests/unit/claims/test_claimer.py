@@ -145,17 +145,6 @@ def test_what_cannot_be_released_goes_to_the_spool(fault):
     assert len(claimer.spool) == 1
 
 
-# -- requests
-
-
-def test_requests_for_an_instance_are_served_one_after_the_other():
-    claimer, _ = make_claimer()
-    end = claimer.begin_request([UUID])
-    assert claimer.begin_request([UUID], deadline=0.0) is None
-    end()
-    claimer.begin_request([UUID])()
-
-
 def test_each_event_of_a_claim_counts_as_progress_of_the_worker():
     claimer, _ = make_claimer(["500"])
     events = []

@@ -51,9 +51,10 @@ def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, s
     assert work.call.__self__.beats == 1
 
 
-def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving):
+def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving, monkeypatch):
     serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
-    serving.hosts.hosts_without_partition = list
+    monkeypatch.setattr(worker_parts, "hosts_without_partition", lambda *_parts: [])
+    serving.hosts.cells = serving.hosts.aggregates = None
     serving.parts = SimpleNamespace(placement=None)
     work = periodics(make_conf(), serving)["partition members"]
     assert (work.interval, work.delay) == (600, 60)

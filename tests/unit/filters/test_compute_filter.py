@@ -39,6 +39,7 @@ def never_seen(created_seconds_ago):
         (8, never_seen(10), True),
         (9, never_seen(3600), False),
         ("no time at all", never_seen(None), False),
+        ("seen whenever the table was read", seen(300, alive=True), True),
     ],
 )
 def test_table(row, host, passes):

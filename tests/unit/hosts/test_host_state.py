@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import netaddr
 import pytest
 
-from scheduler.hosts.host_state import HostState
+from scheduler.hosts.host_state import HostState, service_map
 from scheduler.hosts.nova_values import NumaTopology, PciStats
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import Metric, Metrics, Stats
@@ -95,6 +95,12 @@ def test_service():
     }  # fmt: skip
     with pytest.raises(TypeError):
         service["disabled"] = False
+
+
+@pytest.mark.parametrize(("read_at", "day"), [(2, 4), (5, 5)])
+def test_a_service_that_is_alive_was_seen_when_the_table_was_read(read_at, day):
+    service = make_host("h1").service(last_seen_up=datetime(2026, 1, read_at), alive=True).service_row()
+    assert service_map(service, datetime(2026, 1, 4))["last_seen_up"] == datetime(2026, 1, day, tzinfo=UTC)
 
 
 def test_what_may_be_written():

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from scheduler import objects
 from scheduler.nova_db import aggregate_store
 from scheduler.nova_db.aggregate_store import AggregateStore
-from scheduler.nova_db.schema import aggregate_hosts
+from scheduler.nova_db.schema import aggregate_hosts, aggregate_metadata, aggregates
 from tests.support.waiting import eventually
 
 
@@ -54,6 +54,33 @@ def test_unchanged_aggregates_stay_the_same_object(nova, store):
     before = store.current
     store.reload()
     assert store.current is before
+
+
+def test_tables_that_have_not_changed_are_not_read_again(nova, store, monkeypatch):
+    number = nova.add_aggregate("fast", ["h1"], {"a": "b"})
+    nova.add_aggregate("slow", ["h2"])
+    store.reload()
+    readings, read = [], aggregate_store.read_aggregates
+    monkeypatch.setattr(
+        aggregate_store, "read_aggregates", lambda connection: readings.append(1) or read(connection)
+    )
+    store.reload()
+    assert readings == []
+    for table, changes in (
+        (aggregate_hosts, {"host": "h9"}),
+        (aggregate_metadata, {"value": "c"}),
+        (aggregates, {"name": "renamed"}),
+    ):
+        with nova.engines.api().begin() as connection:
+            connection.execute(sa.update(table).where(table.c.id == 1).values(**changes))
+        store.reload()
+        store.reload()
+    assert len(readings) == 3
+    assert on_host(store, "h9") == [number]
+    assert store.current.by_id[number].metadata == {"a": "c"}
+    store.update([wire(number, ["h3"])])
+    store.reload()
+    assert (len(readings), on_host(store, "h3"), on_host(store, "h9")) == (4, [], [number])
 
 
 def test_a_cast_during_a_reading_is_kept(nova, store, monkeypatch):

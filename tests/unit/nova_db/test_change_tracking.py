@@ -5,8 +5,10 @@ import sqlalchemy as sa
 
 from scheduler.nova_db.cells import Cell
 from scheduler.nova_db.change_tracking import (
-    HEARTBEATS_INTERVAL,
-    REREAD_DELAY,
+    ALIVE_SHARE,
+    ALL_NODES_INTERVAL,
+    ALL_SERVICES_INTERVAL,
+    OVERLAP,
     CellTracker,
     NodeTracker,
     ServiceTracker,
@@ -16,7 +18,8 @@ from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.schema import compute_nodes, services
 from tests.support.clock import Clock
 
-# with a fraction of a second: a row with such a stamp is not read again
+DOWN_TIME = 60.0
+ALIVE = ALIVE_SHARE * DOWN_TIME
 STAMP = datetime(2026, 1, 2, 3, 4, 5, 6)
 
 
@@ -48,25 +51,6 @@ def test_merged_is_the_old_mapping_if_nothing_differs():
     assert merged(old, [7], {8: None}) is old
 
 
-@pytest.mark.parametrize(
-    ("stored", "expected"),
-    [
-        ("2026-01-02 03:04:05", datetime(2026, 1, 2, 3, 4, 5)),
-        ("2026-01-02 03:04:05.5", datetime(2026, 1, 2, 3, 4, 5, 500000)),
-        ("2026-01-02 03:04:05.123456", datetime(2026, 1, 2, 3, 4, 5, 123456)),
-        ("0000-00-00 00:00:00", None),
-        (None, None),
-    ],
-)
-def test_stamps_are_read_as_databases_print_them(nova, connection, stored, expected):
-    nova.add_service("cmp1")
-    with nova.cells[nova.cell1].begin() as writer:
-        writer.execute(sa.text("UPDATE services SET last_seen_up = :stored"), {"stored": stored})
-    tracker = ServiceTracker()
-    tracker.update(connection)
-    assert tracker.rows[1].last_seen_up == expected
-
-
 def test_only_live_compute_services_are_tracked(nova, connection):
     nova.add_service("cmp1")
     nova.add_service("cmp1", binary="nova-scheduler")
@@ -78,84 +62,123 @@ def test_only_live_compute_services_are_tracked(nova, connection):
     ]
 
 
-class Heartbeats:
+class Services:
     """A tracker of services that are down after a minute, and its clock."""
 
     def __init__(self, nova):
         self.clock = Clock()
-        self.set_by = 0.0
         self._nova = nova
-        self._tracker = ServiceTracker(lambda: 60.0, self.clock, self.now)
+        self._tracker = ServiceTracker(lambda: DOWN_TIME, self.clock, self.now)
 
     def now(self):
-        return STAMP + timedelta(seconds=self.clock.now + self.set_by)
+        return STAMP + timedelta(seconds=self.clock.now)
+
+    def add(self, *hosts, **columns):
+        for host in hosts:
+            self._nova.add_service(host, **({"last_seen_up": self.now(), "created_at": STAMP} | columns))
+
+    def write(self, host, **columns):
+        self._nova.update(services, services.c.host == host, **({"updated_at": self.now()} | columns))
 
     def beat(self, *hosts):
-        self._nova.update(services, services.c.host.in_(hosts), last_seen_up=self.now())
+        for host in hosts:
+            self.write(host, last_seen_up=self.now())
 
-    def ages(self):
-        """Seconds since the heartbeat that the tracker has, by host, after an update."""
+    def update(self):
+        """The rows by host."""
         with self._nova.cells[self._nova.cell1].connect() as connection:
             self._tracker.update(connection)
-        rows = self._tracker.rows.values()
-        return {row.host: (self.now() - row.last_seen_up).total_seconds() for row in rows}
+        return {row.host: row for row in self._tracker.rows.values()}
 
 
-def test_heartbeats_are_read_from_time_to_time(nova):
-    beats = Heartbeats(nova)
-    nova.add_service("cmp1", last_seen_up=beats.now())
-    assert beats.ages() == {"cmp1": 0}
-    beats.clock.now += HEARTBEATS_INTERVAL - 1
-    beats.beat("cmp1")
-    assert beats.ages() == {"cmp1": HEARTBEATS_INTERVAL - 1}
-    beats.clock.now += 1
-    assert beats.ages() == {"cmp1": 1}
+@pytest.fixture
+def computes(nova):
+    return Services(nova)
 
 
-@pytest.mark.parametrize("silent", [["cmp1"], ["cmp1", "cmp2", "cmp3"]])
-def test_heartbeats_of_services_that_have_been_silent_are_read_at_each_update(nova, silent):
-    beats = Heartbeats(nova)
-    hosts = ["cmp1", "cmp2", "cmp3", "cmp4", "cmp5"]
-    for host in hosts:
-        nova.add_service(host, last_seen_up=beats.now())
-    beats.ages()
-    beats.clock.now += HEARTBEATS_INTERVAL + 1
-    beats.beat(*set(hosts) - set(silent))
-    beats.ages()
-    for _ in range(3):
-        beats.clock.now += 1
-        beats.beat(*silent)
-        assert [beats.ages()[host] for host in silent] == [0] * len(silent)
+def test_of_services_that_are_alive_no_heartbeat_is_read(computes):
+    computes.add("cmp1", "cmp2")
+    before = computes.update()
+    for _ in range(20):
+        computes.clock.now += 10
+        computes.beat("cmp1", "cmp2")
+        after = computes.update()
+        assert [after[host] is before[host] and after[host].alive for host in before] == [True, True]
+
+
+def test_the_heartbeat_of_a_service_that_is_not_alive_is_read_each_time(computes):
+    computes.add("cmp1", "cmp2")
+    computes.write("cmp2", disabled=True)
+    computes.update()
+    for _ in range(5):
+        computes.clock.now += 9
+        computes.beat("cmp1", "cmp2")
+        rows = computes.update()
+        assert [rows[host].alive for host in ("cmp1", "cmp2")] == [True, False]
+        assert rows["cmp2"].last_seen_up == computes.now()
+
+
+def test_a_service_that_is_silent_is_not_alive_until_it_is_seen(computes):
+    computes.add("cmp1")
+    seen = computes.now()
+    assert computes.update()["cmp1"].alive
+    computes.clock.now += ALIVE + 1
+    for _ in range(2):
+        row = computes.update()["cmp1"]
+        assert (row.alive, row.last_seen_up) == (False, seen)
+    computes.beat("cmp1")
+    assert computes.update()["cmp1"].alive
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"disabled": True, "disabled_reason": "fan"},
+        {"forced_down": True},
+        {"last_seen_up": None},
+        {"last_seen_up": STAMP + timedelta(days=1)},
+    ],
+)
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_service_that_is_no_longer_alive_is_read_whole_at_once(nova, computes, columns, stamped):
+    computes.add("cmp1")
+    assert computes.update()["cmp1"].alive
+    nova.update(services, services.c.host == "cmp1", stamped=stamped, report_count=9, **columns)
+    row = computes.update()["cmp1"]
+    assert (row.alive, row.report_count) == (False, 9)
+    assert columns.items() <= {name: getattr(row, name) for name in columns}.items()
 
 
 @pytest.mark.parametrize("set_by", [300, -300])
-def test_heartbeats_are_read_at_once_after_the_wall_clock_was_set(nova, set_by):
-    beats = Heartbeats(nova)
-    nova.add_service("cmp1", last_seen_up=beats.now())
-    beats.ages()
-    beats.clock.now += 1
-    beats.set_by = set_by
-    beats.beat("cmp1")
-    assert beats.ages() == {"cmp1": 0}
+def test_services_are_judged_by_the_wall_clock_as_it_is_set(computes, set_by):
+    computes.add("cmp1")
+    computes.update()
+    computes.clock.now += set_by
+    assert not computes.update()["cmp1"].alive
+    computes.beat("cmp1")
+    assert computes.update()["cmp1"].alive
 
 
-def test_a_service_of_the_future_is_silent_too(nova):
-    beats = Heartbeats(nova)
-    nova.add_service("cmp1", last_seen_up=beats.now() + timedelta(days=1))
-    beats.ages()
-    beats.beat("cmp1")
-    assert beats.ages() == {"cmp1": 0}
+def test_services_come_and_go(nova, computes):
+    computes.add("cmp1", "cmp2", "cmp3")
+    computes.clock.now += 1
+    computes.write("cmp3", disabled=True)
+    assert sorted(computes.update()) == ["cmp1", "cmp2", "cmp3"]
+    for host in ("cmp2", "cmp3"):
+        nova.update(services, services.c.host == host, deleted=services.c.id, deleted_at=computes.now())
+    computes.add("cmp4", created_at=computes.now())
+    computes.clock.now += 1
+    assert sorted(computes.update()) == ["cmp1", "cmp4"]
 
 
-def test_a_service_that_is_disabled_is_read_whole_at_once(nova, connection):
-    nova.add_service("cmp1")
-    tracker = ServiceTracker()
-    tracker.update(connection)
-    connection.rollback()
-    nova.update(services, services.c.host == "cmp1", disabled=True, disabled_reason="fan", report_count=9)
-    tracker.update(connection)
-    row = tracker.rows[1]
-    assert (row.disabled, row.disabled_reason, row.report_count) == (True, "fan", 9)
+def test_services_that_were_removed_by_hand_go_when_all_are_read(nova, computes):
+    computes.add("cmp1", "cmp2")
+    computes.update()
+    with nova.cells[nova.cell1].begin() as writer:
+        writer.execute(sa.delete(services).where(services.c.host == "cmp1"))
+    computes.clock.now += ALL_SERVICES_INTERVAL
+    computes.beat("cmp2")
+    assert sorted(computes.update()) == ["cmp2"]
 
 
 def test_a_row_that_cannot_be_used_is_not_read_again_until_it_changes(nova, connection):
@@ -177,27 +200,91 @@ def test_a_row_that_cannot_be_used_is_not_read_again_until_it_changes(nova, conn
     assert [row.host for row in tracker.rows.values()] == ["cmp1"]
 
 
-@pytest.mark.parametrize(("microsecond", "reads"), [(0, 2), (5, 1)])
-def test_a_second_write_with_the_same_stamp_is_found_if_stamps_are_whole_seconds(nova, microsecond, reads):
-    clock = Clock()
-    nova.add_node("cmp1", updated_at=datetime(2026, 1, 2, 3, 4, 5, microsecond))
-    tracker = NodeTracker(clock)
-    assert update(tracker, nova) == ["cmp1"]
-    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", stats='{"io_workload": "9"}')
-    found = []
-    for _ in range(4):
-        clock.now += REREAD_DELAY
-        found += update(tracker, nova)
-    assert len(found) == reads - 1
+class Nodes:
+    """A tracker of compute nodes, and its clocks; rows are written by nova with the wall clock's stamp."""
+
+    def __init__(self, nova):
+        self.clock = Clock()
+        self.slow = self.set_by = timedelta()
+        self._nova = nova
+        self._tracker = NodeTracker(self.clock, lambda: self.now() + self.set_by)
+
+    def now(self):
+        return STAMP + timedelta(seconds=self.clock.now)
+
+    def add(self, *hosts):
+        for host in hosts:
+            self._nova.add_node(host, created_at=STAMP, updated_at=self.stamp())
+
+    def stamp(self):
+        """Whole seconds, as in MySQL."""
+        return (self.now() - self.slow).replace(microsecond=0)
+
+    def write(self, host, **columns):
+        self._nova.update(compute_nodes, compute_nodes.c.host == host, updated_at=self.stamp(), **columns)
+
+    def read(self):
+        """The names of the hosts that were read."""
+        return update(self._tracker, self._nova)
 
 
-def test_a_row_with_a_stamp_of_whole_seconds_that_was_not_written_again_is_not_read_again(nova):
-    clock = Clock()
-    nova.add_node("cmp1", updated_at=datetime(2026, 1, 2, 3, 4, 5))
-    tracker = NodeTracker(clock)
-    update(tracker, nova)
-    clock.now += REREAD_DELAY
-    assert update(tracker, nova) == []
+@pytest.fixture
+def nodes(nova):
+    return Nodes(nova)
+
+
+def test_only_rows_that_were_written_are_read(nodes):
+    nodes.add("cmp1", "cmp2", "cmp3")
+    assert nodes.read() == ["cmp1", "cmp2", "cmp3"]
+    nodes.write("cmp2", free_ram_mb=1)
+    assert nodes.read() == ["cmp2"]
+    for _ in range(30):
+        nodes.clock.now += 10
+        assert nodes.read() == []
+
+
+def test_a_second_write_with_the_same_stamp_is_seen(nodes):
+    nodes.add("cmp1")
+    nodes.read()
+    for workload in ("1", "2", "3"):
+        nodes.write("cmp1", stats=f'{{"io_workload": "{workload}"}}')
+        assert nodes.read() == ["cmp1"]
+
+
+@pytest.mark.parametrize(
+    ("slow", "at_once"), [(0, True), (OVERLAP.seconds - 1, True), (OVERLAP.seconds + 2, False)]
+)
+def test_a_change_with_the_stamp_of_a_slow_clock_is_seen(nodes, slow, at_once):
+    nodes.add("cmp1")
+    nodes.read()
+    nodes.clock.now += 100
+    nodes.read()
+    nodes.slow = timedelta(seconds=slow)
+    nodes.clock.now += 0.5
+    nodes.write("cmp1", free_ram_mb=1)
+    assert nodes.read() == (["cmp1"] if at_once else [])
+    nodes.clock.now += ALL_NODES_INTERVAL
+    assert nodes.read() == ([] if at_once else ["cmp1"])
+
+
+def test_changes_are_seen_after_the_wall_clock_was_set_back(nodes):
+    nodes.add("cmp1")
+    nodes.set_by = timedelta(hours=1)
+    nodes.read()
+    nodes.set_by = timedelta()
+    nodes.clock.now += 1
+    nodes.write("cmp1", free_ram_mb=1)
+    assert nodes.read() == ["cmp1"]
+
+
+def test_changes_by_hand_are_seen_when_all_rows_are_compared(nova, nodes):
+    nodes.add("cmp1", "cmp2", "cmp3")
+    nodes.read()
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", stamped=False, stats='{"io_workload": "9"}')
+    with nova.cells[nova.cell1].begin() as writer:
+        writer.execute(sa.delete(compute_nodes).where(compute_nodes.c.host == "cmp2"))
+    nodes.clock.now += ALL_NODES_INTERVAL
+    assert nodes.read() == ["cmp1"]
 
 
 def update(tracker, nova, hosts=None):

@@ -1,6 +1,7 @@
 import pytest
 import sqlalchemy as sa
 
+from scheduler.nova_db import host_mappings as host_mappings_module
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.host_mappings import ALL_INTERVAL, HOST_TTL, UNMAPPED_INTERVAL, HostCells, MappedHosts
 from scheduler.nova_db.schema import host_mappings
@@ -98,6 +99,30 @@ def test_a_mapping_that_is_gone_is_noticed_by_the_reading_of_all(nova):
     clock.now += ALL_INTERVAL
     mapped.refresh()
     assert "cmp1" not in mapped
+
+
+def test_mappings_that_have_not_changed_are_not_read_again(nova, monkeypatch):
+    clock = Clock()
+    mapped = MappedHosts(nova.engines, clock)
+    nova.map_host("cmp1")
+    mapped.follow(["cmp1"])
+    mapped.refresh()
+    readings, read = [], host_mappings_module._mapped_among
+
+    def recorded(connection, hosts):
+        readings.append(set(hosts))
+        return read(connection, hosts)
+
+    monkeypatch.setattr(host_mappings_module, "_mapped_among", recorded)
+    clock.now += ALL_INTERVAL
+    mapped.refresh()
+    nova.map_host("cmp2")
+    mapped.follow(["cmp1", "cmp2"])
+    mapped.refresh()
+    clock.now += ALL_INTERVAL
+    mapped.refresh()
+    assert readings == [set(), {"cmp2"}, {"cmp1", "cmp2"}]
+    assert "cmp2" in mapped
 
 
 def test_asking_for_a_host_reads_nothing(nova):

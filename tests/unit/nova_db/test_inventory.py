@@ -7,9 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler import objects
+from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.pending import AMOUNTS
 from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_db.schema import (
     aggregate_hosts,
     aggregates,
@@ -183,22 +185,16 @@ def test_looking_at_everything_anew(nova, inventory):
     assert inventory.snapshot(0).disabled_cells == {nova.cell1}
 
 
-def test_casts(nova, inventory):
+def test_aggregates_of_casts(nova, inventory):
     nova.add_host("cmp1")
     inventory.start()
-    inventory._aggregates.stop()  # it would read the database again, which does not have what the casts say
+    inventory.aggregate_store.stop()  # it would read the database again, which does not have what the casts say
     one = objects.Aggregate(id=1, uuid="u", name="a", hosts=["cmp1"], metadata={})
-    inventory.update_aggregates([one])
+    inventory.aggregate_store.update([one])
     assert len(inventory.snapshot().coded["aggregates"][0]) == 1
     assert [aggregate.name for aggregate in inventory.aggregates()] == ["a"]
-    inventory.delete_aggregate(one)
+    inventory.aggregate_store.delete(one)
     assert len(inventory.snapshot().coded["aggregates"][0]) == 0
-    changed = []
-    inventory.instances.reread_images = changed.extend
-    inventory.update_instance_info("cmp1", objects.InstanceList(objects=[objects.Instance(uuid="i1")]))
-    inventory.delete_instance_info("cmp1", "i2")
-    inventory.sync_instance_info("cmp1", ["i3"])
-    assert changed == ["i1", "i2"]
 
 
 def test_homes_are_where_instances_are_and_where_they_are_about_to_be(nova, inventory):
@@ -256,7 +252,7 @@ def test_a_host_comes_to_a_partition_with_the_cast_about_its_aggregate(nova, par
     nova.insert_api(aggregate_hosts, host="cmp1", aggregate_id=number)
     uuid = next(iter(inventory.aggregates())).uuid
     changed = objects.Aggregate(id=number, uuid=uuid, name="a", hosts=["cmp0", "cmp1"], metadata={})
-    inventory.update_aggregates([changed])
+    inventory.aggregate_store.update([changed])
     assert hosts_in(inventory) == ["cmp0", "cmp1"]
 
 
@@ -267,7 +263,7 @@ def test_a_partition_by_cells_reads_no_other_cell(nova, partition):
     nova.add_host("cmp2", cell=other)
     inventory = partition(cells=["cell2"])
     assert hosts_in(inventory) == ["cmp2"]
-    assert [reading.cell.name for reading in inventory.cell_readings()] == ["cell2"]
+    assert [reading.cell.name for reading in inventory.reader.cell_readings()] == ["cell2"]
     assert inventory.partition.aggregates() is None
 
 
@@ -372,14 +368,6 @@ def test_only_the_reported_placement_of_a_node_ends(nova, inventory):
     assert [inventory.pending.node_of(instance) for instance in ("arrived", "coming")] == [None, node]
 
 
-def test_what_was_deleted_is_no_longer_expected(nova, inventory):
-    node = nova.add_host("cmp1")
-    inventory.start()
-    expect(inventory, "i1", node)
-    inventory.delete_instance_info("cmp1", "i1")
-    assert inventory.pending.node_of("i1") is None
-
-
 @pytest.mark.parametrize("seconds", [9.0, 11.0], ids=["new", "old"])
 def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seconds(nova, inventory, seconds):
     """Neither a compute nor a conductor tells of it."""
@@ -391,7 +379,7 @@ def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seco
     nova.insert_api(instance_mappings, instance_uuid="building", project_id="p")
     nova.insert_api(instance_mappings, instance_uuid="deleted", project_id="p", queued_for_delete=True)
     clock.now += seconds
-    assert inventory.forget_deleted() == 10.0
+    assert inventory._reported.forget_deleted() == 10.0
     left = [name for name in ("building", "deleted", "deleted and gone") if inventory.pending.node_of(name)]
     assert left == (["building"] if seconds > 10 else ["building", "deleted", "deleted and gone"])
     table = inventory.snapshot()
@@ -409,7 +397,7 @@ def test_a_build_is_expected_while_the_database_does_not_say_that_it_was_deleted
         nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
         inventory.reset()
     clock.now += 60
-    inventory.forget_deleted()
+    inventory._reported.forget_deleted()
     assert inventory.pending.node_of("building") == node
 
 
@@ -435,4 +423,6 @@ def test_hosts_that_belong_to_no_partition(nova, partition):
         nova.add_host(host, cell=cell)
     nova.add_aggregate("a", ["cmp1", "cmp3"])
     add_partition(nova.conf, "both", cells=["cell2"], aggregates=["a"])
-    assert partition(cells=["cell1"]).hosts_without_partition() == ["cmp4"]
+    hosts = partition(cells=["cell1"])
+    found = hosts_without_partition(all_partitions(nova.conf), hosts.engines, hosts.cells, hosts.aggregates)
+    assert found == ["cmp4"]
