@@ -108,16 +108,16 @@ class AllocationWriter:
             By consumer UUID what became of its write.
         """
         parts = [writes] if all_or_none else [{uuid: write} for uuid, write in writes.items()]
-        exchange = _Exchange(self, [self._unit(part) for part in parts], until, refusal, context)
+        exchange = _Exchange(self, [self._unit(part, refusal) for part in parts], until, refusal, context)
         done = exchange.run()
         return {uuid: done[uuid] for uuid in writes}
 
-    def _unit(self, writes: Mapping[str, Write]) -> Unit:
+    def _unit(self, writes: Mapping[str, Write], refusal: Callable[[], str]) -> Unit:
         generations = {
             uuid: self.empty.generation_of(uuid) if write.generation is None else write.generation
             for uuid, write in writes.items()
         }
-        return Unit(writes, generations)
+        return Unit(writes, generations, refusal)
 
     def _post(self, units: Sequence[Unit], context: Any) -> Reply:
         """Send units in one request."""
@@ -181,7 +181,7 @@ class _Exchange:
 
     def _send(self, units: Sequence[Unit]) -> None:
         self._unclear, self._read_delays = {}, ()
-        self._queue.send(units, self._context, self._refusal)
+        self._queue.send(units, self._context)
         for unit in units:
             unit.delay = 0.0
             try:

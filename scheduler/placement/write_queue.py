@@ -49,7 +49,6 @@ class _Entry:
 
     units: Sequence[Unit]
     context: Any
-    refusal: Callable[[], str]
     ready: threading.Event = field(default_factory=threading.Event)
     leads: bool = False
 
@@ -83,19 +82,16 @@ class WriteQueue:
         with self._lock:
             return len(self._queue)
 
-    def send(
-        self, units: Sequence[Unit], context: Any = None, refusal: Callable[[], str] = lambda: ""
-    ) -> None:
+    def send(self, units: Sequence[Unit], context: Any = None) -> None:
         """Send each unit once; afterwards each has a ``reply`` or an ``error``.
 
         Args:
             units: Of different consumers.
             context: The context of the request, for Placement's log.
-            refusal: Returns why they are not to be sent any more, once it is their turn; "" if they are.
         """
         for unit in units:
             unit.reply = unit.error = None
-        entry = _Entry(units, context, refusal)
+        entry = _Entry(units, context)
         with self._lock:
             self._queue.append(entry)
             self._choose_leader()
@@ -153,21 +149,20 @@ class WriteQueue:
 
     def _send(self, group: Sequence[_Entry]) -> None:
         started = self._clock()
-        for entry in group:
-            if why := entry.refusal():
-                _fail(entry.units, PlacementUnreachable(why))
-        units = [unit for entry in group for unit in entry.units if unit.error is None]
         # Transactions that share providers take them in the same order.
-        units.sort(key=lambda one: min(one.providers, default=""))
+        units = sorted(
+            (unit for entry in group for unit in entry.units), key=lambda one: min(one.providers, default="")
+        )
         try:
             self._send_units(units, group[0].context)
         finally:
             self._adapt(len(group), self._clock() - started)
 
     def _send_units(self, units: Sequence[Unit], context: Any) -> None:
-        pieces, refusals = deque([units] if units else []), 0
+        pieces, refusals = deque([units]), 0
         while pieces:
-            piece = pieces.popleft()
+            if not (piece := _still_wanted(pieces.popleft())):
+                continue
             try:
                 reply = self._post(piece, context)
             except PlacementSilent as error:
@@ -191,15 +186,28 @@ class WriteQueue:
                 self._most = max(2, self._most // 2)
 
 
+def _still_wanted(units: Iterable[Unit]) -> list[Unit]:
+    """Return the units that are to be sent; the others learn why they are not."""
+    wanted = []
+    for unit in units:
+        if why := unit.refusal():
+            _fail([unit], PlacementUnreachable(why))
+        else:
+            wanted.append(unit)
+    return wanted
+
+
 def _decide(piece: Sequence[Unit], reply: Reply) -> list[Unit]:
     """Give a response to the units that it decides: all, those that a refusal names, or none. Return them."""
     outcome = write_outcome(reply)
     decided = list(piece)
     if len(piece) > 1 and outcome not in _OF_ALL:
         name, provider = refused_resource(reply)
-        decided = [unit for unit in piece if provider and unit.takes_from(provider, name)]
-        # Of several that use a full provider the last one is left out: the others may fit.
-        decided = decided[-1:] if outcome is WriteOutcome.REFUSED else decided
+        decided = [unit for unit in piece if provider and unit.taken_from(provider, name)]
+        if outcome is WriteOutcome.REFUSED:
+            # Of several that use a full provider the largest is left out. It does not fit beside those of the
+            # others that do, and if none of them does, it does not either.
+            decided = sorted(decided, key=lambda unit: unit.taken_from(provider, name))[-1:]
     for unit in decided:
         unit.reply = reply
     if outcome is WriteOutcome.GONE:

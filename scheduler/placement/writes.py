@@ -1,6 +1,6 @@
 """What consumers shall hold, and what became of that."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 import math
@@ -128,6 +128,7 @@ class Unit:
     Attributes:
         writes: By consumer.
         generations: By consumer, what is sent next.
+        refusal: Returns why nothing more is to be sent; "" while it may.
         reply: The response to the last try.
         error: Why the last try had none.
         lost: Tries without a response that may yet take effect.
@@ -141,6 +142,7 @@ class Unit:
 
     writes: Mapping[str, Write]
     generations: dict[str, int | None]
+    refusal: Callable[[], str] = lambda: ""
     late_until: float = -math.inf
     reply: Reply | None = None
     error: PlacementSilent | None = None
@@ -166,10 +168,15 @@ class Unit:
         """The providers of which something is taken."""
         return frozenset(provider for write in self.writes.values() for provider in write.allocations)
 
-    def takes_from(self, provider: str, resource_class: str) -> bool:
-        """Return whether something of a resource class is taken from a provider; "" is any class."""
-        entries = [write.allocations.get(provider) for write in self.writes.values()]
-        return any(entry and resource_class in {"", *entry["resources"]} for entry in entries)
+    def taken_from(self, provider: str, resource_class: str) -> int:
+        """Return how much of a resource class is taken from a provider; "" is any class."""
+        entries = [write.allocations.get(provider, {"resources": {}}) for write in self.writes.values()]
+        return sum(
+            amount
+            for entry in entries
+            for name, amount in entry["resources"].items()
+            if resource_class in {"", name}
+        )
 
     def bodies(self) -> dict[str, dict[str, Any]]:
         """Return what is to be sent, by consumer."""

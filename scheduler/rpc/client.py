@@ -9,6 +9,7 @@ This module uses private names of oslo.messaging; ``tests/unit/rpc/test_client.p
 # ruff: noqa: SLF001
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 import queue
 import threading
@@ -264,23 +265,20 @@ class Client:
         Raises:
             BrokerAway: It could not, or not in time.
         """
-        done: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        done: Future[None] = Future()
 
         def run() -> None:
             try:
                 task()
+                done.set_result(None)
             except Exception as error:  # noqa: BLE001 - for the thread that waits
-                done.put(error)
-            else:
-                done.put(None)
+                done.set_exception(error)
 
         self._tasks.put(run)
         try:
-            error = done.get(timeout=QUEUE_TIMEOUT)
-        except queue.Empty:
-            error = TimeoutError("not in time")
-        if error is not None:
-            raise BrokerAway(f"a reply queue cannot be deleted: {error}") from error
+            done.result(QUEUE_TIMEOUT)
+        except Exception as error:
+            raise BrokerAway(f"a reply queue cannot be deleted: {error or 'not in time'}") from error
 
 
 def _reply_of(message: Mapping[str, Any]) -> Reply:

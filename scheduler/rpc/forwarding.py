@@ -4,7 +4,7 @@
 
     caller ──▶ scheduler (queue) ──▶ A ──▶ berth.HOST.N (queue) ──▶ B ──▶ reply queue of the caller
                      ▲                            │
-                     └── not taken in 10 s ───────┘
+                     └── not taken in 5 s  ───────┘
 
 A call is sent on as it was received, byte for byte: with its reply address, its context, and its timeouts.
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
@@ -19,13 +19,11 @@ This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwardi
 
 from collections.abc import Callable
 import secrets
-import time
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 
-from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
@@ -39,11 +37,9 @@ FORWARDED = "berth-forwarded"
 #: Seconds in which the broker must confirm a call that is sent on.
 SEND_TIMEOUT = 3.0
 
-#: Seconds for which nothing is sent to a topic that could not be reached.
-AVOIDED_FOR = 15.0
-
-#: Seconds that a call waits for the scheduler that it was sent on to. Some callers wait for sixty.
-WAIT_LIMIT = 10.0
+#: Seconds that a call waits for the scheduler that it was sent on to. A router that hears nothing for eight
+#: seconds gives up the partition.
+WAIT_LIMIT = 5.0
 
 #: Seconds after which the queue of a scheduler that is gone is deleted; longer than a call waits there.
 QUEUE_LIFETIME = 600
@@ -114,58 +110,36 @@ def _consumer(listener: LateListener, topic: str, back_to: str) -> impl_rabbit.C
     return consumer
 
 
-class Forwarder:
-    """Sends calls on. Any thread may use it."""
+def forward(
+    call: ConfirmedMessage,
+    on_sent: Callable[[str], None],
+    topic: str,
+    reason: str,
+    timeout: float = SEND_TIMEOUT,
+) -> bool:
+    """Send a call on to a topic, and acknowledge it.
 
-    def __init__(
-        self,
-        on_sent: Callable[[str], None] = lambda _reason: None,
-        timeout: float = SEND_TIMEOUT,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Avoid no topic yet.
+    Args:
+        call: The call; it is neither answered nor acknowledged yet.
+        on_sent: Called with the reason if it was sent on.
+        topic: Where another scheduler takes calls.
+        reason: Why, in one word.
+        timeout: Seconds in which the broker must confirm it.
 
-        Args:
-            on_sent: Called with the reason for each call that was sent on.
-            timeout: Seconds in which the broker must confirm a call.
-            clock: Seconds that only grow.
-        """
-        self._on_sent = on_sent
-        self._timeout = timeout
-        self._clock = clock
-        self._avoided_until: dict[str, float] = {}
-        self._warnings = RateLimitedLogger(LOG, clock=clock)
+    Returns:
+        Whether the broker may have it there all the same. It is to be answered here.
 
-    def forward(self, call: ConfirmedMessage, topic: str, reason: str) -> bool:
-        """Send a call on to a topic, and acknowledge it. Takes ``timeout`` seconds, or little more.
-
-        Args:
-            call: The call; it is neither answered nor acknowledged yet.
-            topic: Where another scheduler, or one of several, takes calls.
-            reason: Why, in one word.
-
-        Returns:
-            Whether the broker may have it there all the same. It is to be answered here.
-
-        Raises:
-            Forwarded: It was sent on.
-        """
-        if self._clock() < self._avoided_until.get(topic, 0.0):
-            return False
-        try:
-            call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, self._timeout)
-        except messaging.MessageUndeliverable:
-            self._fail(topic, "there is no such queue")
-            return False
-        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
-            self._fail(topic, str(error) or type(error).__name__)
-            return True
-        LOG.info("Call %s was sent on to %s (%s)", call.msg_id, topic, reason)
-        self._on_sent(reason)
-        raise Forwarded(f"the call was sent to {topic}")
-
-    def _fail(self, topic: str, why: str) -> None:
-        self._avoided_until[topic] = self._clock() + AVOIDED_FOR
-        self._warnings.warning(
-            topic, "Calls cannot be sent on to %s and are answered here: %.300s", topic, why
-        )
+    Raises:
+        Forwarded: It was sent on.
+    """
+    try:
+        call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, timeout)
+    except messaging.MessageUndeliverable:
+        LOG.warning("Call %s is answered here: there is no queue %s", call.msg_id, topic)
+        return False
+    except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
+        LOG.warning("Call %s is answered here: sending it on to %s failed: %.300s", call.msg_id, topic, error)
+        return True
+    LOG.info("Call %s was sent on to %s (%s)", call.msg_id, topic, reason)
+    on_sent(reason)
+    raise Forwarded(f"the call was sent to {topic}")

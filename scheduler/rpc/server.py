@@ -149,7 +149,6 @@ class Server(server.RPCServer):
         self._warnings = warnings
         self._reply_queues = ReplyQueues(lambda call: call.requeue(), self._drop)
         self._dropped = DroppedCalls()
-        self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topic: str = target.topic
         self.takes_casts = True
         self.own_queue: OwnQueue | None = None
@@ -317,7 +316,7 @@ class Server(server.RPCServer):
                 message.received,
                 lambda: message.has_past,
                 can_be_requeued=True,
-                forward=partial(self._forwarder.forward, message) if is_first else None,
+                forward=partial(forwarding.forward, message, self._tell_forwarded) if is_first else None,
             )
         )
 

@@ -12,7 +12,7 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 from collections.abc import Callable
 from dataclasses import dataclass
 import time
-from typing import Any, Protocol
+from typing import Any
 import uuid
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from oslo_log import log as logging
 from scheduler.conf.partitions import own_name
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, stream_of
+from scheduler.stream.broker import BrokerOptions, StreamBroker, stream_of
 from scheduler.stream.membership import Membership
 from scheduler.stream.owners import Divided, Mask, Owners
 from scheduler.stream.reader import StreamReader
@@ -38,13 +38,6 @@ AVAILABLE = "The decision stream is used again"
 
 GOODBYE_TIMEOUT = 1.0
 """Seconds in which a scheduler that stops writes what waits, and that it stops."""
-
-
-class Connector(Protocol):
-    """Connects to the stream."""
-
-    def connect(self, purpose: str) -> StreamConnection:
-        """Connect to the next host of the broker; raises StreamUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,7 @@ class DecisionStream:
 
     def __init__(
         self,
-        broker: Connector,
+        broker: StreamBroker,
         state: LocalState,
         own: Member,
         divided: Divided = Divided(),  # noqa: B008 - it is immutable

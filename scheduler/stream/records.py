@@ -126,12 +126,10 @@ class Message:
 
     Attributes:
         records: The records that can be used.
-        ignored: How many are of a kind or version that is not known here.
-        faults: Why others cannot be read.
+        faults: Why others cannot be read. Those of kinds and versions that are not known here are left out.
     """
 
     records: list[Record] = field(default_factory=list)
-    ignored: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -160,15 +158,12 @@ def decode(body: bytes | str) -> Message:
 def _decode_record(part: msgspec.Raw, message: Message) -> None:
     try:
         record = _record.decode(part)
-        if record.version == VERSION and record.kind in _KINDS:
-            message.records.append(record)
-        else:
-            message.ignored += 1
     except (msgspec.DecodeError, RecursionError) as error:
-        if _is_foreign(part):
-            message.ignored += 1
-        else:
+        if not _is_foreign(part):
             message.faults.append(str(error))
+        return
+    if record.version == VERSION and record.kind in _KINDS:
+        message.records.append(record)
 
 
 def _is_foreign(part: msgspec.Raw) -> bool:

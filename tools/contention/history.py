@@ -48,26 +48,13 @@ class History:
 
     clock: Callable[[], float] = time.monotonic
     _held: dict[str, Holding] = field(default_factory=dict)
-    _outside: set[str] = field(default_factory=set)
     _freeings: list[_Freeing] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, holding: Holding, *, outside: bool = False) -> None:
-        """Note an instance that has its allocation; ``outside``: Berth did not claim it."""
+    def add(self, holding: Holding) -> None:
+        """Note an instance that has its allocation."""
         with self._lock:
             self._held[holding.uuid] = holding
-        if outside:
-            self.claimed_outside(holding.uuid)
-
-    def claimed_outside(self, uuid: str) -> None:
-        """Note that a claim for this instance is not Berth's."""
-        with self._lock:
-            self._outside.add(uuid)
-
-    def is_outside(self, uuid: str) -> bool:
-        """Return whether the claim for an instance was not Berth's."""
-        with self._lock:
-            return uuid in self._outside
 
     def used(self, resource_class: str) -> int:
         """Return how much of a resource class all instances hold together."""

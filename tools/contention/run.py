@@ -18,16 +18,12 @@ from tools.contention.actors import (
     Looker,
     OutsideClaimer,
     Scene,
-    SeveralAtOnce,
 )
 from tools.contention.cloud import ContentionCloud
 from tools.contention.history import History
 from tools.rig import servers, truth
 
 SERVERS = {"mariadb": servers.mariadb, "postgresql": servers.postgresql}
-
-#: The part of the time in which requests are for one instance only, and NoValidHost is judged.
-JUDGED_PART = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -59,24 +55,22 @@ def run(server: str, plan: Plan) -> Findings:
         ContentionCloud(server, directory, plan.hosts) as cloud,
     ):
         with cloud.scheduler() as manager:
-            _run_parts(Scene(cloud, manager, history, findings), plan)
+            _run_actors(Scene(cloud, manager, history, findings), plan)
         for line in truth.check_database(cloud.placement_database, history.expected()).problems:
             findings.add_problem(line)
     return findings
 
 
-def _run_parts(scene: Scene, plan: Plan) -> None:
+def _run_actors(scene: Scene, plan: Plan) -> None:
     filling = OutsideClaimer(scene, random.Random(plan.seed))
     while scene.free_share() > FREE_SHARE:
         filling.act()
-    parts = ((JUDGED_PART, BerthCaller), (1 - JUDGED_PART, SeveralAtOnce))
-    for part, caller in parts:
-        kinds = [caller] * plan.callers + [OutsideClaimer] * plan.claimers + [Deleter] * plan.deleters
-        actors = [
-            kind(scene, random.Random(f"{plan.seed} {kind.__name__} {number}"))
-            for number, kind in enumerate([*kinds, Looker])
-        ]
-        _act(actors, part * plan.seconds)
+    kinds = [BerthCaller] * plan.callers + [OutsideClaimer] * plan.claimers + [Deleter] * plan.deleters
+    actors = [
+        kind(scene, random.Random(f"{plan.seed} {kind.__name__} {number}"))
+        for number, kind in enumerate([*kinds, Looker])
+    ]
+    _act(actors, plan.seconds)
 
 
 def _act(actors: Iterable[Actor], seconds: float) -> None:

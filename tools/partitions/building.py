@@ -1,14 +1,17 @@
 """The builds of a run: what is asked for, and asking for it from many callers at once."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 import random
 import threading
 import uuid
 
+import sqlalchemy as sa
+
 from conductor_client import journal
 from conductor_client.super_conductor import SuperConductor
+from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
 from scheduler.rpc.context import RequestContext
 from tools.rig.fleet import ZONES
 from tools.rig.load import FLAVORS, PROJECT, USER, ZONE_SHARE, BootRequest
@@ -58,8 +61,9 @@ class Building:
         placed: Number of instances for which the scheduler has answered.
     """
 
-    def __init__(self, conductor: SuperConductor, callers: int) -> None:
-        """Ask from a number of callers."""
+    def __init__(self, conductor: SuperConductor, callers: int, database: sa.Engine) -> None:
+        """Ask from a number of callers; ``database`` is nova's API database, in which instances are noted."""
+        self._database = database
         self.requests: list[BootRequest] = []
         self.placed = 0
         self._conductor = conductor
@@ -95,9 +99,30 @@ class Building:
 
     def _call(self, request: BootRequest) -> None:
         context = RequestContext(user_id=USER, project_id=PROJECT, roles=["member", "reader"])
-        self._conductor.build_instances(context, request.spec(), list(request.uuids))
+        uuids = list(request.uuids)
+        self._note_waiting(uuids)
+        self._conductor.build_instances(context, request.spec(), uuids)
+        self._note_over({one.instance_uuid: one.state for one in self._conductor.journal.records(uuids)})
         with self._lock:
             self.placed += len(request.uuids)
+
+    def _note_waiting(self, uuids: Sequence[str]) -> None:
+        """Note instances as nova's API does before it asks for a build."""
+        rows = [{"instance_uuid": uuid, "project_id": PROJECT} for uuid in uuids]
+        with self._database.begin() as connection:
+            connection.execute(instance_mappings.insert(), rows)
+            connection.execute(build_requests.insert(), rows)
+
+    def _note_over(self, states: Mapping[str, str]) -> None:
+        """Note that nobody waits for hosts of instances, as a super-conductor does."""
+        mapped, wanted = instance_mappings.c, build_requests.c
+        placed = [uuid for uuid, state in states.items() if state != journal.ERROR]
+        cell = sa.select(sa.func.max(cell_mappings.c.id)).scalar_subquery()
+        with self._database.begin() as connection:
+            connection.execute(
+                instance_mappings.update().where(mapped.instance_uuid.in_(placed)).values(cell_id=cell)
+            )
+            connection.execute(build_requests.delete().where(wanted.instance_uuid.in_(states)))
 
 
 def again(requests: Iterable[BootRequest], records: Iterable[journal.Record]) -> Iterator[BootRequest]:

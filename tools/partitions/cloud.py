@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 import time
 
+import sqlalchemy as sa
+
 from conductor_client import journal
 from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
@@ -80,10 +82,12 @@ class PartitionedCloud(NovaCloud):
         conductor: The super-conductor, which is in this process.
         schedulers: Those of each partition, by its name.
         routers: The routers.
+        api_database: An engine of nova's API database.
     """
 
     bus: Bus
     conductor: SuperConductor
+    api_database: sa.Engine
 
     def __init__(self, directory: Path, software: Software, shape: Shape) -> None:
         """Describe a cloud; it is started on entry."""
@@ -143,7 +147,8 @@ class PartitionedCloud(NovaCloud):
 
     def _start_conductors(self) -> None:
         self.bus = self.connect()
-        cells = CellMap(self.engine(self.database("api")), self._transport_url)
+        self.api_database = self.engine(self.database("api"))
+        cells = CellMap(self.api_database, self._transport_url)
         cell_conductors = CellConductors(lambda cell: self.connect(cell.transport_url))
         self.conductor = SuperConductor(SchedulerClient.from_conf(self.bus), cells, cell_conductors)
         server = self.bus.server(journal.TOPIC, "super", self.conductor)

@@ -2,20 +2,16 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-import contextlib
 from dataclasses import fields
-import logging
-from pathlib import Path
-import shutil
-import tempfile
 import threading
 import time
 
 from tools.partitions.building import Building, make_requests
 from tools.partitions.cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
 from tools.partitions.outcome import TARGET, Outcome, lines_of_logs
-from tools.rig import servers, truth
-from tools.rig.cloud import ROOT, SchedulerProcess
+from tools.rig import truth
+from tools.rig.cloud import SchedulerProcess
+from tools.rig.command import Parser, running
 from tools.rig.nova_cloud import set_priority
 from tools.rig.software import Software
 from tools.rig.usage import Usage
@@ -35,19 +31,13 @@ environment. All servers are private and end with the command."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and print the report; return 1 if something is not true or not in time."""
     options = _parse(arguments)
-    logging.basicConfig(level=logging.ERROR)
-    servers.stop_on_sigterm()
     software = Software(options.software)
     software.make()
     shape = Shape(**{each.name: getattr(options, each.name) for each in fields(Shape)})
     with (
-        tempfile.TemporaryDirectory(prefix="berth-partitions-") as directory,
-        contextlib.ExitStack() as stack,
+        running("partitions", options.directory) as directory,
+        PartitionedCloud(directory, software, shape) as cloud,
     ):
-        cloud = PartitionedCloud(Path(directory), software, shape)
-        if options.logs:
-            stack.callback(_keep_logs, Path(directory), options.logs)
-        stack.enter_context(cloud)
         set_priority(options.nice)
         return _run(cloud, options)
 
@@ -56,7 +46,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     requests = make_requests(options.builds, options.seed)
     parts = ", ".join(f"{len(each)} of {name or 'all hosts'}" for name, each in cloud.schedulers.items())
     print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
-    building = Building(cloud.conductor, options.callers)
+    building = Building(cloud.conductor, options.callers, cloud.api_database)
     points = [share * options.builds for share in options.kill]
     killer = Killer(cloud.killable(), points, lambda: building.placed)
     with Usage(lambda: cloud.services().items(), interval=None) as usage:
@@ -143,28 +133,21 @@ def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
         time.sleep(1)
 
 
-def _keep_logs(directory: Path, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for path in directory.glob("*.log"):
-        shutil.copy(path, target)
-
-
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tools/benchmark partitions", description=_DESCRIPTION)
-    add = parser.add_argument
-    add("--hosts", type=int, default=10_000, help="compute hosts, two thirds in one partition (%(default)s)")
-    add("--cells", type=int, default=2, help="cells, over which each partition is spread (%(default)s)")
-    add("--builds", type=int, default=1000, help="instances to build (%(default)s)")
-    add("--callers", type=int, default=64, help="conductors that ask at the same time (%(default)s)")
-    add("--schedulers", type=int, default=2, help="schedulers of each partition (%(default)s)")
-    add("--routers", type=int, default=2, help="routers before them; 0: no partitions (%(default)s)")
-    add("--fail-rate", type=float, default=0.02, help="share of builds that fail (%(default)s)")
-    add("--build-seconds", type=float, default=2.0, help="how long a build takes (%(default)s)")
-    add("--seed", type=int, default=1, help="of the requests and the failures (%(default)s)")
+    parser = Parser("tools/benchmark partitions", _DESCRIPTION)
+    parser.add("--hosts", 10_000, "compute hosts, two thirds of them in one partition")
+    parser.add("--cells", 2, "cells, over which each partition is spread")
+    parser.add("--builds", 1000, "instances to build")
+    parser.add("--callers", 64, "conductors that ask at the same time")
+    parser.add("--schedulers", 2, "schedulers of each partition")
+    parser.add("--routers", 2, "routers before them; 0: no partitions")
+    parser.add("--fail-rate", 0.02, "share of builds that fail")
+    parser.add("--build-seconds", 2.0, "how long a build takes")
     shares = "these shares of the instances that have hosts, such as 0.3 0.6"
     kill = f"kill -9 a scheduler of each partition, and one of several routers, at {shares}; start them again"
-    add("--kill", type=float, nargs="+", default=[], metavar="SHARE", help=kill)
-    add("--nice", type=int, default=0, help="priority of all processes, such as -5; needs root")
-    add("--logs", type=Path, help="directory to which the logs are copied in the end")
-    add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")
+    parser.add("--kill", [], kill, type=float, nargs="+", metavar="SHARE")
+    parser.add("--nice", 0, "priority of all processes, such as -5; needs root")
+    parser.add_seed()
+    parser.add_directory()
+    parser.add_software()
     return parser.parse_args(arguments)

@@ -175,8 +175,8 @@ def _without_source(keep_source: Any) -> Any:
     return keep
 
 
-def _at_once(_send: Any) -> Any:
-    def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
+def _past_the_queue(_send: Any) -> Any:
+    def sent(queue: WriteQueue, units: Any, context: Any = None) -> None:
         for unit in units:
             unit.reply = unit.error = None
         queue._send_units(units, context)  # noqa: SLF001
@@ -285,7 +285,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
-    "writes have no order": ("crowd", _wrap(WriteQueue, "send", _at_once)),
+    "writes have no order": ("crowd", _wrap(WriteQueue, "send", _past_the_queue)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
     # messages

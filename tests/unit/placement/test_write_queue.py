@@ -28,7 +28,7 @@ def unit(places):
         uuid: Write({provider: {"resources": {"VCPU": 1}}}, Owner("project", "user"))
         for uuid, provider in places.items()
     }
-    return Unit(writes, dict.fromkeys(writes), 0.0)
+    return Unit(writes, dict.fromkeys(writes))
 
 
 def make(client, queue_timeout=30.0, clock=Clock(0.0)):  # noqa: B008 - it does not move
@@ -223,6 +223,40 @@ def test_a_refusal_concerns_the_consumer_that_it_names(client, run):
     assert results == {("a",): DONE, ("b",): DONE, ("c",): full, ("d",): DONE}
 
 
+@pytest.mark.parametrize(("room", "fit"), [(12, "b"), (24, "bc"), (7, ""), (20, "bc"), (40, "bcd")])
+def test_of_writes_that_do_not_fit_together_the_largest_are_refused(client, run, room, fit):
+    sizes = {"b": 8, "d": 20, "c": 10}
+    full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
+    taken = []
+
+    def answer(bodies):
+        wanted = [sizes.get(uuid, 0) for uuid in bodies]
+        if sum(taken) + sum(wanted) > room:
+            return full
+        taken.extend(wanted)
+        return DONE
+
+    client.answer = answer
+    calls = [put(uuid, "f0") for uuid in sizes]
+    for (one,), (uuid, size) in zip(calls, sizes.items(), strict=True):
+        one.writes[uuid].allocations["f0"]["resources"]["VCPU"] = size
+    results = run(make(client), put("a"), *calls)
+    assert "".join(uuid for uuid in "bcd" if of(results, uuid) is DONE) == fit
+
+
+def test_a_write_is_not_sent_again_without_others_once_it_is_not_wanted(client):
+    stopping = []
+    full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
+    client.gate.set()
+    client.answer = lambda _bodies: stopping.append("it stops") or full
+    units = [unit({uuid: "f0"}) for uuid in "bc"]
+    for one in units:
+        one.refusal = lambda: "".join(stopping)
+    make(client).send(units)
+    assert [uuids for _, uuids in client.sent] == [["b", "c"]]
+    assert sorted(str(one.error) for one in units) == ["None", "it stops"]
+
+
 def test_a_refusal_that_names_no_consumer_is_found_by_halves(client, run):
     invalid = error(400, "JSON does not validate: somewhere")
     client.answer = lambda bodies: invalid if "c" in bodies else DONE
@@ -270,9 +304,10 @@ def test_an_error_concerns_all(client, run, problem, expected):
 
 def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(client):
     lanes, late, stopping = make(client), [unit({"b": "1"})], []
+    late[0].refusal = lambda: "".join(stopping)
     threads = [
         threading.Thread(target=lanes.send, args=([unit({"a": "1"})],)),
-        threading.Thread(target=lanes.send, args=(late, None, lambda: "".join(stopping))),
+        threading.Thread(target=lanes.send, args=(late,)),
     ]
     threads[0].start()
     assert client.begun.wait(30)

@@ -9,9 +9,8 @@ import pytest
 
 from scheduler.rpc import forwarding
 from scheduler.rpc.delivery import Forwarded
-from scheduler.rpc.forwarding import AVOIDED_FOR, FORWARDED, Forwarder
+from scheduler.rpc.forwarding import FORWARDED
 from scheduler.stream import membership
-from tests.support.clock import Clock
 
 
 def test_oslo_messaging_has_the_names_that_are_used():
@@ -70,7 +69,7 @@ def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(qu
     consumer = made.conn.declared[0]
     assert consumer.queue_arguments == more | {
         "x-expires": 600_000,
-        "x-message-ttl": 10_000,
+        "x-message-ttl": 5_000,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": "scheduler",
     }
@@ -124,10 +123,10 @@ class Call:
 SENT = "sent"
 
 
-def forward(forwarder, call, topic):
+def forward(call, counts):
     """Return what became of a call."""
     try:
-        return forwarder.forward(call, topic, "why")
+        return forwarding.forward(call, counts.append, "t1", "why", 2.0)
     except Forwarded:
         return SENT
 
@@ -142,24 +141,12 @@ UNROUTABLE = messaging.MessageUndeliverable(None, "", "t1", None)
 )
 def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
     counts, call = [], Call(error)
-    forwarder = Forwarder(counts.append, timeout=2.0, clock=Clock(30.0))
-    assert forward(forwarder, call, "t1") is outcome
+    assert forward(call, counts) is outcome
     assert call.sent == [("t1", {FORWARDED: True, "berth-redelivered": False}, 2.0)]
     assert counts == counted
 
 
 def test_another_scheduler_learns_that_a_call_was_delivered_before():
     call = Call(has_past=True)
-    assert forward(Forwarder(), call, "t1") is SENT
+    assert forward(call, []) is SENT
     assert call.sent[0][1]["berth-redelivered"] is True
-
-
-def test_a_topic_that_could_not_be_reached_is_avoided_for_some_time(caplog):
-    clock = Clock(100.0)
-    forwarder, call = Forwarder(clock=clock), Call(UNROUTABLE)
-    assert [forward(forwarder, call, "t1") for _ in range(3)] == [False] * 3
-    assert len(call.sent) == 1
-    assert forward(forwarder, Call(), "t2") is SENT
-    clock.now += AVOIDED_FOR
-    assert forward(forwarder, Call(), "t1") is SENT
-    assert caplog.text.count("cannot be sent on to t1") == 1

@@ -67,10 +67,3 @@ def test_each_instance_is_given_to_one_deleter(history):
     assert {each.uuid for each in removed if each} == {"i", "j"}
     assert removed[-1] is None
     assert history.expected() == {}
-
-
-def test_outside_claims_are_told_apart(history):
-    history.add(Holding("i", "p", {}))
-    history.add(Holding("j", "p", {}), outside=True)
-    assert [history.is_outside(uuid) for uuid in "ij"] == [False, True]
-    assert history.expected() == {"i": ("p", {}), "j": ("p", {})}

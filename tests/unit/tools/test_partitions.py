@@ -4,10 +4,12 @@ from collections import Counter
 import dataclasses
 
 import pytest
+import sqlalchemy as sa
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
 from scheduler.conf import partitions as conf_partitions
+from scheduler.nova_db import schema
 from tests.support.waiting import eventually
 from tools.partitions.building import Building, again, make_requests
 from tools.partitions.cloud import PARTITIONS, partition_of
@@ -111,11 +113,16 @@ class Conductor:
                 self.journal.write(event)
 
 
-def test_building_ends_when_all_is_built_also_what_was_asked_for_again():
-    building = Building(Conductor(failures=2), callers=4)
+def test_building_ends_when_all_is_built_also_what_was_asked_for_again(tmp_path):
+    database = sa.create_engine(f"sqlite:///{tmp_path}/api")
+    schema.API.create_all(database)
+    building = Building(Conductor(failures=2), 4, database)
     assert building.build([single(f"i{number}") for number in range(6)])
     assert building.placed == len(building.requests) == 8
     assert [list(each.excluded) for each in building.requests[6:]] == [["x"], ["x"]]
+    with database.connect() as connection:
+        assert connection.execute(sa.select(schema.build_requests.c.id)).all() == []
+        assert len(connection.execute(sa.select(schema.instance_mappings.c.id)).all()) == 8
 
 
 # -- what comes out
