@@ -175,8 +175,8 @@ def _without_source(keep_source: Any) -> Any:
     return keep
 
 
-def _past_the_queue(_send: Any) -> Any:
-    def sent(queue: WriteQueue, units: Any, context: Any = None) -> None:
+def _not_waiting(_send: Any) -> Any:
+    def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
         queue._send_units(units, context)  # noqa: SLF001
@@ -285,7 +285,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
-    "writes have no order": ("crowd", _wrap(WriteQueue, "send", _past_the_queue)),
+    "writes have no order": ("crowd", _wrap(WriteQueue, "send", _not_waiting)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
     # messages
@@ -296,7 +296,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
-    "a lost channel is not noticed": ("channel", _wrap(Deliveries, "is_held", _constant(True))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
         _alias(Deliveries, "requeue", "settle"),
@@ -314,7 +313,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
     ),
     "one held instance answers for all": ("channel", _wrap(HeldHosts, "of_each", _one_for_all)),
-    "a call is begun once": ("repeat", _wrap(RequestRun, "_is_answered_elsewhere", _constant(False))),
     # the spool
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
@@ -323,7 +321,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "crash",
         _wrap(ClaimSession, "_note_lost", _constant(None)),
     ),
-    "nothing is noted of earlier runs": ("kill", _wrap(RequestRun, "note_earlier_runs", _constant(None))),
+    "nothing is noted of earlier runs": (
+        "channel on hosts",
+        _wrap(RequestRun, "note_earlier_runs", _constant(None)),
+    ),
     "nothing is noted of a claim that was not released": (
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
