@@ -15,7 +15,6 @@ class Bus:
         """Describe a bus; it is connected when it is first used.
 
         Args:
-            conf: The options.
             url: The transport URL; None for ``[DEFAULT]/transport_url``.
             exchange: The exchange; None for ``[DEFAULT]/control_exchange``. The in-memory driver has no
             virtual

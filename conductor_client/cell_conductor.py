@@ -46,8 +46,6 @@ class CellConductor:
         """Start builds on hosts that the scheduler has chosen and claimed.
 
         Args:
-            context: The request context.
-            request_spec: The RequestSpec.
             host_lists: The Selections of each instance UUID, of which the first one is claimed.
             cell: The name of the cell, for the records.
         """

@@ -46,7 +46,6 @@ class CellMap:
         """Read the mapping from a database.
 
         Args:
-            engine: An engine of the API database.
             reference_url: The URL from which templates in ``cell_mappings.transport_url`` are filled in.
         """
         self._engine = engine

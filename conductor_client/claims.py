@@ -46,8 +46,6 @@ class Allocations:
 
         Args:
             placement: A keystoneauth adapter that does not raise on an error status.
-            sleep: Waits between the tries of a claim.
-            uniform: Draws the length of a pause.
         """
         self._uniform = uniform
         self._placement = placement

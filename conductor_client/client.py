@@ -22,7 +22,6 @@ class SchedulerClient:
         """Call the scheduler on a bus.
 
         Args:
-            bus: The API-level message bus.
             timeout: Seconds for a whole call (nova's ``long_rpc_timeout``).
             monitor: Seconds without a heartbeat of the scheduler after which a call fails (nova's
                 ``rpc_response_timeout``); None requests no heartbeats.

@@ -83,14 +83,11 @@ class FakeCompute:
         """Serve one cell.
 
         Args:
-            conductor: RPC client for the conductor of the cell.
             allocations: ``claims.Allocations``.
             reports: ``journal.Reporter`` or a Journal.
             failures: The builds that fail; None: none.
             observers: Informed about builds, see ``observers``.
-            build_seconds: The duration of a build.
             cell: The name of the cell, for the records.
-            sleep: Waits while a build lasts.
         """
         self._sleep = sleep
         self.instances: dict[str, set[str]] = collections.defaultdict(set)

@@ -43,11 +43,8 @@ class MoveConductor:
         """Serve one deployment.
 
         Args:
-            scheduler: The client of the scheduler.
-            cells: The mapping of hosts to cells.
             computes: Returns an RPC client on the bus of a cell, for its computes.
             allocations: ``claims.Allocations``.
-            records: The journal of the super-conductor.
             max_attempts: nova's option ``[scheduler]/max_attempts``.
         """
         self._scheduler = scheduler

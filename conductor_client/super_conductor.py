@@ -38,8 +38,6 @@ class SuperConductor:
         """Serve one deployment.
 
         Args:
-            scheduler: The client of the scheduler.
-            cells: The mapping of hosts to cells.
             cell_conductor: Returns an RPC client on the bus of a cell, topic ``conductor``.
             records: The journal; None for a new one.
         """

@@ -105,7 +105,7 @@ class BackgroundLoop:
                 delay = self._work()
             except BaseException:  # also SystemExit, which would end the thread without a word
                 LOG.exception(
-                    "Round of background loop %s failed; the next one follows in %g seconds",
+                    "Background loop %s failed; its next round starts in %g s",
                     self._name,
                     self._pause_after_error,
                 )

@@ -40,7 +40,6 @@ class BoundedReader(io.RawIOBase):
 
         Args:
             sock: The socket; its timeout is the time for the whole response.
-            clock: Seconds that only grow.
             max_bytes: The largest response.
         """
         self._socket = sock

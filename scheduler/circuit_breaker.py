@@ -46,7 +46,6 @@ class CircuitBreaker:
 
         Args:
             party: The party, as log lines name it.
-            clock: Seconds that only grow.
             failures: How many failures in a row open the breaker.
             max_probe_interval: The longest time between two probes, in seconds.
         """
@@ -61,7 +60,7 @@ class CircuitBreaker:
         self._probe_at = 0.0
         self._answered_at = -math.inf
         self._outage = OutageLog(
-            LOG, f"{party} is left out until it answers again", f"{party} answers again", clock
+            LOG, f"{party} is unavailable; skipping it until it answers", f"{party} is available again", clock
         )
 
     @property
@@ -73,7 +72,6 @@ class CircuitBreaker:
         """Count a call that the party did not answer; enough of them in a row open the breaker.
 
         Args:
-            reason: Why the party is left out.
             begun_at: When the call began, in seconds of the clock. Its failure does not count if the party
                 has answered since: calls of an outage may end long after it.
         """

@@ -245,7 +245,7 @@ class RouterBusy(DependencyUnavailable):
     nova_name = "CellTimeout"
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"The router has {most} requests under way, and takes no more")
+        super().__init__(f"The router has {most} requests in progress and rejects further ones")
 
 
 class ComputeHostMetricNotFound(BerthError):
@@ -279,8 +279,8 @@ class AllocationUpdateFailed(BerthError):
 
     Attributes:
         consumer_uuid: The instance.
-        held: The resource providers of which it holds allocations of another request that is over, and may
-            have been answered; none if something else is the reason.
+        held: The resource providers on which it holds allocations of an earlier request that has ended,
+            and may have been answered; none if something else is the reason.
     """
 
     nova_name = "AllocationUpdateFailed"
@@ -306,7 +306,7 @@ class HandedBack(ReturnedToBroker):
 
 
 class SchedulerStopping(ReturnedToBroker):
-    """This process stops and claims nothing any more. What the request has claimed is given back."""
+    """This process stops and claims nothing any more. What the request has claimed is released."""
 
 
 class ConfigError(BerthError):

@@ -55,12 +55,7 @@ class GuardedAccess:
 
 
 def guard(auth: BaseAuthPlugin | None, what: str) -> None:
-    """Guard the access of an authentication plugin, if it asks Keystone at all.
-
-    Args:
-        auth: The plugin.
-        what: The option group in log lines.
-    """
+    """Guard the access of an authentication plugin, if it asks Keystone at all."""
     get_access = getattr(auth, "get_access", None)
     if get_access is not None:
         breaker = CircuitBreaker(f"Keystone ([{what}])", max_probe_interval=MAX_PROBE_INTERVAL)

@@ -44,10 +44,8 @@ class OutageLog:
         """Report to a logger.
 
         Args:
-            log: The logger of the reporting module.
             failure: The text that is logged as an error, followed by the cause.
             recovery: The text that is logged as information after the first success.
-            clock: Seconds that only grow.
         """
         self._log = log
         self._failure = failure
@@ -84,10 +82,8 @@ class OutageLogs:
         """Report to a logger.
 
         Args:
-            log: The logger of the reporting module.
             failure: As for ``OutageLog``, with one ``%s`` for the key.
             recovery: As for ``OutageLog``, with one ``%s`` for the key.
-            clock: Seconds that only grow.
         """
         self._log = log
         self._failure = failure

@@ -51,8 +51,9 @@ NOTIFY_TIMEOUT = 5.0
 # Seconds at the end of a process for decisions that still have to be written to disk.
 DECISIONS_TIMEOUT = 2.0
 
-# Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
-MIRROR_START_TIMEOUT = 30.0
+# Seconds before the first request for the first refresh of the mirror, and for the decision stream: half of a
+# caller's timeout. Without the mirror requests query Placement; none fails.
+MIRROR_START_TIMEOUT = STREAM_START_TIMEOUT = 30.0
 
 
 class SchedulerManager:
@@ -79,9 +80,6 @@ class SchedulerManager:
         """Put the parts together; nothing is connected to yet.
 
         Args:
-            conf: The options.
-            notifications: Where requests are announced.
-            parts: What to work with.
             on_decision: Called with what was noted of each decision.
             on_failure: Called with the document of each failed request, once its cause is known.
 
@@ -187,15 +185,12 @@ class SchedulerManager:
         return self.outages.wait_until_able(timeout)
 
     def catch_up(self, worker: int = 0) -> None:
-        """Learn what other schedulers have decided in the last minutes, and read the mirror.
+        """Read what other schedulers have decided in the last minutes, and the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
-
-        Args:
-            worker: The number of this worker of the daemon.
         """
         self.stream.start(worker)
-        self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
+        self.stream.wait_until_caught_up(STREAM_START_TIMEOUT)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
     def reset(self) -> None:
@@ -276,7 +271,6 @@ class SchedulerManager:
         """Choose a host for each instance, and claim it.
 
         Args:
-            context: The request context of the caller.
             spec: The request; pre-filters and the choice of hosts change it, as nova's do.
             instance_uuids: None: hosts are chosen for ``spec.num_instances`` and nothing is claimed.
             return_objects: Whether the reply consists of Selections; if not, of the older dicts.

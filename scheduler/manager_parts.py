@@ -59,7 +59,6 @@ class ManagerParts:
         """Make the parts that the options describe; nothing is connected to yet.
 
         Args:
-            conf: The options.
             spool_directory: Where claims are kept that could not be released; None: in memory alone.
 
         Raises:

@@ -14,8 +14,6 @@ def parse_options(
     """Split options of the form ``key=value``.
 
     Args:
-        opts: The options.
-        sep: The separator of key and value.
         converter: Converts each value; raises ``ValueError`` for a wrong one.
         name: The name of the option that has the list, for the log.
 

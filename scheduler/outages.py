@@ -128,7 +128,6 @@ class Outages:
                 otherwise it need not ask anything.
             patience: Returns the seconds for which a request waits.
             peers: The other schedulers.
-            clock: Seconds that only grow.
             wait: Waits for a change, for tests.
         """
         self._find = find
@@ -185,7 +184,6 @@ class Outages:
 
         Args:
             attempt: Returns the reply, or raises. If it raises ``DependencyUnavailable``, nothing is claimed.
-            request: The request.
 
         Raises:
             DependencyUnavailable: The outage outlasts the patience.
@@ -216,8 +214,6 @@ class Outages:
         """Wait until the request is to be tried again.
 
         Args:
-            error: Why it cannot be decided now.
-            request: The request.
             since: When it failed first; infinity if it was not tried.
             pause: The shortest wait, in seconds.
         """
@@ -299,7 +295,7 @@ class Outages:
         self._outage = Outage(error, self._clock())
         self._peers.announce(can_decide=False)
         LOG.error(
-            "%s is unavailable (%s); requests wait for it, for at most %g s",
+            "%s is unavailable (%s); requests wait for it at most %g s",
             error.dependency,
             error.reason,
             self._patience(),
@@ -312,7 +308,7 @@ class Outages:
             return
         outage.reminded = now
         LOG.error(
-            "%s is unavailable for %d s (%s); %d requests wait%s",
+            "%s has been unavailable for %d s (%s); requests waiting: %d%s",
             error.dependency,
             now - outage.began,
             error.reason,
@@ -326,7 +322,7 @@ class Outages:
             return
         self._peers.announce(can_decide=True)
         LOG.info(
-            "%s is available again after %d s; %d requests go on",
+            "%s is available again after %d s; requests resumed: %d",
             outage.error.dependency,
             self._clock() - outage.began,
             self.waiting,
@@ -339,11 +335,11 @@ class Outages:
         paused = known and self._peers.others_can_decide()
         if paused == self.paused:
             return
-        # before requests that wait learn of it: what they return is not to be received here again
+        # before waiting requests see it: what they requeue must not be received here again
         if paused:
             self._listener.pause()
-            LOG.info("No requests are taken: another scheduler can decide them")
+            LOG.info("Stopped taking requests: another scheduler can decide them")
         else:
             self._listener.resume()
-            LOG.info("Requests are taken again")
+            LOG.info("Taking requests again")
         self.paused = paused

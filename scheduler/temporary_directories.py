@@ -45,7 +45,7 @@ def _lock(directory: Path) -> int:
     """Mark a directory as in use by this process and those that it forks, until the last of them ends.
 
     Returns:
-        The file to close if it is not to be in use any more.
+        The file to close if it is no longer in use.
 
     Raises:
         OSError: It does not exist any more, or others use it.

@@ -20,7 +20,7 @@ class Kind(StrEnum):
     HIDDEN = "hidden-allocation"
 
 
-#: Kinds in which the consumer should hold nothing, so that a recorded claim may be given back.
+#: Kinds in which the consumer should hold nothing, so that a recorded claim may be released.
 HOLDS_NOTHING = frozenset({Kind.NO_INSTANCE, Kind.NO_HOST})
 
 DELETE = "openstack resource provider allocation delete"

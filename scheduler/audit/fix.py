@@ -28,9 +28,7 @@ def fix(findings: Iterable[Finding], entries: Mapping[str, Entry], writer: Alloc
     """Release what the consumers of these findings hold; return the findings with what was done.
 
     Args:
-        findings: What an audit found.
         entries: The entries of spools, by consumer.
-        writer: Writes allocations.
     """
     return [
         replace(one, outcome=_release(one, entries.get(one.subject), writer))

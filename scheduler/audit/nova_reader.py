@@ -54,8 +54,6 @@ class NovaReader:
         """Read nothing yet.
 
         Args:
-            engines: The databases' engines.
-            calls: Calls cells.
             reference: ``[database] connection``, which templates of the cells' URLs refer to.
         """
         self._engines = engines

@@ -1,6 +1,6 @@
 """Providers and allocations, read from Placement.
 
-Placement has no pages: the list of all providers is one response, and so are the allocations of one provider
+Placement has no pages: the list of all providers is one response, as are the allocations of one provider
 (spec: placement-and-workflow 7.4).
 """
 
@@ -27,12 +27,7 @@ Result = TypeVar("Result")
 
 
 class PlacementReader:
-    """Reads Placement with some requests at once. Every wait is bounded by the client.
-
-    Args:
-        client: sends the requests.
-        at_once: number of requests in flight.
-    """
+    """Reads Placement with some requests at once. Every wait is bounded by the client."""
 
     def __init__(self, client: PlacementClient, at_once: int) -> None:
         self._client = client

@@ -80,11 +80,6 @@ class Audit:
     """One audit.
 
     Args:
-        placement: reads Placement.
-        nova: reads nova's databases.
-        settings: how it is done.
-        clock: a monotonic clock, in seconds.
-        sleep: waits that many seconds.
         now: the time in naive UTC.
     """
 

@@ -1,4 +1,4 @@
-"""What schedulers have in their spools: instances that may hold a host of which nobody was told."""
+"""What schedulers have in their spools: instances that may hold a host that no caller knows."""
 
 from pathlib import Path
 

@@ -4,8 +4,8 @@
 - claimer: the claims, fences and releases of a process
 - claim: which write follows what became of the last one
 - capacity: whether overlapping claims of several processes were too many for a provider
-- result: what the caller of a claim is told
-- observers: who is told what becomes of claims
+- result: what the caller of a claim receives
+- observers: what receives the outcome of claims
 - held: what instances hold already, as a candidate for a call with a past
 - spool: what could not be settled; spool_file: the file in which it outlives the process
 """

@@ -3,7 +3,7 @@
 Placement checks the capacity in each claim, but can grant two that overlap and do not fit together: its own
 retry reads the usage as it was before (spec: placement-and-workflow 6.1). Claims of one process on a provider
 do not overlap, those of several do. The one that is carried out last sees the other. So a claim that leaves a
-host little room is checked once it is granted, and given back if it was one too many.
+host little room is checked once it is granted, and released if it was one too many.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ Added = Mapping[str, Resources]
 
 
 class Excess(NamedTuple):
-    """A resource class of which more is used on a provider than it has."""
+    """A resource class that is used beyond its capacity on a provider."""
 
     provider: str
     resource_class: str
@@ -37,7 +37,7 @@ class CheckedClaims(NamedTuple):
 
     Attributes:
         within: Instances on providers that are within their capacity.
-        over: Instances whose claims are to be given back, with the reason.
+        over: Instances whose claims have to be released, with the reason.
     """
 
     within: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class CapacityCheck(Protocol):
     """Checks claims that were granted."""
 
     def check(self, added: Added) -> CheckedClaims:
-        """Return which claims are to be given back."""
+        """Return which claims have to be released."""
 
 
 class NoCapacityCheck:
@@ -70,7 +70,7 @@ class OvercommitCheck:
         free: What is left, the claims to be checked counted.
         read: Reads usages from Placement.
         others: Claims of other processes that may have overlapped; 0: nothing is checked.
-        policy: The delay before a claim is given back.
+        policy: The delay before a claim is released.
         timing: Sleep and randomness.
     """
 
@@ -81,10 +81,10 @@ class OvercommitCheck:
     timing: Timing = field(default_factory=Timing)
 
     def check(self, added: Added) -> CheckedClaims:
-        """Return which claims are to be given back.
+        """Return which claims have to be released.
 
         Of several schedulers that find a provider over its capacity each waits for a random time, and looks
-        again: the first ones give back, and the last ones find that enough. If Placement does not tell, or
+        again: the first ones release, and the last ones find that enough. If Placement does not tell, or
         the deadline of the request has passed, the claim stays.
 
         Args:
@@ -107,7 +107,7 @@ class OvercommitCheck:
         return {} if deadline.current().expired else self.read(provider)
 
     def _nearly_full(self, added: Resources) -> list[str]:
-        """Return the providers that a claim leaves little room on, or of which that is not known."""
+        """Return the providers that a claim leaves little room on, or an unknown room."""
         return [
             provider
             for provider, entry in added.items()

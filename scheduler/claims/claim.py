@@ -102,7 +102,6 @@ class Claim:
         """Begin a claim.
 
         Args:
-            request: What to claim.
             reader: Reads the roots of providers.
             on_event: Called at each event of the claim; must not wait.
         """
@@ -146,7 +145,7 @@ class Claim:
         self.result = ClaimResult(refusal.outcome, refusal.reason, lost=self._lost, events=events)
 
     def _keep_source(self, source: ConsumerAllocations) -> None:
-        """Write beside what an evacuated instance holds.
+        """Write in addition to what an evacuated instance holds.
 
         A provider in both keeps its old amounts: source and destination share it.
         """
@@ -184,10 +183,7 @@ def claim_all(
     Never raises for a failure of Placement.
 
     Args:
-        requests: The claims.
-        writer: Writes allocations.
         refusal: Returns why nothing more may be sent; None while it may.
-        until: When to give up.
         on_event: Called at each event of a claim; must not wait.
     """
 

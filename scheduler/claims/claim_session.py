@@ -48,7 +48,7 @@ class Reservations(Protocol):
     """Where hosts are reserved for instances."""
 
     def remove(self, instances: Iterable[str]) -> None:
-        """Give back what is reserved for these instances."""
+        """Release what is reserved for these instances."""
 
 
 def _as_it_is(provider: str) -> str:
@@ -85,7 +85,7 @@ class ClaimSession:
             context counts.
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
-        observer: Is told what becomes of the claims.
+        observer: Receives the outcome of the claims.
         capacity: Checks what was granted. Claims that are one too many are released.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
@@ -184,7 +184,7 @@ class ClaimSession:
         if late or error is not None:
             self.give_back()
         if late:
-            LOG.warning("A request took too long: %s", TOO_LATE)
+            LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
             raise NoValidHost(TOO_LATE, final=True)
 
     def confirm(self) -> None:
@@ -236,7 +236,7 @@ class ClaimSession:
         )
 
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
-        """Return the results of the claims that are not to be sent, by instance UUID."""
+        """Return the results of the claims that must not be sent, by instance UUID."""
         if self._is_late():
             return {one.uuid: _unsent_claim(one, Outcome.UNAVAILABLE, TOO_LATE) for one in requests}
         try:

@@ -36,7 +36,7 @@ CLAIM_TIMEOUT = 120.0
 #: which costs as much again: so most requests for several instances need only one.
 BATCH_SIZE = 100
 
-#: Seconds for which a caller waits for the release of claims, from whose error it learns nothing.
+#: Seconds for which a caller waits for the release of claims, from whose error it sees nothing.
 RELEASE_TIMEOUT = 5.0
 
 
@@ -60,7 +60,6 @@ class Claimer:
         """Begin without claims.
 
         Args:
-            writer: Writes and reads allocations.
             states_of: Returns what nova says of instances.
             spool_file: Gets what could not be settled; None: it is in memory alone.
             batch_size: Instances in one write.
@@ -76,7 +75,7 @@ class Claimer:
     def stop_claiming(self) -> None:
         """Send no further claim.
 
-        Claims that are asked for from now on are refused, and so are those in flight that have not been
+        Claims that are asked for from now on are refused, as are those in flight that have not been
         granted. What was claimed can still be released.
         """
         self._stopping.set()
@@ -122,10 +121,7 @@ class Claimer:
 
         Args:
             held: What each instance holds, with the generation that was read.
-            owner: Whose it is.
             hosts: The host of each instance, for the log.
-            deadline: When to give up.
-            context: The context of the request, for Placement's log.
 
         Returns:
             Instance UUID -> result. CONFLICT: another run or request was first.
@@ -167,8 +163,6 @@ class Claimer:
         Args:
             held: What each instance holds.
             left: What it shall hold afterwards, if anything.
-            kept: What the spool is to leave it.
-            context: The context of the request, for Placement's log.
 
         Returns:
             The instances that another writer has changed since.
@@ -186,7 +180,11 @@ class Claimer:
                 changed.add(uuid)
                 self.spool.note_lost({uuid: held[uuid].allocations}, held[uuid].owner, kept)
             else:
-                LOG.info("Cannot release the claim for instance %s now: %s", uuid, one.reason)
+                LOG.info(
+                    "Cannot release the allocations of instance %s now (%s); trying again later",
+                    uuid,
+                    one.reason,
+                )
                 self.spool.note_unreleased(uuid, held[uuid].generation, kept)
         return changed
 

@@ -30,11 +30,9 @@ def held_candidate(
     """Return what an instance holds as a candidate, if it is what a request wants.
 
     Args:
-        held: The allocations of the instance.
         nodes: UUIDs of the compute nodes among the providers.
         ignored: UUIDs of the compute nodes of hosts that the request ignores: what an evacuated instance
             holds there is not from this request.
-        queries: What the request asks Placement for.
 
     Returns:
         The candidate; None if the instance holds nothing, something else, or something of several nodes.

@@ -1,4 +1,4 @@
-"""Who is told what becomes of claims: the mirror of Placement, and other schedulers."""
+"""What receives the outcome of claims: the mirror of Placement, and other schedulers."""
 
 from typing import Protocol
 
@@ -7,16 +7,16 @@ from scheduler.placement.answer import AllocationCandidate, Resources
 
 
 class ClaimObserver(Protocol):
-    """Is told what becomes of the claims of requests, after it is known."""
+    """Receives the outcome of the claims of requests, once it is known."""
 
     def claimed(self, instance_uuid: str, allocations: Resources) -> None:
-        """Learn what a claim gave an instance, by provider."""
+        """Note what a claim gave an instance, by provider."""
 
     def released(self, instance_uuid: str, allocations: Resources) -> None:
-        """Learn that a claim is given back."""
+        """Note that a claim is released."""
 
     def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Learn that a claim was refused, and another host may do."""
+        """Note that a claim was refused, and another host may do."""
 
 
 class NoObserver:
@@ -39,10 +39,10 @@ class Mirror(Protocol):
         """Count a claim."""
 
     def released(self, allocations: Resources) -> None:
-        """Count a claim that is given back."""
+        """Count a claim that is released."""
 
     def refused(self, refusal: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Learn from a refusal."""
+        """Note a refusal."""
 
 
 class Sharing(Protocol):
@@ -52,7 +52,7 @@ class Sharing(Protocol):
         """Tell of a claim."""
 
     def released(self, instance: str, allocations: Resources) -> None:
-        """Tell of a claim that is given back."""
+        """Tell of a claim that is released."""
 
 
 class MirrorAndOthers:
@@ -68,10 +68,10 @@ class MirrorAndOthers:
         self._others.claimed(instance_uuid, allocations)
 
     def released(self, instance_uuid: str, allocations: Resources) -> None:
-        """Tell both of a claim that is given back."""
+        """Tell both of a claim that is released."""
         self._mirror.released(allocations)
         self._others.released(instance_uuid, allocations)
 
     def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Tell the mirror of a refusal. Others learn that the host is no longer reserved."""
+        """Report a refusal to the mirror, and to others that the host is no longer reserved."""
         self._mirror.refused(result, candidate)

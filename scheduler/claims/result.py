@@ -1,4 +1,4 @@
-"""What the caller of a claim is told."""
+"""What the caller of a claim receives."""
 
 from dataclasses import dataclass
 from enum import Enum, auto

@@ -1,4 +1,4 @@
-"""What could not be settled on a bad day: one entry for each consumer of which something is not known.
+"""What could not be settled on a bad day: one entry for each consumer with an unknown state.
 
 A write had no response and may come late, a release was not carried out, or a call was run before and the
 writes of its earlier run may still come. Each entry is looked at when no late write is expected any more, and
@@ -133,9 +133,7 @@ class Spool:
         """Begin without entries.
 
         Args:
-            writer: Reads and writes allocations.
             states_of: Returns what nova says of instances.
-            file: Outlives this process.
             wall_clock: Seconds that other processes know.
         """
         self._writer = writer
@@ -182,8 +180,6 @@ class Spool:
 
         Args:
             lost: By consumer what the write was to give it; nothing: that is not known.
-            owner: Whose that would be.
-            kept: What the consumers keep.
         """
         now = self._wall_clock()
         for uuid, rows in lost.items():
@@ -220,7 +216,10 @@ class Spool:
     def _put(self, entry: Entry, *, kept_already: bool = False) -> None:
         with self._lock:
             if len(self._entries) >= MOST_ENTRIES and entry.consumer not in self._entries:
-                LOG.error("The spool is full; instance %s may hold a host for nobody", entry.consumer)
+                LOG.error(
+                    "Spool is full: instance %s is not recorded and may keep allocations that nobody uses",
+                    entry.consumer,
+                )
                 return
             self._entries[entry.consumer] = entry
             if not kept_already:
@@ -248,9 +247,12 @@ class Spool:
                     entry = Entry.of_line(line)
                     found[entry.consumer] = entry
             except (KeyError, TypeError, ValueError):
-                LOG.error("Cannot read a line of the spool: %.300s", line)
+                LOG.error("Skipped an unreadable line of the spool: %.300s", line)
         if found:
-            LOG.warning("Found %d instances that ended schedulers could not settle", len(found))
+            LOG.warning(
+                "Found %d instances in the spool files of ended schedulers; checking their allocations",
+                len(found),
+            )
         for entry in found.values():
             if entry.consumer not in self._entries:
                 self._put(entry)
@@ -295,7 +297,7 @@ class Spool:
                 try:
                     release = self._look(entry, states[uuid])
                 except PlacementSilent as error:
-                    LOG.debug("Instance %s cannot be settled: %s", uuid, error)
+                    LOG.debug("Cannot settle instance %s: %s", uuid, error)
                     continue
                 if isinstance(release, Write):
                     releases[uuid] = release
@@ -351,7 +353,9 @@ class Spool:
         written = self._writer.write(releases, until=self._clock() + TRY)
         done = {uuid for uuid, one in written.items() if one.result is WriteResult.DONE}
         if done:
-            LOG.info("Released what %d instances held for nobody: %s", len(done), ", ".join(sorted(done)))
+            LOG.info(
+                "Released the unused allocations of %d instances: %s", len(done), ", ".join(sorted(done))
+            )
         return done
 
     def _show(self, entry: Entry, rows: Resources) -> bool:

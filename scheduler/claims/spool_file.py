@@ -55,13 +55,11 @@ def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     directory = spool_directory(conf)
     if directory is not None:
         return directory
-    LOG.info(
-        "[DEFAULT]/state_path is not set: claims that could not be released are not known after a restart"
-    )
+    LOG.info("[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart")
     try:
         return make_temporary_directory(TEMPORARY_PREFIX, conf.tempdir)[0]
     except OSError as error:
-        LOG.error("Cannot make a temporary directory for the spool: %s", error)
+        LOG.error("Cannot make a temporary directory; the spool is in memory only: %s", error)
         return None
 
 
@@ -84,7 +82,7 @@ class SpoolFile:
         self._file = -1
         self._lock = threading.Lock()
         self._reported: set[Path] = set()
-        self._outage = OutageLog(LOG, "Cannot write the spool", "The spool can be written again")
+        self._outage = OutageLog(LOG, "Cannot write the spool", "Spool is written again")
 
     def append(self, lines: Iterable[Line]) -> bool:
         """Add lines; return False if that is not possible. Never raises."""
@@ -180,7 +178,7 @@ class SpoolFile:
         self.problem = f"cannot read {path}: {error}"
         if path not in self._reported:
             self._reported.add(path)
-            LOG.error("Cannot read spool file %s, and go on without it: %s", path, error)
+            LOG.error("Cannot read spool file %s; continuing without it: %s", path, error)
 
 
 def read_lines(path: Path) -> list[Line]:

@@ -29,7 +29,6 @@ def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = N
     """Print what differs from the defaults, and warnings; then try whether a worker can be built.
 
     Args:
-        conf: The options.
         make: Makes what serves requests; None: a scheduler.
 
     Raises:

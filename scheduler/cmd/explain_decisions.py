@@ -278,7 +278,6 @@ class RecordedQuestion(Question):
         """Return one entry for each of the latest decisions, the latest first.
 
         Args:
-            args: The arguments of the command.
             wanted: As those of ``Explainer.decisions``.
 
         Raises:

@@ -44,7 +44,6 @@ def fitted(table: Table, width: int) -> Table:
 
     Args:
         table: Column names, and rows.
-        width: Characters of a line.
     """
     columns, rows = table
     widths = _widths(table, width)

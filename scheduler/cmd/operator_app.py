@@ -93,7 +93,6 @@ def run(
 
     Args:
         name: The name of the program.
-        description: What it is for.
         commands: Returns its commands; called once threads are set up, so that their modules may be imported.
         argv: The command line without the name of the program; None for that of the process.
         streams: ``stdin``, ``stdout`` and ``stderr`` in place of those of the process.

@@ -94,7 +94,7 @@ class Survive(PlanCommand):
 
 
 class Balance(PlanCommand):
-    """Name the moves that help most, by the cloud's own weighers, each of which the filters allow.
+    """Name the moves that help most, by the cloud's own weighers; the filters allow each of them.
 
     Exit status: 0, or 255 if no plan could be made.
     """

@@ -1,4 +1,4 @@
-"""berth-status: commands that tell an operator about a deployment."""
+"""berth-status: checks of a deployment."""
 
 import sys
 
@@ -23,7 +23,7 @@ def commands() -> CommandManager:
 
 def main(argv: list[str] | None = None, **streams) -> int:
     """Run a command and return its exit status. ``argv`` is the command line without the program's name."""
-    description = "Commands that tell an operator about a deployment."
+    description = "Checks of a deployment."
     return operator_app.run("berth-status", description, commands, argv, **streams)
 
 

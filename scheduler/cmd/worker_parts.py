@@ -74,9 +74,7 @@ def make_manager(
     """Return a manager, not started.
 
     Args:
-        conf: The options.
         spool_directory: Where claims are kept that could not be released; None: in memory alone.
-        counters: What decisions are counted into.
 
     Raises:
         BerthError: The options cannot work.

@@ -1,4 +1,4 @@
-"""Options of which some have other values, for questions of what they would change."""
+"""Options with some values replaced, to find out what they would change."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -24,7 +24,7 @@ CHECK = cfg.BoolOpt(
     "check-config",
     default=False,
     help="Check that the daemon can start with this configuration, print the options that differ from their "
-    "defaults, and exit: 0 if it can, otherwise 1. Nothing is connected to.",
+    "defaults, and exit: 0 if it can, otherwise 1. It opens no connection.",
 )
 
 OF_COMMAND_LINE = ("config_file", "config_dir", CHECK.dest)
@@ -140,12 +140,11 @@ def reload(
 ) -> bool:
     """Re-read the files and take over the mutable options, all of them or none.
 
-    A wrong value changes nothing and is logged. So do files that change while they are checked, which takes
-    seconds: what is taken over is what was checked. oslo.config itself logs changes of other options as
-    ignored.
+    A wrong value changes nothing and is logged. The same holds for files that change while they are checked,
+    which takes seconds: the values that apply are those that were checked. oslo.config itself logs changes of
+    other options as ignored.
 
     Args:
-        conf: The options in use.
         argv: The command line that they were loaded from.
         check: Receives the new options before anything is changed; raises ``ConfigError`` to refuse them.
 

@@ -14,8 +14,20 @@ from scheduler.conf.berth import GROUP
 from scheduler.conf.files import sections
 from scheduler.errors import did_you_mean, nearest
 
-#: Options of [berth] that existed, and of which a value in a file does no harm.
-NO_LONGER_USED = frozenset({"candidates", "claims_at_once", "forward_flavors", "searches_at_once"})
+#: Options of [berth] that existed. A file that still has one is accepted, with a line at start.
+NO_LONGER_USED = frozenset(
+    {
+        "aggregate_refresh_interval",
+        "candidates",
+        "claims_at_once",
+        "decision_log_size",
+        "decision_records",
+        "decision_stream_start_timeout",
+        "forward_flavors",
+        "ready_timeout",
+        "searches_at_once",
+    }
+)
 
 _ANY_PARTITION = f"{partitions.PREFIX}NAME"
 _ROUGHLY = 0.6

@@ -28,15 +28,15 @@ OPTS = [
     cfg.ListOpt(
         "aggregates",
         default=[],
-        help="Names or uuids of host aggregates. The hosts that are in one of them belong to the partition. "
-        "With cells, too, only those that are also in one of the cells.",
+        help="Names or uuids of host aggregates. The hosts that are in one of them belong to the "
+        "partition. With cells, too, only those that are also in one of the cells.",
     ),
     cfg.ListOpt(
         "cells",
         default=[],
-        help="Names or uuids of cells. The hosts of these cells belong to the partition. Placement knows no "
-        "cells: put the hosts of a cell into an aggregate and name it as well, or else Placement offers the "
-        "hosts of all cells to each partition.",
+        help="Names or uuids of cells. The hosts of these cells belong to the partition. Placement knows "
+        "no cells: put the hosts of a cell into an aggregate and name it as well, or else Placement offers "
+        "the hosts of all cells to each partition.",
     ),
     cfg.ListOpt(
         "zones",
@@ -61,8 +61,8 @@ OPTS = [
     ),
     cfg.StrOpt(
         "topic",
-        help="The queue from which the schedulers of the partition take requests. Not set: "
-        "berth.scheduler.NAME.",
+        help="The queue from which the schedulers of the partition take requests. Set it if the names of "
+        "queues are restricted. Not set: berth.scheduler.NAME.",
     ),
 ]
 
@@ -122,7 +122,7 @@ def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
     for topic in sorted({topic for topic in topics if topics.count(topic) > 1}):
         yield f"[{PREFIX}*]/topic: several partitions have the topic {topic!r}"
     if len(groups) > MOST_PARTITIONS:
-        yield f"[{PREFIX}*]: there are {len(groups)} partitions, and at most {MOST_PARTITIONS} can be tried"
+        yield f"[{PREFIX}*]: there are {len(groups)} partitions; at most {MOST_PARTITIONS} are allowed"
     yield from _problems_of_own(conf, groups)
 
 
@@ -180,14 +180,14 @@ def _extra_spec(text: str) -> tuple[str, str | None]:
 
 def _problems(name: str, values: cfg.ConfigOpts.GroupAttr) -> Iterator[str]:
     if not _NAME.fullmatch(name):
-        yield f": {name!r} is no name of a partition: letters, digits, - and _ only, at most 64"
+        yield f": {name!r} is not a valid name of a partition: use at most 64 letters, digits, - and _"
     if not values.aggregates and not values.cells:
         yield ": neither aggregates nor cells is set, so it has no hosts"
     topic = _topic(name, values)
     if topic in _TAKEN or topic.startswith(_TAKEN[1]):
-        yield f"/topic: the name {topic} is taken; the partition needs a queue of its own"
+        yield f"/topic: {topic} is the queue of other schedulers; choose another name"
     elif not _TOPIC.fullmatch(topic):
-        yield f"/topic: {topic!r} is no topic: letters, digits, '.', - and _ only"
+        yield f"/topic: {topic!r} is not a valid topic: use letters, digits, '.', - and _"
     for text in values.extra_specs:
         if not _extra_spec(text)[0]:
             yield f"/extra_specs: {text!r} has no key; write KEY or KEY=VALUE"

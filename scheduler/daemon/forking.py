@@ -31,12 +31,11 @@ class WorkerContext(ForkContext):
 
         Args:
             on_failure: Called when the last attempt has failed, in the thread that starts workers.
-            sleep: Waits for a number of seconds.
         """
         super().__init__()
         self._on_failure = on_failure
         self._sleep = sleep
-        self._outage = OutageLog(LOG, "No worker can be started", "Workers can be started again")
+        self._outage = OutageLog(LOG, "Cannot start a worker", "Workers start again")
 
     def Event(self) -> Any:  # noqa: N802 - as multiprocessing has it
         """Return an event that processes share."""

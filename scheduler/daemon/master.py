@@ -23,6 +23,9 @@ from scheduler.health.monitor import Monitor
 
 LOG = logging.getLogger(__name__)
 
+#: Lines of the log, and the status that systemd shows.
+NOT_ALL, ALL = "Not all workers take requests yet (%d of %d)", "All workers take requests (%d of %d)"
+
 #: Exit status of a daemon that could be given no worker, or whose workers did not end in time.
 FAILED = 1
 
@@ -80,18 +83,16 @@ class Master:
     def _announce(self) -> None:
         """Tell systemd when all workers take requests.
 
-        A broker that is away delays this up to [berth]/ready_timeout, a database until workers give up.
+        An unavailable broker delays this by up to [berth]/database_start_timeout.
         """
         self._shared.loaded.wait_for_all()
-        serving = self._shared.serving.wait_for_all(self.conf.berth.ready_timeout)
+        serving = self._shared.serving.wait_for_all(self.conf.berth.database_start_timeout)
         if serving < self._workers:
-            text = f"Not all workers take requests so far ({serving} of {self._workers})"
-            LOG.warning("%s", text)
-            self._monitor.ready(text)
+            LOG.warning(NOT_ALL, serving, self._workers)
+            self._monitor.ready(NOT_ALL % (serving, self._workers))
             self._shared.serving.wait_for_all()
-        text = f"All workers take requests ({self._workers} of {self._workers})"
-        LOG.info("%s", text)
-        self._monitor.ready(text)
+        LOG.info(ALL, self._workers, self._workers)
+        self._monitor.ready(ALL % (self._workers, self._workers))
 
     def _reload(self) -> None:
         """Take over changed options if a worker can start with them; the workers follow."""
@@ -116,12 +117,12 @@ class Master:
         self._monitor.worker_ended(worker_id, status)
         first_start = self._shared.serving.count < self._workers
         if status in (START_FAILED, NO_DATABASE) and first_start and self._failure is None:
-            LOG.error("Worker %d could not start, the daemon ends", worker_id)
+            LOG.error("Worker %d could not start; stopping the daemon", worker_id)
             self._end(status)
 
     def _give_up(self, error: OSError) -> None:
         """End the daemon, which could not be given a worker, so that it is started again as a whole."""
-        LOG.error("No worker can be started (%s), the daemon ends", error)
+        LOG.error("Cannot start a worker (%s); stopping the daemon", error)
         self._end(FAILED)
         sys.exit()  # this thread, which can do nothing more
 
@@ -141,5 +142,5 @@ class Master:
     def _kill_workers(self) -> None:
         self._failure = FAILED
         for process in multiprocessing.active_children():
-            LOG.error("Process %d did not end in graceful_shutdown_timeout and is killed", process.pid)
+            LOG.error("Graceful shutdown of process %d timed out; killing it", process.pid)
             process.kill()

@@ -26,9 +26,6 @@ def try_in_child(
     without a log.
 
     Args:
-        context: The multiprocessing context.
-        build: Builds a manager.
-        conf: The changed options.
         timeout: Seconds that this may take.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Work that a worker repeats beside its requests."""
+"""Work that a worker repeats while it serves requests."""
 
 from collections.abc import Callable, Iterable
 import dataclasses

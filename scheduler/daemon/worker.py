@@ -76,7 +76,9 @@ class Worker(cotyledon.Service):
         )
         self._reporter.reloads = shared.reloads.value
         # A file that was there when the daemon was started may be gone; requests are served without it.
-        self._attempt("cannot be asked for reports", partial(guru_meditation.install, conf))
+        self._attempt(
+            "Worker %d cannot install the report on SIGUSR2: %s", partial(guru_meditation.install, conf)
+        )
 
     def run(self) -> None:
         """Start everything.
@@ -89,7 +91,7 @@ class Worker(cotyledon.Service):
             # the master ends a worker that hangs by SIGABRT: it writes the stack traces
             faulthandler.enable()
         self._reporter.start()
-        failure = self._attempt("cannot start", self._start)
+        failure = self._attempt("Worker %d cannot start: %s", self._start)
         if self._stopping:
             return
         if failure:
@@ -101,7 +103,7 @@ class Worker(cotyledon.Service):
         """Stop gracefully. cotyledon exits with status 0 when this returns."""
         timer = timeutils.StopWatch(options.drain_timeout(self.conf))
         timer.start()
-        LOG.info("Worker %d stops", self.worker_id)
+        LOG.info("Worker %d is stopping", self.worker_id)
         self._stopping = True
         self._reporter.phase = "stopping"
         self._periodics.stop()
@@ -120,7 +122,7 @@ class Worker(cotyledon.Service):
         while reloads != self._shared.reloads.value:  # a SIGHUP that comes meanwhile is not handed on to here
             reloads = self._shared.reloads.value
             LOG.info("Worker %d re-reads its configuration", self.worker_id)
-            self._attempt("could not re-read its configuration", self._take_over_options)
+            self._attempt("Worker %d cannot re-read its configuration: %s", self._take_over_options)
             if self._manager is not None:
                 self._reset(self._manager)
             self._reporter.reloads = reloads
@@ -131,7 +133,7 @@ class Worker(cotyledon.Service):
             self._shared.taken_over = accepted
 
     def _reset(self, manager: Any) -> None:
-        self._attempt("could not take over everything", manager.reset)
+        self._attempt("Worker %d cannot reload everything: %s", manager.reset)
 
     def _attempt(self, complaint: str, call: Callable[[], None]) -> BaseException | None:
         """Call a function; log what it raises, and return it."""
@@ -140,12 +142,12 @@ class Worker(cotyledon.Service):
         except errors.BerthError as error:
             failure = error
         except BaseException as error:  # also SystemExit, which a rule of an operator may raise
-            LOG.exception("Worker %d %s", self.worker_id, complaint)
+            LOG.exception(complaint, self.worker_id, type(error).__name__)
             return error
         else:
             return None
         # logged out here: oslo.log appends an error that is being handled to the line
-        LOG.error("Worker %d %s: %s", self.worker_id, complaint, failure)
+        LOG.error(complaint, self.worker_id, failure)
         return failure
 
     def _start(self) -> None:
@@ -160,7 +162,7 @@ class Worker(cotyledon.Service):
         manager.catch_up(int(self.worker_id))
         self._shared.loaded.reach(self.worker_id)
         spare_the_collector()
-        LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
+        LOG.info("Worker %d has loaded the hosts; connecting to the broker", self.worker_id)
         server = self._parts.server(self.conf, manager, int(self.worker_id))
         # One that stops would return each request to the broker, and be handed it again.
         if self._stopping:
@@ -187,7 +189,7 @@ class Worker(cotyledon.Service):
             explanations = self._parts.explanations(self.conf, manager, server.transport, int(self.worker_id))
             explanations.start()
         except Exception:
-            LOG.exception("Worker %d answers no questions about decisions", self.worker_id)
+            LOG.exception("Worker %d cannot answer berth-explain", self.worker_id)
         else:
             self._explanations = explanations
 
@@ -197,7 +199,7 @@ class Worker(cotyledon.Service):
             return
         limit = self.conf.berth.database_start_timeout
         LOG.warning(
-            "Worker %d waits for the API database, for at most %g seconds; it takes no requests before",
+            "Worker %d waits for the API database before it takes requests, at most %g s",
             self.worker_id,
             limit,
         )
@@ -215,12 +217,16 @@ class Worker(cotyledon.Service):
             if drain.is_alive() and self._server.busy:
                 LOG.info("Worker %d waits for the requests in progress", self.worker_id)
         if drain.is_alive() and self._server.busy:
-            LOG.warning("Worker %d leaves requests unanswered, its time to stop is over", self.worker_id)
+            LOG.warning(
+                "Worker %d: graceful shutdown timed out with requests in progress; the broker redelivers "
+                "them",
+                self.worker_id,
+            )
 
     def _finish_requests(self) -> None:
-        self._attempt("could not stop taking requests", self._server.stop)
+        self._attempt("Worker %d cannot stop taking requests: %s", self._server.stop)
         LOG.info("Worker %d takes no more requests", self.worker_id)
         if self._explanations is not None:
-            self._attempt("could not stop answering questions", self._explanations.stop)
+            self._attempt("Worker %d cannot stop answering berth-explain: %s", self._explanations.stop)
         self._server.wait()
         self._server.transport.cleanup()

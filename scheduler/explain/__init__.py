@@ -5,7 +5,7 @@
 - summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes, with a remedy
 - recorder: writes the document of every request of a worker; memory: keeps the latest, encoded
 - decision_log: the same bytes on disk, if that is wanted; log_reader: reads them back
-- rendering: the stages and hosts of a document, for text and page; requested: what is asked for beside the
+- rendering: the stages and hosts of a document, for text and page; requested: what is requested besides the
   flavor
 - page: a document as an HTML page with pictures (templates/decision.html)
 - hosts_now: what the filters say as of now of a host that a document does not name

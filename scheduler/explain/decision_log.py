@@ -114,7 +114,7 @@ class DecisionFile:
             except FileNotFoundError:
                 pass  # another worker has removed it
             except OSError as error:
-                self._warnings.warning("old", "Old file of the decision log cannot be removed: %s", error)
+                self._warnings.warning("old", "Cannot remove an old file of the decision log: %s", error)
 
 
 class DecisionLog:
@@ -124,9 +124,7 @@ class DecisionLog:
         """Write to a file from ``start`` on."""
         self._file = file
         self._queue: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
-        self._outage = OutageLog(
-            LOG, "The decision log cannot be written", "The decision log is written again"
-        )
+        self._outage = OutageLog(LOG, "Cannot write the decision log", "Decision log is written again")
         self._warnings = RateLimitedLogger(LOG)
         self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
 
@@ -139,7 +137,7 @@ class DecisionLog:
         try:
             self._queue.put_nowait(encoded)
         except queue.Full:
-            self._warnings.warning("behind", "The decision log is behind: decisions are left out")
+            self._warnings.warning("behind", "Decision log is behind; decisions are dropped")
 
     def stop(self, timeout: float) -> None:
         """Write what still waits, in ``timeout`` seconds at most."""

@@ -117,13 +117,10 @@ class EmptyAnswers:
         """Look into nothing yet.
 
         Args:
-            questions: Asks Placement.
             is_wanted: Whether questions may be sent now; not while Placement is away.
             names: Returns what the constraints of a request are called.
             conclude: Called once with the document of each failed request, when all is known of it that will
                 be: at once, or when its query was looked into.
-            clock: Seconds that only grow.
-            wall_clock: Seconds since the epoch.
         """
         self._search = RelaxationSearch(questions, clock)
         self._is_wanted = is_wanted
@@ -203,7 +200,7 @@ class EmptyAnswers:
             try:
                 found = self._search.find(query, self._names(equal[0].request.spec))
             except PlacementError as error:
-                LOG.debug("Why Placement offers no host for %s is not known: %s", query, error)
+                LOG.debug("Cannot find out why Placement offers no host for %s: %s", query, error)
                 return
             known = _Finding([Relaxed(**each.values()) for each in found], time_text(self._wall_clock()))
             if all(each.constraints for each in found):

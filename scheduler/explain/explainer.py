@@ -1,4 +1,4 @@
-"""Answers to questions about the decisions of a worker, beside its work."""
+"""Answers to questions about the decisions of a worker, given while it serves requests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,8 +42,6 @@ class Explainer:
 
         Args:
             memory: The latest documents.
-            hosts_now: Explains single hosts as of now.
-            states: Tells the state of single hosts.
             busy_timeout: Seconds that a question about a host waits for the one before it.
         """
         self._memory = memory
@@ -63,10 +61,7 @@ class Explainer:
         """Return one entry for each of the latest decisions, the latest first.
 
         Args:
-            failed: Only those of requests that failed.
             since: Only those since this time, in seconds since the epoch.
-            project: Only those for instances of this project.
-            at_most: The number of entries.
         """
         kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
         wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))

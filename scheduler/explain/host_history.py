@@ -15,7 +15,7 @@ from scheduler.explain.trace import ASKED_OF_PLACEMENT
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.causes import group
 
-#: Where a host is lost, beside the filters.
+#: Where a host is lost, besides the filters.
 PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
 
 #: Why the decision does not tell more.
@@ -38,7 +38,7 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True):
-    """Requests of one flavor and zone of which the decisions do not tell all why the host was not chosen.
+    """Requests of one flavor and zone whose decisions do not fully explain why the host was not chosen.
 
     Attributes:
         reason: ``NOT_OFFERED``, ``NOT_NAMED`` or that Placement hides it, since its service is disabled.
@@ -68,7 +68,7 @@ class HostHistory(msgspec.Struct):
         alternate: Those that had it as an alternate.
         ranks: By its place among the best hosts, from 1, in how many requests it had it and was not chosen.
         losses: Where it was lost.
-        unexplained: Requests of which the decisions do not tell.
+        unexplained: Requests that the decisions do not explain.
     """
 
     since: str | None = None

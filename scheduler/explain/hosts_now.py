@@ -34,7 +34,7 @@ from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
 
-#: What is said of a host of which nothing more is known.
+#: What is said of a host when nothing more is known.
 UNSUITABLE = "its inventory or traits do not suit the query"
 
 #: Nodes of one service host that are explained.
@@ -100,7 +100,6 @@ class HostsNow:
         """Return what is said of the compute nodes of a host.
 
         Args:
-            spec: The request as received.
             instances: The UUIDs of its instances.
             name: A service host, a node name or the UUID of a node; there may be none of it.
 

@@ -120,7 +120,6 @@ def _since(path: Path, since: float, amended: set[Name]) -> Iterator[tuple[Entry
     """Yield the requests of one file that ended since a time with their lines, the latest first.
 
     Args:
-        path: The file.
         since: The time, in seconds since the epoch.
         amended: The requests that were met already with all that was found out later; more are added.
     """

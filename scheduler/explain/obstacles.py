@@ -14,7 +14,7 @@ from scheduler.explain.relaxation import (
     constraints_of,
 )
 
-#: Constraints of which the host table does not tell whether a host meets them.
+#: Constraints that the host table cannot judge.
 OF_PROVIDERS = frozenset({ConstraintKind.AMOUNT, ConstraintKind.TRAIT})
 
 
@@ -40,8 +40,6 @@ class Obstacles:
 
         Args:
             querystring: A query for this host alone, for which Placement has offered nothing.
-            names: What constraints are called.
-            uuid: The resource provider of the host.
             is_explained: Whether the table tells of an obstacle, so that only amounts and traits are named.
 
         Raises:

@@ -1,6 +1,6 @@
 """A decision as one HTML page that needs nothing else: it can be sent, kept, and read without JavaScript.
 
-The text is in templates/decision.html; here is what it needs beside the document: the geometry of the
+The text is in templates/decision.html; here is what it needs besides the document: the geometry of the
 pictures. All lengths are percent of the width of a picture.
 """
 
@@ -77,8 +77,6 @@ def render(
     """Return a decision as HTML.
 
     Args:
-        decision: The decision.
-        source: Who tells of it.
         most_hosts: Hosts in the table; None: all that are named.
         links: The addresses of the pages of hosts, by their names.
         home: The address of the list of decisions; "" if there is none.

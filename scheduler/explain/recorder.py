@@ -17,6 +17,9 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 MIB = 2**20
 
+#: Decisions in memory: berth-explain lists all of them in one reply. Bytes of a file of the decision log.
+MOST_DECISIONS, LARGEST_FILE = 1000, 64 * MIB
+
 Observe = Callable[[Trace, BaseException | None], None]
 """(what was noted, error) -> None; it must not raise."""
 
@@ -43,8 +46,6 @@ class DecisionRecorder:
         """Keep nothing yet.
 
         Args:
-            conf: The options.
-            clock: Seconds that only grow.
             observe: Called with what was noted of each request, and the error that ended it, if any.
             analyse: Called with each failed request; it must not raise.
             names: Returns what cells are called.
@@ -57,9 +58,7 @@ class DecisionRecorder:
         self.memory = DecisionMemory(*self._bounds())
         options = self._conf.berth
         self._log = (
-            DecisionLog(
-                DecisionFile(options.decision_log, options.decision_log_size * MIB, options.decision_log_days)
-            )
+            DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
             if options.decision_log
             else None
         )
@@ -120,4 +119,4 @@ class DecisionRecorder:
             error.add_detail(trace.decision.summary)
 
     def _bounds(self) -> tuple[int, int]:
-        return self._conf.berth.decision_records, self._conf.berth.decision_memory * MIB
+        return MOST_DECISIONS, self._conf.berth.decision_memory * MIB

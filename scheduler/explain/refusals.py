@@ -15,7 +15,7 @@ class Inventory(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
         total: All of it.
-        reserved: What is not to be allocated.
+        reserved: What must not be allocated.
         min_unit: The smallest amount of one allocation.
         max_unit: The largest amount of one allocation.
         step_size: Of what each amount must be a multiple.
@@ -56,10 +56,7 @@ def refusals(name: str, amount: int, hosts: Iterable[Sequence[Stock]], noun: str
     """Yield why hosts refuse an amount, such as 'VCPU max_unit 128 on 64 hosts'; most hosts first.
 
     Args:
-        name: The resource class.
-        amount: The amount that is asked for.
         hosts: The stocks of the class on the providers of each host; none if it has none of the class.
-        noun: What to call a host.
     """
     kinds: defaultdict[int, list[_Refusal]] = defaultdict(list)
     for stocks in hosts:

@@ -56,22 +56,22 @@ class ConstraintKind(StrEnum):
 
 
 class ConstraintNames:
-    """What constraints are called of which a query has UUIDs. This class knows nothing but these."""
+    """Names of constraints that a query has as UUIDs. This class has the UUIDs only."""
 
     def host(self, uuid: str) -> str:
         """Return what the one provider tree is called in which hosts are looked for."""
         return f"the requested host {uuid}"
 
     def required(self, aggregates: Sequence[str]) -> str:
-        """Return what the aggregates are called in one of which a host must be."""
+        """Return the names of aggregates; a host must be in one of them."""
         return f"required aggregate {' or '.join(aggregates)}"
 
     def is_zone(self, aggregates: Sequence[str]) -> bool:
-        """Return whether the aggregates in one of which a host must be are its availability zone."""
+        """Return whether these aggregates, one of them required, are an availability zone."""
         return False
 
     def forbidden(self, aggregates: Sequence[str]) -> str:
-        """Return what the aggregates are called in none of which a host may be."""
+        """Return the names of aggregates; a host may be in none of them."""
         return f"forbidden aggregate {' or '.join(aggregates)}"
 
     def group(self, suffix: str) -> str:
@@ -262,7 +262,6 @@ def read_offer(body: bytes, limit: int | None) -> Offer:
     """Return what a response of allocation candidates offers.
 
     Args:
-        body: The response.
         limit: The limit of the query, or None.
 
     Raises:
@@ -309,7 +308,6 @@ class RelaxationSearch:
 
         Args:
             querystring: The query, for which Placement has offered no host.
-            names: What constraints are called.
             kept: Kinds of constraints that are not left out.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a request asks for beside its flavor: hosts, hints, server group and image."""
+"""What a request asks for besides its flavor: hosts, hints, server group and image."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -22,7 +22,6 @@ def summarize(decision: Decision, last: Sequence[Step], left: int | None, *, cla
     """Return what left a request without a host, such as 'Placement offers 12 hosts; RamFilter ...'.
 
     Args:
-        decision: What was noted.
         last: The filters of the instance that was decided last.
         left: The hosts that passed them; None if no host was looked at.
         claimed: Whether the hosts of the request are claimed.

@@ -98,9 +98,7 @@ class Trace(DecisionObserver):
         """Begin to note the decision on a request.
 
         Args:
-            request: The request.
             clock: Seconds that only grow; the one by which Placement's answers are stamped.
-            wall_clock: Seconds since the epoch.
             names: Returns what cells are called.
         """
         self._clock = clock
@@ -300,7 +298,6 @@ class Trace(DecisionObserver):
         """Yield the rows of hosts that are out with their verdicts: rejected ones, of the last filter first.
 
         Args:
-            rows: The rows of the offered hosts.
             whole: Whether all are wanted, also those that were not asked for a reason.
         """
         for step, positions, codes in reversed(self._rejected):

@@ -33,11 +33,7 @@ class Unoffered:
         }
 
     def disabled(self, offered: Collection[int]) -> list[int]:
-        """Return the rows of hosts that the request could go to, were they not disabled.
-
-        Args:
-            offered: The rows of the hosts that Placement offers.
-        """
+        """Return the rows of hosts that the request could go to, were they not disabled."""
         disabled = np.flatnonzero(self._table.numbers["service_disabled"]).tolist()
         rows = set(disabled).difference(offered)
         return [row for row in sorted(rows) if list(self.reasons(row)) == [DISABLED]]

@@ -24,8 +24,6 @@ def groups(
     """Return ``indices`` of the view in groups of hosts with equal ``traits`` and like candidates.
 
     Args:
-        hosts: The view.
-        indices: Indices of hosts in it.
         traits: What else the rule looks at, one value a host of the view.
         requests: PCI requests, for which candidates may name providers.
     """

@@ -72,7 +72,6 @@ class Step:
         """Yield the causes of most hosts, then how many hosts there are for others, or were not asked.
 
         Args:
-            at_most: The number of causes.
             give_up: Whether to ask no more hosts for their reasons.
         """
         rejected = len(self.hosts) - self.counts[1]

@@ -142,9 +142,8 @@ def evaluate(query: Any, resolve: Resolve, apply: Apply) -> Any:
     """Return what a query gives.
 
     Args:
-        query: A query.
         resolve: Turns a text of the query into a value.
-        apply: Applies an operator, by name, to arguments of which none is null.
+        apply: Applies an operator, by name, to arguments that are not null.
 
     Raises:
         KeyError: An operator is unknown.

@@ -94,7 +94,7 @@ CANDIDATES = Metric(
     SOURCES,
     HOSTS,
 )
-FILTERED = Metric("berth_hosts_filtered", "counter", "Hosts that a filter turned down.", ("filter",))
+FILTERED = Metric("berth_hosts_filtered", "counter", "Hosts that a filter rejected.", ("filter",))
 ANSWERED = Metric(
     "berth_candidate_answers",
     "counter",
@@ -118,7 +118,7 @@ CAPACITY_CHECKS = Metric(
     "berth_capacity_checks",
     "counter",
     "Granted claims that left a host little room and were checked, by result: within (its capacity), over "
-    "(overlapping claims of several processes were too many, and the claim was given back).",
+    "(overlapping claims of several processes were too many, and the claim was released).",
     ("result",),
     CAPACITY_RESULTS,
 )
@@ -128,8 +128,8 @@ REFUSED = Metric(
 UNDELIVERED = Metric(
     "berth_replies_undelivered",
     "counter",
-    "Replies that the broker did not take, or whose caller waits no more, whose claims are released; or "
-    "that the broker did not confirm, whose claims are kept.",
+    "Replies that the broker did not take, or whose caller has timed out: their claims are released; or "
+    "that the broker did not confirm: their claims are kept.",
 )
 DROPPED = Metric(
     "berth_calls_dropped",

@@ -80,12 +80,9 @@ class Endpoint:
         """Listen nowhere yet.
 
         Args:
-            address: Where to listen.
             pages: Path -> what makes its page.
-            clock: Seconds that only grow.
             longest: Seconds that a connection may last.
             retry: Seconds between attempts to listen.
-            access: What a client has to show.
         """
         self._address = address
         self._pages = pages
@@ -194,7 +191,7 @@ class Endpoint:
         try:
             allowed = self._access.allows({name.lower(): value.strip() for name, _, value in named})
         except ConfigError as error:
-            LOG.error("Health checks and metrics are refused: %s", error)
+            LOG.error("Request for health checks or metrics refused: %s", error)
             return method, BROKEN
         if not allowed:
             return method, NOT_AUTHORIZED
@@ -212,7 +209,7 @@ class Endpoint:
         try:
             page = make()
         except Exception:
-            LOG.exception("Page %s cannot be made", path)
+            LOG.exception("Cannot make page %s", path)
             page = BROKEN
         self._kept[path] = self._clock(), page
         return page

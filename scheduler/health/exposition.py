@@ -28,9 +28,6 @@ class DaemonCollector(Collector):
         """Collect from the master.
 
         Args:
-            totals: What workers and the master have counted.
-            workers: What the master knows of its workers.
-            version: The version of the daemon.
             started: When it started, in seconds since the epoch.
         """
         self._totals = totals

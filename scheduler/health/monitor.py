@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 #: Seconds between two rounds at most; a report begins one at once.
 INTERVAL = 1.0
 
-#: Seconds that workers have to take over a changed configuration, before systemd is told that it is done.
+#: Seconds that workers have to take over a changed configuration, before systemd is notified that it is done.
 RELOAD_TIMEOUT = 30.0
 
 _STATUS = {
@@ -57,13 +57,7 @@ class Monitor:
         notifier: Notifier | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin to be told; nothing is served yet.
-
-        Args:
-            conf: The options.
-            workers: The number of workers.
-            notifier: Notifies systemd.
-            clock: Seconds that only grow.
+        """Begin to receive reports; nothing is served yet.
 
         Raises:
             ConfigError: ``[berth]/monitoring_listen`` is no address to listen on, or is open to others.
@@ -107,7 +101,7 @@ class Monitor:
         self._notifier.reloading()
 
     def end_reload(self, *, accepted: bool) -> None:
-        """Count a reload; systemd is told that it is over when the workers have followed."""
+        """Count a reload; systemd is notified of its end when the workers have followed."""
         self.totals.merge({("berth_reloads", ("accepted" if accepted else "refused",)): [1.0]})
         self._reloads += 1
         self._reload_until = self._clock() + RELOAD_TIMEOUT

@@ -46,10 +46,7 @@ class Readiness:
         """Answer for some workers.
 
         Args:
-            workers: What the master knows of its workers.
             host: The name of the service, as nova lists it.
-            version: The version of the daemon.
-            now: The time of a check.
             state_path: Where the spool is; None: in a temporary directory.
         """
         self._workers = workers

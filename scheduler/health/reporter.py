@@ -39,9 +39,6 @@ class Reporter:
         """Report nothing yet.
 
         Args:
-            worker: The number of the worker.
-            channel: Where to report.
-            counters: What the worker counts into.
             read_state: Returns the state of the worker; it must not block.
             interval: Seconds between two reports.
             cpu_clock: Seconds of CPU time of the process.
@@ -75,7 +72,7 @@ class Reporter:
         try:
             self._state = self._read_state()
         except Exception:  # a report that is missing would count as a worker that hangs
-            LOG.exception("State of worker %d cannot be read; the last one is reported", self._worker)
+            LOG.exception("Cannot read the state of worker %d; reporting its last one", self._worker)
         counts = self._counters.take()
         report = Report(
             self._worker, os.getpid(), self.phase, self.reloads, self._state, counts, resident_memory()

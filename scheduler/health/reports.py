@@ -182,7 +182,7 @@ class ReportChannel:
             try:
                 yield decode(data)
             except msgspec.DecodeError as error:
-                LOG.warning("A report of a worker cannot be read: %s", error)
+                LOG.warning("Skipped an unreadable report of a worker: %s", error)
 
     def close(self) -> None:
         """Close both ends."""

@@ -79,10 +79,7 @@ class WorkerTable:
         """Expect workers.
 
         Args:
-            count: The number of workers.
             timeout: Returns the seconds without progress after which a worker hangs; 0 or less: never.
-            clock: Seconds that only grow.
-            kill: Sends a signal to a process.
         """
         self._timeout = timeout
         self._clock = clock
@@ -147,8 +144,8 @@ class WorkerTable:
                 record.aborted_at = None
             elif record.aborted_at is None:
                 LOG.error(
-                    "Worker %d (process %d) made no progress for %d seconds and is killed; another one is "
-                    "started, and its requests are delivered again",
+                    "Worker %d (process %d) made no progress for %d seconds and is killed; starting "
+                    "another one, the broker redelivers its requests",
                     record.number,
                     record.report.pid,
                     stalled,
@@ -171,7 +168,9 @@ class WorkerTable:
         paused, self._checked_at = now - self._checked_at, now
         if paused <= PAUSED:
             return
-        LOG.warning("The master did not run for %d seconds; workers are not blamed for them", paused)
+        LOG.warning(
+            "Master process was suspended for %d s; this time does not count for worker_timeout", paused
+        )
         with self._lock:
             for record in self._records.values():
                 record.moved_at = min(now, record.moved_at + paused)

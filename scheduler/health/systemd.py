@@ -31,7 +31,6 @@ class Notifier:
         """Read what systemd wants, and remove it from the environment: workers are not to notify.
 
         Args:
-            environment: The environment of the process.
             pid: The process that systemd watches; by default this one.
             clock: The clock of CLOCK_MONOTONIC, in seconds.
         """

@@ -63,7 +63,6 @@ class AggregateSet:
         """Return the smallest number that is stored under ``key``.
 
         Args:
-            key: The key of the metadata.
             number: Reads one text; raises ``ValueError`` for one that is no number.
             default: The result if no text is stored, or one is no number. The latter is logged once for this
                 set of aggregates.
@@ -77,7 +76,7 @@ class AggregateSet:
         try:
             return min(map(number, self.raw(key)), default=None)
         except ValueError:
-            LOG.warning("Aggregate metadata %s has a value that is no number; the key is ignored", key)
+            LOG.warning("Aggregate metadata key %s has a value that is not a number; ignoring the key", key)
             return None
 
     @cached_property

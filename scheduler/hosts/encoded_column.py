@@ -14,7 +14,7 @@ MAX_UNUSED_VALUES = 64
 
 
 class EncodedColumn:
-    """One value a host, of which few are distinct.
+    """One value a host, with few distinct values.
 
     Equal values are expected to be the same object already (see ``rows.Interner``), so that encoding never
     hashes a large value.

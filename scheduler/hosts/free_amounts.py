@@ -44,7 +44,7 @@ class FreeAmounts:
     def __call__(self, provider: str) -> Mapping[str, float]:
         """Return what is left on a compute node by resource class, overcommit included.
 
-        Empty for a provider that is no compute node. Classes of which the table does not tell are missing.
+        Empty for a provider that is no compute node. Classes that the table does not have are missing.
         """
         row = self._table.row_of_uuid.get(provider)
         if row is None:

@@ -180,7 +180,6 @@ def service_map(service: ServiceRow, seen_since: datetime | None = None) -> Mapp
     """Return a service as the map that nova's rules read (spec: host-state-and-cells 3.3).
 
     Args:
-        service: The service.
         seen_since: Since when it was seen if it is alive; its own heartbeat may have been read long ago.
     """
     fields = {name: getattr(service, name) for name in service.__slots__}

@@ -65,13 +65,13 @@ class PendingPlacement:
 
 
 class PlacementListener(Protocol):
-    """Is told which placements this scheduler decides, on the thread that decides; it must not wait."""
+    """Receives the placements that this scheduler decides, on the thread that decides; it must not wait."""
 
     def reserved(self, placement: PendingPlacement) -> None:
-        """Learn that a placement was added."""
+        """Note that a placement was added."""
 
     def unreserved(self, placement: PendingPlacement) -> None:
-        """Learn that a placement was taken back. Placements that computes have reported are not named."""
+        """Note that a placement was withdrawn. Placements that computes have reported are not named."""
 
 
 class NoListener:
@@ -88,7 +88,7 @@ class PendingPlacements:
     """The pending placements of one process, at most one for an instance. Any thread may use it.
 
     Attributes:
-        listener: Is told which placements this scheduler decides.
+        listener: Receives the placements that this scheduler decides.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class PendingPlacements:
     def serialized(self) -> Iterator[None]:
         """Let requests whose host was taken by another one choose one after the other.
 
-        The wait for this is bounded. A request that has waited for so long chooses beside the others.
+        The wait for this is bounded. A request that has waited for so long chooses without waiting further.
         """
         acquired = self._serialized.acquire(timeout=self._serialized_timeout)
         try:
@@ -367,7 +367,6 @@ class Reservations:
         Args:
             pending: Where all requests of the process add their placements.
             table: The table that the request looks at.
-            rows: The rows of its hosts.
             asked_at: When Placement was asked for the hosts, by the clock of ``pending``; infinity if what
                 was granted or refused meanwhile does not matter.
         """
@@ -400,8 +399,6 @@ class Reservations:
         """Add a placement of an instance on a host.
 
         Args:
-            position: The host.
-            instance_uuid: The instance.
             amounts: What it takes, by the names in ``AMOUNTS``.
             anyway: Add it even if others' placements on the host are not what they were.
 

@@ -35,7 +35,7 @@ class Interner(Generic[Value]):
     def __call__(self, text: Any) -> Value:
         """Return the value of ``text`` (anything hashable).
 
-        None is parsed again at each call, and so is a text for which ``parse`` raises an error.
+        None is parsed again at each call, as is a text for which ``parse`` raises an error.
         """
         # Texts of several KiB, one for each host, would take more memory than their values.
         key = blake2b(text.encode(), digest_size=16).digest() if isinstance(text, str) else text

@@ -52,10 +52,7 @@ class HostTable:
         """Build the table from the rows that have a service; the others are left out.
 
         Args:
-            rows: All usable compute nodes.
             services: The services by (cell uuid, service host).
-            aggregates: All host aggregates.
-            disabled_cells: Uuids of disabled cells.
             read_at: Monotonic seconds at which reading began.
             previous: The table whose unchanged columns are kept. Rows and services that did not change must
                 be the same objects in both tables.

@@ -135,8 +135,6 @@ class HostView:
         """Make the root view of a request.
 
         Args:
-            table: All hosts.
-            rows: The rows of the hosts of the request.
             candidates: For each of them its allocation candidates, best first; None: none.
             instances: Where instances are read; None: there are none.
             pending: What other requests have decided, and where this one notes what it reserves.
@@ -319,8 +317,6 @@ class HostView:
         """Let other requests know that an instance is to be on this host, before it is claimed.
 
         Args:
-            index: The host.
-            instance_uuid: The instance.
             amounts: What it consumes, by column.
             anyway: Reserve even if the reservations of other requests have changed.
 
@@ -343,7 +339,6 @@ class HostView:
         """Let other requests know that Placement has refused an instance on a host.
 
         Args:
-            index: The host.
             amounts: What the instance consumes, by column.
         """
         position = ViewPosition(int(self.positions[index]))
@@ -358,7 +353,6 @@ class HostView:
         allocates.
 
         Args:
-            index: The host.
             amounts: What an instance consumes, by column.
         """
         reservations, position = self._shared.reservations, ViewPosition(int(self.positions[index]))

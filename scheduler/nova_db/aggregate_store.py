@@ -27,7 +27,10 @@ LOG = logging.getLogger(__name__)
 # little later than to its writer.
 REREAD_DELAY = 1.0
 
-# Seconds between readings while the API database is away.
+# Seconds between complete readings. Changes arrive by cast; this bounds how long a lost one matters.
+INTERVAL = 60.0
+
+# Seconds between readings while the API database is unavailable.
 RETRY_INTERVAL = 5.0
 
 
@@ -39,14 +42,14 @@ class AggregateStore:
     """
 
     def __init__(
-        self, engines: Engines, interval: Callable[[], float], retry_interval: float = RETRY_INTERVAL
+        self, engines: Engines, interval: float = INTERVAL, retry_interval: float = RETRY_INTERVAL
     ) -> None:
         """Set up the reader; nothing is read yet.
 
         Args:
             engines: The engines; the API database is read.
-            interval: Returns the seconds between readings when no cast comes.
-            retry_interval: Seconds between readings while the API database is away.
+            interval: Seconds between readings when no cast comes.
+            retry_interval: Seconds between readings while the API database is unavailable.
         """
         self.current = Aggregates()
         self._engines = engines
@@ -61,8 +64,8 @@ class AggregateStore:
         self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
             LOG,
-            "Aggregates cannot be read from the API database",
-            "Aggregates can be read from the API database again",
+            "Cannot read the aggregates from the API database",
+            "Aggregates are read from the API database again",
         )
 
     def start(self) -> None:
@@ -90,7 +93,7 @@ class AggregateStore:
         self._apply_cast([aggregate.id], lambda current: current.without(aggregate.id))
 
     def reload(self) -> bool:
-        """Read the tables if they changed. An aggregate of which a cast has come since stays so.
+        """Read the tables if they changed. An aggregate that a cast has changed since stays so.
 
         Returns:
             False if they cannot be read.
@@ -136,7 +139,7 @@ class AggregateStore:
         return REREAD_DELAY if reread else self._pause(readable)
 
     def _pause(self, readable: bool) -> float:
-        return self._interval() if readable else self._retry_interval
+        return self._interval if readable else self._retry_interval
 
 
 def read_aggregates(connection: Connection) -> list[Aggregate]:

@@ -74,8 +74,8 @@ class Cells:
         self._cells: tuple[Cell, ...] = ()
         self._outage = OutageLog(
             LOG,
-            "The cells cannot be read from the API database",
-            "The cells can be read from the API database again",
+            "Cannot read the cells from the API database",
+            "Cells are read from the API database again",
         )
 
     @property
@@ -159,7 +159,6 @@ def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> 
 
     Args:
         before: The cells as last read.
-        now: The cells as read now.
         first: Whether no list was read before, so that no cell counts as added.
     """
     old = {cell.uuid: cell for cell in before if cell.uuid != CELL0}
@@ -175,7 +174,7 @@ def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> 
     for uuid in old.keys() - new.keys():
         LOG.warning("Cell %s was deleted: its hosts are no longer used", old[uuid])
     if not new and (old or first):
-        LOG.warning("There are no cells besides cell0, so no host can be found")
+        LOG.warning("No cells except cell0: no host can be found")
 
 
 def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...]:

@@ -65,7 +65,6 @@ class Window:
 
         Args:
             interval: Seconds after which all rows are due again.
-            clock: Seconds that only grow.
             now: Returns the time in UTC, without a zone.
         """
         self._interval = interval
@@ -110,7 +109,6 @@ class ServiceTracker:
 
         Args:
             down_time: Returns the seconds without a heartbeat after which a service is down.
-            clock: Seconds that only grow.
             now: Returns the time in UTC, without a zone.
         """
         self.rows: Mapping[int, ServiceRow] = {}
@@ -179,8 +177,6 @@ class NodeTracker:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
 
         Args:
-            connection: The connection to the cell.
-            load: Makes the value of a row.
             hosts: The service hosts that are wanted; None: all.
         """
         late = self._window.open()
@@ -217,7 +213,7 @@ class NodeTracker:
         return list(connection.execute(query.where(sa.or_(*(stamp >= since for stamp in stamps)))))
 
     def _rows(self, connection: Connection, wanted: Iterable[int], *, whole: bool) -> Iterator[sa.Row]:
-        """Yield these rows, of which few are in memory at a time: each takes 10 KiB until it is loaded."""
+        """Yield these rows, few in memory at a time: each takes 10 KiB until it is loaded."""
         wanted = sorted(wanted)
         query = _NODES.execution_options(yield_per=ROWS_AT_ONCE)
         pieces = (
@@ -229,7 +225,7 @@ class NodeTracker:
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - a driver may raise anything for a value it cannot convert
-            LOG.debug("Rows of compute nodes are read one by one, since one cannot be converted: %s", error)
+            LOG.debug("Reading compute nodes one by one, as one cannot be converted: %s", error)
             for number in wanted:
                 yield from self._row(connection, number)
 
@@ -241,7 +237,9 @@ class NodeTracker:
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            self._reports.warning(number, "Compute node number %d cannot be read: %s", number, brief(error))
+            self._reports.warning(
+                number, "Skipped the unreadable compute node with id %d: %s", number, brief(error)
+            )
             return ()
 
 
@@ -263,7 +261,6 @@ def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]
 
     Args:
         old: The values before.
-        gone: Ids whose values are removed.
         fresh: Values that are added or replaced; None removes one.
 
     Returns:
@@ -314,9 +311,6 @@ class CellTracker:
         """Track nothing yet.
 
         Args:
-            cell: The cell.
-            loader: Loads its rows.
-            clock: Seconds that only grow.
             down_time: Returns the seconds without a heartbeat after which a service is down.
             now: Returns the time in UTC, without a zone.
         """
@@ -334,7 +328,6 @@ class CellTracker:
         """Bring ``rows`` up to date.
 
         Args:
-            engine: The engine of the cell.
             hosts: The service hosts whose nodes are wanted; None: all.
 
         Returns:

@@ -36,8 +36,8 @@ class MinimumVersion:
         self._expires_at = float("-inf")
         self._outage = OutageLog(
             LOG,
-            "The versions of the computes cannot be read; the last known minimum is used",
-            "The versions of the computes can be read again",
+            "Cannot read the service versions of the computes; using the last known minimum",
+            "Service versions of the computes are read again",
         )
 
     def get(self) -> int:

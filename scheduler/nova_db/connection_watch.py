@@ -36,7 +36,6 @@ class ConnectionWatch:
 
         Args:
             timeout: Returns the seconds that a connection may be in use.
-            clock: Seconds that only grow.
         """
         self._timeout = timeout
         self._clock = clock
@@ -51,8 +50,6 @@ class ConnectionWatch:
         """Watch the connections of an engine.
 
         Args:
-            engine: The engine.
-            what: The database in log lines.
             factor: By which the timeout is multiplied.
         """
 
@@ -103,7 +100,7 @@ class ConnectionWatch:
             if self._is_resting and not self._in_use:
                 self._loop.stop()
         for _key, what, _connection, _end in overdue:
-            self._reports.warning(what, "%s: a connection did not answer in time and was closed", what)
+            self._reports.warning(what, "%s: a connection timed out and was closed", what)
         return self._interval()
 
 

@@ -35,7 +35,6 @@ class ForeignProviders:
         """Remember providers.
 
         Args:
-            uuids: The providers.
             certain: Whether all cells were asked for them; if so, those that are new are reported.
         """
         uuids = list(uuids)
@@ -43,7 +42,11 @@ class ForeignProviders:
             self._uuids.update(dict.fromkeys(uuids))
         new = [uuid for uuid in uuids if self._reports.admit(uuid) is not None] if certain else []
         if new:
-            LOG.info("Placement offers %d providers that are no hosts, such as %s", len(new), new[0])
+            LOG.info(
+                "Placement offers %d resource providers that are not compute nodes, such as %s",
+                len(new),
+                new[0],
+            )
 
     def clear(self) -> None:
         """Look for all of them again."""

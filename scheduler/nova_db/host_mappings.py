@@ -63,8 +63,8 @@ class MappedHosts:
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self._outage = OutageLog(
             LOG,
-            "The mappings of hosts cannot be read from the API database",
-            "The mappings of hosts can be read from the API database again",
+            "Cannot read the host mappings from the API database",
+            "Host mappings are read from the API database again",
             clock,
         )
 
@@ -110,7 +110,7 @@ class MappedHosts:
         self._mapped = found if everything else (self._mapped | found) & hosts
         self._unmapped = hosts - self._mapped
         for host in self._unmapped:
-            self._reports.warning(host, "Host %s is mapped to no cell and gets no instances", host)
+            self._reports.warning(host, "Host %s has no host mapping and gets no instances", host)
         return UNMAPPED_INTERVAL if self._unmapped else ALL_INTERVAL
 
 
@@ -137,8 +137,8 @@ class HostCells:
         self._cells: TTLCache[str, str] = TTLCache(max_hosts, HOST_TTL, clock)
         self._outage = OutageLog(
             LOG,
-            "The cells of hosts cannot be read from the API database",
-            "The cells of hosts can be read from the API database again",
+            "Cannot read the cells of hosts from the API database",
+            "Cells of hosts are read from the API database again",
         )
 
     def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
@@ -190,7 +190,7 @@ def all_mapped(engines: Engines) -> list[tuple[str, str]]:
         with engines.api_connection() as connection:
             return [(row.host, row.uuid) for row in connection.execute(query)]
     except UNREADABLE as error:
-        LOG.warning("The mappings of hosts cannot be read: %s", brief(error))
+        LOG.warning("Cannot read the host mappings: %s", brief(error))
         return []
 
 
@@ -208,7 +208,7 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
         with engines.api_connection() as connection:
             return list(connection.execute(query).scalars())
     except UNREADABLE as error:
-        LOG.warning("The members of server group %s cannot be read: %s", group_uuid, brief(error))
+        LOG.warning("Cannot read the members of server group %s: %s", group_uuid, brief(error))
         return []
 
 
@@ -231,6 +231,6 @@ def deleted_among(engines: Engines, instance_uuids: Collection[str]) -> set[str]
             )
             there = {uuid for query in queries for uuid in connection.execute(query).scalars()}
     except UNREADABLE as error:
-        LOG.debug("Which instances are deleted cannot be read: %s", brief(error))  # others report the outage
+        LOG.debug("Cannot read which instances are deleted: %s", brief(error))  # others report the outage
         return set()
     return set(instance_uuids) - there

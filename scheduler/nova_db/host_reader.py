@@ -65,12 +65,9 @@ class HostReader:
         """Set up the reader; nothing is read yet.
 
         Args:
-            cells: The cells to read.
-            calls: How to call them.
             new_tracker: Returns what keeps the rows of a cell up to date, by the same clock.
             partition: The hosts that are read, and the aggregates that tables show.
             unread_max_age: Returns the seconds for which the hosts of a cell that cannot be read are used.
-            clock: Seconds that only grow.
         """
         self._cells = cells
         self._calls = calls
@@ -84,7 +81,9 @@ class HostReader:
         self._read_at = -math.inf
         self._reread_lock = threading.Lock()
         self._reread_due = float("-inf")
-        self._unreadable = OutageLogs(LOG, "Cell %s cannot be read", "Cell %s can be read again", clock)
+        self._unreadable = OutageLogs(
+            LOG, "Cannot read the hosts of cell %s", "Hosts of cell %s are read again", clock
+        )
 
     def timeout(self) -> float:
         """Return the seconds in which a cell must have answered."""

@@ -42,10 +42,8 @@ class HostStore:
 
         Args:
             reader: Reads the hosts, by the same clock.
-            partition: The aggregates that tables show.
             max_age: Returns the seconds that a table may be old if a request does not say.
             on_publish: Called with each new table, after requests have it.
-            clock: Seconds that only grow.
         """
         self._reader = reader
         self._partition = partition
@@ -63,8 +61,8 @@ class HostStore:
         self._duplicates = RateLimitedLogger(LOG, DUPLICATES_INTERVAL, clock)
         self._late = OutageLog(
             LOG,
-            "The hosts could not be read in time; the last known ones are used",
-            "The hosts are read in time again",
+            "Reading the hosts timed out; using the last known ones",
+            "Hosts are read in time again",
             clock,
         )
 
@@ -119,7 +117,6 @@ class HostStore:
         A provider that is not in the table may be a node that was just created, or no compute node at all.
 
         Args:
-            table: A table of this store.
             uuids: Uuids of root resource providers.
 
         Returns:

@@ -27,13 +27,7 @@ class InstanceStates:
     """Reads the states of instances. Any thread may use it."""
 
     def __init__(self, engines: Engines, cells: Cells, calls: CellCalls) -> None:
-        """Set up; nothing is read yet.
-
-        Args:
-            engines: The engine of the API database.
-            cells: The cells.
-            calls: How to call them.
-        """
+        """Set up; nothing is read yet."""
         self._engines = engines
         self._cells = cells
         self._calls = calls
@@ -44,7 +38,6 @@ class InstanceStates:
         The API database is read once, and each cell that has some of them.
 
         Args:
-            uuids: The instances.
             ignored_hosts: Names of hosts that their request ignores. An instance that is still on one of them
                 and is not being moved was given up.
         """

@@ -156,8 +156,6 @@ class CellInstances:
         """Read instances of some cells.
 
         Args:
-            cells: The cells.
-            calls: How to call them.
             max_remembered: How many instances' images, and distinct images, are remembered.
             max_located: How many instances' hosts are remembered.
         """
@@ -167,16 +165,13 @@ class CellInstances:
         self._images = BoundedCache(max_remembered)
         self._distinct = BoundedCache(max_remembered)
         self._outages = OutageLogs(
-            LOG, "Instances of cell %s cannot be read", "Instances of cell %s can be read again"
+            LOG, "Cannot read the instances of cell %s", "Instances of cell %s are read again"
         )
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
         """Return the hosts of instances; an instance has two during a resize between cells.
 
         Soft-deleted and hidden instances count, deleted rows do not.
-
-        Args:
-            uuids: The instances.
 
         Returns:
             (cell uuid, service host) of each of them that is on some host.
@@ -199,9 +194,6 @@ class CellInstances:
         """Return the service hosts of instances, for server groups.
 
         Soft-deleted and hidden instances do not count, as in the hosts of a group that conductors send.
-
-        Args:
-            uuids: The instances.
 
         Returns:
             The hosts, and whether all cells have answered.

@@ -86,7 +86,7 @@ class Inventory:
         self.host_cells = HostCells(self.engines)
         self._mapped = MappedHosts(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
-        self.aggregate_store = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
+        self.aggregate_store = AggregateStore(self.engines)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
         self.reader = HostReader(
             self.cells,
@@ -131,7 +131,6 @@ class Inventory:
 
         Args:
             timeout: Seconds to wait for the API database; 0 looks once. Cells have as long as for a request.
-            sleep: Waits between two looks.
 
         Returns:
             Whether they have been read.
@@ -147,9 +146,9 @@ class Inventory:
             sleep(min(left, READY_INTERVAL))
             max_age = 0.0  # hosts that were read before are those of no cell
         table = self.store.snapshot(max_age)
-        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        LOG.info("Loaded %d cells and %d compute nodes", len(self.cells.all), len(table))
         if self.partition.name:
-            LOG.info("The compute nodes are those of partition %s", self.partition.name)
+            LOG.info("Serving the compute nodes of partition %s only", self.partition.name)
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
             self._versions.warn_if_unsupported()
         return True
@@ -205,7 +204,6 @@ class Inventory:
         """Read the cells whose hosts a table lacks once more, for a request that would find no host.
 
         Args:
-            table: The table of the request.
             cell_uuid: The cell that the request names; others do not matter then.
 
         Returns:
@@ -279,7 +277,7 @@ class Inventory:
         except UNREADABLE:
             return None  # all cells are searched
         if cell_uuid is None and not fresh:
-            LOG.info("Host %s is mapped to no cell; all cells are searched", host)
+            LOG.info("Host %s has no host mapping; searching all cells", host)
         return cell_uuid
 
     def _table_published(self, table: HostTable) -> None:

@@ -19,7 +19,6 @@ def row_hash(dialect: str, columns: tuple[sa.Column, ...]) -> sa.ColumnElement[A
 
     Args:
         dialect: The name of the database's dialect.
-        columns: The columns.
     """
     if dialect == "sqlite":
         return sa.func.row_hash(*columns)  # which ``engines`` adds

@@ -81,10 +81,8 @@ class RowLoader:
         """Set up the parsers.
 
         Args:
-            conf: The options, for default allocation ratios.
             read_numa: Parses ``numa_topology``. Never raises: a value may have a ``problem``.
             read_pci: Parses ``pci_stats`` in the same way.
-            clock: Seconds that only grow.
             max_reports: Reports of unreadable values that are remembered so that they are not repeated.
         """
         self._conf = conf
@@ -101,7 +99,6 @@ class RowLoader:
 
         Args:
             row: A row of ``NODE_COLUMNS``.
-            cell_uuid: The cell that it is from.
             services: The compute services of the cell by id; very old rows name their host through one.
 
         Returns:
@@ -206,7 +203,7 @@ class RowLoader:
 
     def _report(self, node: str, column: str, problem: str) -> None:
         # One kind for all problems of a column: their texts may differ with each report of a compute.
-        self._reports.warning((node, column), "Compute node %s: %s", node, problem)
+        self._reports.warning((node, column), "Ignoring a broken value of compute node %s: %s", node, problem)
 
 
 def _whole(stored: Any) -> int:

@@ -69,7 +69,6 @@ class CellCalls:
         """Call ``function`` for each cell, and wait for the answers until the deadline of the request.
 
         Args:
-            cells: The cells.
             function: Called with a cell, in a thread of its own.
             probe: Call it now and then for the cells that are left out too. Such a call is not waited for, so
                 the function has to keep what it finds.

@@ -36,16 +36,15 @@ class Discovery:
         """Set up discovery.
 
         Args:
-            conf: The options.
             engines: The engines of all databases.
             down_time: Seconds without heartbeat after which another scheduler counts as down.
         """
         self._conf = conf
         self._engines = engines
         self._down_time = down_time
-        self._outage = OutageLog(LOG, "Hosts cannot be discovered", "Hosts can be discovered again")
+        self._outage = OutageLog(LOG, "Cannot discover hosts", "Hosts are discovered again")
         self._cell_outages = OutageLogs(
-            LOG, "Hosts of cell %s cannot be discovered", "Hosts of cell %s can be discovered again"
+            LOG, "Cannot discover the hosts of cell %s", "Hosts of cell %s are discovered again"
         )
 
     def run(self) -> None:

@@ -41,7 +41,6 @@ class OwnService:
         """Set up the record; nothing is written yet.
 
         Args:
-            conf: The options.
             engines: The engines of all databases; the local one has the record.
             created: Called with the columns of a row that had to be created.
         """
@@ -50,7 +49,9 @@ class OwnService:
         self._engines = engines
         self._id: int | None = None
         self._deleted = False
-        self._outage = OutageLog(LOG, "The heartbeat cannot be written", "The heartbeat is written again")
+        self._outage = OutageLog(
+            LOG, "Cannot write the heartbeat of this service", "Heartbeat of this service is written again"
+        )
 
     def beat(self) -> None:
         """Register at the first call, write a heartbeat at each later one.
@@ -120,7 +121,7 @@ class OwnService:
             written = connection.execute(beat).rowcount > 0
         if not written:
             LOG.error(
-                "The service row of %s on %s is gone; no more heartbeats are written", BINARY, self._host
+                "Service record of %s on %s was deleted; writing no more heartbeats", BINARY, self._host
             )
         return written
 
@@ -144,7 +145,7 @@ def live_schedulers(engines: Engines, down_time: float) -> list[str]:
 
 
 def _version(connection: sa.Connection) -> int:
-    """Return the lowest version of all schedulers and conductors: nova refuses to run beside newer ones.
+    """Return the lowest version of all schedulers and conductors: nova refuses to run with newer ones.
 
     If there is none it is the lowest that is supported, so that any nova-scheduler can be started later.
     """

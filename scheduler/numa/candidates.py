@@ -29,12 +29,9 @@ def usable_candidates(
     nova. The reason, if no candidate can be used, is that of the first.
 
     Args:
-        fitter: Makes and caches the fits.
         host: The host's topology, None if it has none.
-        guest: The guest's topology.
         limits: The limits of overcommitment; None for no limits.
         pools: The host's PCI pools; None if it has no PCI data.
-        requests: The guest's PCI requests.
         mappings: One entry for each candidate.
         budget: The steps that the request may use on all its hosts. One budget has to be passed to all calls
             for one request; None for the limit of one host only.

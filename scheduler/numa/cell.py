@@ -32,8 +32,6 @@ def pin_vcpus(cell: HostCell, guest: GuestCell, emulator_cpus: int) -> Pinning |
     """Choose host CPUs for the pinned vCPUs of a guest cell and for its emulator threads.
 
     Args:
-        cell: The host cell.
-        guest: The guest cell.
         emulator_cpus: Number of host CPUs for emulator threads, 0 or 1.
 
     Returns:
@@ -159,8 +157,6 @@ def try_host_cell(
     Page size, pins and id of the guest cell change up to the step that fails.
 
     Args:
-        host: The host cell.
-        guest: The guest cell.
         limits: The limits of overcommitment, if any.
         emulator_cpus: Number of host CPUs for emulator threads, 0 or 1.
 
@@ -207,7 +203,6 @@ def page_size(host: HostCell, wanted: int, memory: int) -> int | None:
     """Return the first suitable page size (KiB) with enough free pages; None if there is none.
 
     Args:
-        host: The host cell.
         wanted: A size in KiB, SMALL, LARGE or ANY.
         memory: The memory of the guest cell in MiB.
     """

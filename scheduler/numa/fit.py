@@ -112,7 +112,6 @@ class Fitter:
             guest: The guest's topology, None if it has none.
             limits: The limits of overcommitment; None for no limits.
             pools: The host's PCI pools; None if it has no PCI data, and then requests are not looked at.
-            requests: The guest's PCI requests.
             mappings: The providers that Placement chose for the requests, if any.
             budget: The steps that the request may use on all its hosts; None for the limit of one host only.
         """

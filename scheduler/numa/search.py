@@ -37,7 +37,6 @@ def next_arrangement(arrangement: list[int], pivot: int, host_cells: int) -> int
     Args:
         arrangement: Positions of host cells; changed in place.
         pivot: Index into ``arrangement``.
-        host_cells: The number of host cells.
 
     Returns:
         The first index that was changed. None if there is no next arrangement; ``arrangement`` is then
@@ -63,12 +62,10 @@ def ordered_cells(
     """Return the host cells in the order in which they are tried (spec: numa-and-pci 3.4).
 
     Free devices are compared first, then CPUs, then memory. Guests without PCI requests avoid cells with
-    devices. Equal cells keep their stored order, and so do all cells of a host with as many cells as the
+    devices. Equal cells keep their stored order, as do all cells of a host with as many cells as the
     guest.
 
     Args:
-        host: The host.
-        guest: The guest.
         offer: The PCI devices of the host and the demands on them; None if it has no PCI data.
         packing: Whether used cells come first ([compute]packing_host_numa_cells_allocation_strategy).
     """

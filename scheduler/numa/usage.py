@@ -111,7 +111,6 @@ def consume_instance(
     """Account one instance on its selected host.
 
     Args:
-        fitter: Makes and caches the fits.
         host: The host's topology, None if it has none.
         guest: The guest's topology, None if it has none.
         limits: The limits that NUMATopologyFilter stored for the host, None if it did not run.

@@ -5,7 +5,7 @@ from scheduler.objects import base, fields
 
 @base.register
 class InstancePCIRequest(base.WireObject):
-    """A request for ``count`` devices, each of which matches one of the alternatives in ``spec``."""
+    """A request for ``count`` devices; each matches one of the alternatives in ``spec``."""
 
     VERSION = "1.4"
     FLAVOR_ALIAS = 0

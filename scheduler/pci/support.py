@@ -122,7 +122,6 @@ def usable_candidates(
 
     Args:
         pools: The pools of the host; None if it has not reported yet.
-        requests: The PCI requests of the guest.
         mappings: One entry for each candidate.
     """
     if not requests:

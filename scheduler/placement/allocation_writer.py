@@ -2,7 +2,7 @@
 
 ``AllocationWriter.write`` takes what consumers shall hold, and the generation that each must have before. It
 returns what became of each once that is known. Claims, the fence, and releases are policies over it: each
-says what to write, and what its caller is told.
+says what to write, and what its caller receives.
 
 After each try one table tells what follows::
 
@@ -62,7 +62,7 @@ class AllocationWriter:
         queue: Sends what is written.
         policy: The bounds.
         timing: Clock, sleep and randomness.
-        empty: Consumers of which Placement has a record without allocations.
+        empty: Consumers that have a record without allocations in Placement.
         written: Called after each try with what was sent for each consumer, when it was begun in seconds of
             the clock, and ``done``: whether it was carried out; None: that is not known.
     """
@@ -102,7 +102,6 @@ class AllocationWriter:
                 ``held`` is what each of them holds.
             until: No try but the first is begun later; seconds of the clock.
             refusal: Returns why nothing more is to be sent (the process stops); "" while it may.
-            context: The context of the request, for Placement's log.
 
         Returns:
             By consumer UUID what became of its write.

@@ -103,7 +103,6 @@ def allocations_body(allocations: Resources, owner: Owner, generation: int | Non
 
     Args:
         allocations: Provider UUID → ``{"resources": {class: amount}}``.
-        owner: Whose they are.
         generation: The generation of the consumer; None for one that must not exist yet.
     """
     return {

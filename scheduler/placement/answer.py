@@ -193,9 +193,7 @@ def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
     """Return the candidates in the body of a 200, grouped by host.
 
     Args:
-        body: The body.
         limit: The limit of the query, or None.
-        sent_at: When the query was sent.
 
     Raises:
         msgspec.DecodeError: It is no JSON; ``ValidationError``, a subclass: JSON of another shape.

@@ -51,7 +51,6 @@ class BatchedCalls(Generic[Key, Result]):
         Args:
             wait_timeout: Seconds after which a slot is no longer waited for: the call is made without one. A
                 caller waits three times as long at most.
-            at_once: The number of slots.
         """
         self._wait_timeout = wait_timeout
         self._free = at_once

@@ -46,7 +46,6 @@ class CandidateSource:
         """Make the default source: every question is sent after the request came.
 
         Args:
-            client: Sends the questions.
             before_question: Called when a question is about to be sent for the requests that waited for it.
         """
         return cls(SharedCandidates(FetchCandidates(client), before_question))
@@ -66,7 +65,6 @@ class SharedCandidates:
         """Ask nothing yet.
 
         Args:
-            fetch: Sends a question.
             before_question: Called when a question is about to be sent.
         """
         self._fetch = fetch

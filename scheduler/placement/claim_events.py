@@ -15,7 +15,7 @@ class ClaimState(StrEnum):
 
     Attributes:
         FIRST_WRITE: The allocations are written for a consumer that holds nothing.
-        KEEPING_SOURCE: The allocations are written beside those of an evacuated host.
+        KEEPING_SOURCE: The allocations are written in addition to those of an evacuated host.
         RESENDING: The last write is sent again, as it had neither a response nor an effect.
         BACKING_OFF: The last write is sent again after a random delay, because of a concurrent update.
         CONSUMER_CHANGED: The consumer is not in the expected state, and is read.
@@ -24,13 +24,13 @@ class ClaimState(StrEnum):
         SPLIT: The claim is sent together with fewer others.
         GRANTED: The instance has its allocations. The end.
         WITHIN_CAPACITY: The host was found within its capacity after the claim.
-        OVER_CAPACITY: The granted claim is given back, as claims of several processes overlapped. The end.
+        OVER_CAPACITY: The granted claim is released, as claims of several processes overlapped. The end.
         NEXT_HOST: This host is not claimed, another may be. The end.
         GIVEN_UP: No host would do now. The end.
     """
 
     FIRST_WRITE = "writing the allocations"
-    KEEPING_SOURCE = "writing the allocations beside those of the evacuated host"
+    KEEPING_SOURCE = "writing the allocations in addition to those of the evacuated host"
     RESENDING = "sending the same claim again"
     BACKING_OFF = "sending the same claim again after a delay"
     CONSUMER_CHANGED = "reading what the instance holds"
@@ -106,9 +106,7 @@ class ClaimHistory:
         """Begin with the events of an earlier part of the same claim, if there was one.
 
         Args:
-            instance_uuid: The instance.
             host: The name of the host if it is known, otherwise the UUID of the root provider.
-            earlier: The events of the earlier part.
             on_event: Called when an event is added.
         """
         self._instance_uuid = instance_uuid

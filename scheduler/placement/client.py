@@ -69,7 +69,6 @@ class PlacementClient:
 
         Args:
             adapter: As ``session.make_adapter`` makes it.
-            timeouts: How long to wait.
             clock: Seconds.
             sleep: Waits so many seconds.
             searches: An adapter for searches, as ``session.make_search_adapter`` makes it; None: the same.
@@ -148,7 +147,9 @@ class PlacementClient:
         except exceptions.Unauthorized as error:
             raise PlacementAuthFailure(f"Keystone refuses the credentials of [placement]: {error}") from error
         except exceptions.ClientException as error:
-            LOG.warning("Keystone gives no token for Placement: %s; each request tries again", error)
+            LOG.warning(
+                "Cannot get a token for Placement from Keystone: %s; the next request tries again", error
+            )
             return
         self._check_version()
 
@@ -183,8 +184,6 @@ class PlacementClient:
         """Send a PUT, POST or DELETE; it is sent again only if it was certainly not sent before.
 
         Args:
-            method: The HTTP method.
-            path: The path.
             version: The microversion; None sends no header, which is 1.0.
             context: The request context whose id is sent along.
             body: Bytes of JSON, or None.
@@ -327,9 +326,13 @@ class PlacementClient:
             return
         newest = _newest_version(reply)
         if newest is None:
-            LOG.warning("Placement answered %s to GET /; each request tries again", reply.status)
+            LOG.warning(
+                "Cannot read the API version of Placement: GET / returned HTTP %s; the next request "
+                "tries again",
+                reply.status,
+            )
         elif newest < NEEDED_VERSION:
-            LOG.warning("Placement offers API version %d.%d, 1.36 is needed", *newest)
+            LOG.warning("Placement offers API version %d.%d; 1.36 is needed", *newest)
 
 
 def _problem_of_status(status: int) -> str:

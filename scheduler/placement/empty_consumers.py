@@ -1,4 +1,4 @@
-"""Consumers of which Placement has a record without allocations (spec: placement-and-workflow 4.5)."""
+"""Consumers that have a record without allocations in Placement (spec: placement-and-workflow 4.5)."""
 
 import threading
 

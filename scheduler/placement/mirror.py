@@ -323,11 +323,7 @@ class Mirror:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Know nothing yet.
-
-        Args:
-            clock: Seconds that only grow.
-        """
+        """Know nothing yet."""
         self.clock = clock
         self._lock = threading.Lock()
         self._nodes = Nodes()
@@ -345,12 +341,12 @@ class Mirror:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def unknown_aggregates(self, query: PlainQuery) -> frozenset[str]:
-        """Return the aggregates of a query of which it is not known which nodes are in them."""
+        """Return the aggregates of a query whose nodes are not known."""
         return query.aggregates - self._known_aggregates
 
     @property
     def known_aggregates(self) -> frozenset[str]:
-        """The aggregates of which it is known which nodes are in them."""
+        """The aggregates whose nodes are known."""
         return self._known_aggregates
 
     def find(self, query: PlainQuery) -> MirrorAnswer:
@@ -360,10 +356,6 @@ class Mirror:
 
     def state(self, uuid: str, query: PlainQuery) -> ProviderState | None:
         """Return what is known of a node, with the generation that Placement is expected to name.
-
-        Args:
-            uuid: The node.
-            query: What it is to be known for.
 
         Returns:
             Its state, of mirrored classes; None: the node has to be read.
@@ -396,7 +388,6 @@ class Mirror:
         as a full one, stays as it was known if Placement still has it.
 
         Args:
-            nodes: The nodes.
             reading: The begin of all reading; the list of generations was asked for first.
             generations: The generation of each root that Placement has.
             members: The members of each aggregate that is to be known.
@@ -435,7 +426,6 @@ class Mirror:
         """Return what a list of all roots says that is not known. Nodes that it lacks are no more offered.
 
         Args:
-            reading: Its begin.
             listed: Root uuid -> generation.
         """
         nodes = self._nodes  # nobody else replaces it
@@ -452,7 +442,6 @@ class Mirror:
         """Set what is known of a node to what was read of it alone.
 
         Args:
-            state: What was read.
             begun: When the reading began, in seconds of the clock.
         """
         with self._lock:
@@ -468,14 +457,14 @@ class Mirror:
             nodes.read_from[row], nodes.read_to[row] = begun, self.clock()
 
     def add(self, uuids: Collection[str]) -> None:
-        """Mirror further nodes, each of which is then to be corrected."""
+        """Mirror further nodes. Each is corrected next."""
         with self._lock:
             more = [uuid for uuid in uuids if uuid not in self._nodes.row_of_uuid]
             if more:
                 self._nodes = self._nodes.with_more(more)
 
     def learn_members(self, aggregate: str, members: Collection[str], begun: float) -> None:
-        """Learn which nodes are in an aggregate, as of a list that was asked for at ``begun``."""
+        """Note which nodes are in an aggregate, by a list that was requested at ``begun``."""
         with self._lock:
             nodes = self._nodes
             if self._published_at >= begun:
@@ -542,7 +531,6 @@ class Mirror:
         """Count a claim of another scheduler, or with ``sign`` -1 its release.
 
         Args:
-            allocations: What it was of.
             age: Seconds since it was announced; what was read later has it already.
             sign: 1 or -1.
         """

@@ -99,10 +99,8 @@ class CandidateMirror:
         """Set up the mirror; nothing is asked yet.
 
         Args:
-            client: Asks Placement.
             interval: Returns the seconds between two rounds while queries come.
-            clock: Seconds that only grow.
-            aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
+            aggregates: Returns the aggregates whose nodes are mirrored; None: all nodes.
         """
         self._client = client
         self._mirror = Mirror(clock)
@@ -122,8 +120,8 @@ class CandidateMirror:
         self._granted = self._refused = 0
         self._outage = OutageLog(
             LOG,
-            "The mirror of Placement cannot be refreshed; queries go to Placement once it is too old",
-            "The mirror of Placement is refreshed again",
+            "Cannot refresh the mirror of Placement; requests query Placement once the mirror is too old",
+            "Mirror of Placement is refreshed again",
             clock,
         )
         self._warn = RateLimitedLogger(LOG, 3600.0, clock)
@@ -158,7 +156,7 @@ class CandidateMirror:
         try:
             self._learn_members(plain.aggregates)
         except PlacementError as error:
-            LOG.debug("Members of aggregates cannot be read: %s", error)
+            LOG.debug("Cannot read the members of aggregates: %s", error)
         return None if self._mirror.unknown_aggregates(plain) else self._mirror.find(plain)
 
     def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
@@ -220,7 +218,7 @@ class CandidateMirror:
         self._mirror.heard(allocations, age, -1)
 
     def refused(self, refusal: Refusal, _candidate: AllocationCandidate) -> None:
-        """Learn from a claim that was refused, and that another host may be granted."""
+        """Note a claim that was refused while another host may be granted."""
         self._refused += 1
         if refusal.refused_provider and not refusal.refused_class:
             self._mirror.forget(refusal.refused_provider)
@@ -231,7 +229,8 @@ class CandidateMirror:
             self._usable, self._wants_wide = False, True
             self._loop.wake()
             LOG.warning(
-                "%d of the last %d claims were refused; queries go to Placement until the next refresh",
+                "%d of the last %d claims were refused; requests query Placement until the mirror is "
+                "refreshed",
                 refused,
                 total,
             )
@@ -347,8 +346,8 @@ class CandidateMirror:
         self._warn.warning(
             "cut",
             "Placement names %d of %d compute nodes with free memory in one answer: in its configuration "
-            "[placement]/max_allocation_candidates is below their number. The others are read one by one; "
-            "queries go to Placement until this is done. Set the option to %d or more",
+            "[placement]/max_allocation_candidates is too low; set it to %d or more. Reading the others "
+            "one by one; requests query Placement until this is done",
             named,
             total,
             total,

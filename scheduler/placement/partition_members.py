@@ -38,8 +38,6 @@ class PartitionMembers:
         """Set up the comparison; nothing is asked yet.
 
         Args:
-            client: Asks Placement.
-            name: The name of the partition.
             aggregates: Returns the uuids of its aggregates; None: it is not by aggregates.
             nodes: Returns the service host of each of its compute nodes, by uuid of the node.
             without_partition: Returns the service hosts that belong to no partition.

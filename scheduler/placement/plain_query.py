@@ -1,4 +1,4 @@
-"""Queries of which the compute node alone decides, and why a compute node does not meet one."""
+"""Queries that depend on the compute node alone, and why a compute node does not meet one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _KNOWN = {"resources", "required", "root_required", "member_of", "limit"}
 
 @dataclass(frozen=True, slots=True)
 class PlainQuery:
-    """A query of which the compute node alone decides.
+    """A query that depends on the compute node alone.
 
     Attributes:
         amounts: Wanted amount by resource class, all of them in ``CLASSES``.

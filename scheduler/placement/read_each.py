@@ -17,7 +17,6 @@ def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) 
 
     Args:
         read: Reads one. It bounds its own time.
-        names: What to read.
         at_once: How many are read at the same time at most; fewer if the system has no thread left.
 
     Returns:

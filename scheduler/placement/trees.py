@@ -19,11 +19,7 @@ class Trees:
     """What is known of providers that are no compute nodes. One thread uses it."""
 
     def __init__(self, client: PlacementClient) -> None:
-        """Know nothing yet.
-
-        Args:
-            client: Asks Placement.
-        """
+        """Know nothing yet."""
         self._client = client
         self._children: dict[str, tuple[int, bool]] = {}  # generation, whether it has a mirrored class
         self._shares: dict[tuple[str, int], bool] = {}
@@ -49,7 +45,6 @@ class Trees:
         """Look at the children that are new or changed, some of them now, and at providers that share.
 
         Args:
-            listed: All providers.
             complete: Whether children are in the list; those of a partition's compute nodes are not.
 
         Raises:

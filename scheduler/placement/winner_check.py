@@ -36,7 +36,6 @@ class WinnerCheck:
 
         Args:
             mirror: What the hosts were chosen by.
-            client: Asks Placement.
             query: What they are chosen for.
             context: The request context whose id is sent along.
             path: The path of the list of all nodes.
@@ -76,7 +75,6 @@ class WinnerCheck:
         """Return why a node may not be claimed; "" if it may.
 
         Args:
-            uuid: The node.
             known: What was known of it before its generation was asked for, as own writes raise that.
                 It may have been corrected since the node was chosen.
             generation: Returns its generation.

@@ -64,8 +64,6 @@ class WriteQueue:
         """Begin with nothing in flight.
 
         Args:
-            post: Sends units in one request.
-            clock: Seconds that only grow.
             queue_timeout: Seconds that units wait before they are given up, unsent.
         """
         self._post = post
@@ -205,7 +203,7 @@ def _decide(piece: Sequence[Unit], reply: Reply) -> list[Unit]:
         name, provider = refused_resource(reply)
         decided = [unit for unit in piece if provider and unit.taken_from(provider, name)]
         if outcome is WriteOutcome.REFUSED:
-            # Of several that use a full provider the largest is left out. It does not fit beside those of the
+            # Of several that use a full provider the largest is left out. It does not fit with those of the
             # others that do, and if none of them does, it does not either.
             decided = sorted(decided, key=lambda unit: unit.taken_from(provider, name))[-1:]
     for unit in decided:

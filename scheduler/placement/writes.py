@@ -165,7 +165,7 @@ class Unit:
 
     @property
     def providers(self) -> frozenset[str]:
-        """The providers of which something is taken."""
+        """The providers that something is taken from."""
         return frozenset(provider for write in self.writes.values() for provider in write.allocations)
 
     def taken_from(self, provider: str, resource_class: str) -> int:

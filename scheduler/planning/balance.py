@@ -39,7 +39,7 @@ class Balance:
     """Finds moves, and charges each one that it takes."""
 
     def __init__(self, cloud: PlannedCloud) -> None:
-        """Find moves in a cloud, all requests of which were read."""
+        """Find moves in a cloud whose requests were all read."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud)

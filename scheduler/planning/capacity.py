@@ -83,7 +83,7 @@ def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no
     Args:
         cloud: The cloud; closed hosts are left out.
         spec: The request, which is changed as by a request; server groups are not considered.
-        progress: Told of hosts that are counted one by one.
+        progress: Receives the hosts that are counted one by one.
 
     Raises:
         BerthError: A pre-filter or Placement refuses the request.

@@ -150,7 +150,6 @@ class PlannedCloud:
         Args:
             snapshot: The cloud; one planned cloud at a time uses it.
             conf: Other options than those of the snapshot.
-            rules: Rules that were loaded with them.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -190,7 +189,6 @@ class PlannedCloud:
 
         Args:
             spec: The request, which is changed as by a request.
-            uuids: Its instances.
             explain: Note what each step left, also if all have hosts.
             alternates: Choose alternates too, for ``Decision.why``.
 
@@ -334,8 +332,6 @@ class PlannedCloud:
 
         Args:
             index: The instance; None: a new one.
-            chosen: The host.
-            flavor: What it takes.
         """
         self._charge(chosen.row, flavor, chosen.candidate.allocations, 1)
         if chosen.topology is not None:
@@ -350,7 +346,6 @@ class PlannedCloud:
         Its CPUs and devices stay taken there: which they are is known to the compute alone.
 
         Args:
-            index: The instance.
             allocations: What it holds in Placement; None: that is not known and stays taken.
         """
         flavor = self.snapshot.requests.flavor(int(self.snapshot.instances.specs[index]))

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-#: Days of which the growth is taken.
+#: Days over which growth is measured.
 DAYS = 30
 
-#: Of ten such months eight end in the interval that is told.
+#: Of ten such months eight end in the interval that is reported.
 QUANTILE = 1.2816
 
-#: Days beyond which the end is not told.
+#: Days beyond which the end is not reported.
 HORIZON = 3650
 
 
@@ -25,7 +25,6 @@ def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) 
 
     Args:
         changes: When instances were created (1) and deleted (-1).
-        left: How many more fit.
         now: The time, as in ``changes``.
 
     Returns:

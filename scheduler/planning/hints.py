@@ -29,7 +29,6 @@ def hint_notes(spec: objects.RequestSpec, rules: Collection[str]) -> Iterator[st
     """Yield which hints of a request have no effect, and which server group no build could be in.
 
     Args:
-        spec: The request.
         rules: The names of the filters and weighers in use.
     """
     for name in read(spec, "scheduler_hints", {}):

@@ -190,8 +190,6 @@ def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
     """Return the page of a plan.
 
     Args:
-        plan: The plan.
-        head: Lines that say what came out.
         tables: Column names and rows of each table.
     """
     shown = [(columns, rows) for columns, rows in tables if rows]

@@ -28,7 +28,7 @@ class Side(NamedTuple):
     Attributes:
         hosts: The host of each instance; None for one that would have been refused.
         spread: How the memory of hosts is used then, as ``balance.spread_of``.
-        largest: The flavor with most memory of which an instance still fits then; None if none does.
+        largest: The flavor with most memory that still fits then; None if none does.
     """
 
     hosts: Sequence[str | None]
@@ -49,7 +49,7 @@ def policy(
         snapshot: The cloud; it stays as it is.
         settings: Texts by the names of options, as ``conf.changed.read_changes`` takes them.
         uuids: The instances of the requests, in the order in which these came.
-        progress: Told of each instance.
+        progress: Receives each instance.
         other: All options of another configuration, which ``settings`` change; None: those in use.
 
     Raises:

@@ -102,8 +102,6 @@ class Watcher(DecisionObserver):
         """Note nothing yet.
 
         Args:
-            request: The request.
-            table: All hosts.
             make: Called with an instance, the hosts, and the index of the one that it gets, and whether a
                 topology was fitted.
         """
@@ -210,7 +208,6 @@ def refusals(nodes: Any, rows: np.ndarray, query: PlainQuery) -> Iterator[str]:
     Args:
         nodes: ``mirror.Nodes``.
         rows: The nodes to look at.
-        query: The query.
     """
     for row in rows.tolist():
         traits = nodes.traits[row]

@@ -29,8 +29,6 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
 
     Args:
         args: ``flavor``, ``like`` or ``spec``, and what is asked for besides; see ``cmd.plan_requests``.
-        stored: Reads flavors and requests.
-        conf: The options, for PCI aliases.
 
     Raises:
         BerthError: It cannot be made.

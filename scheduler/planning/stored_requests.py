@@ -34,12 +34,7 @@ class StoredRequests:
         return len(self._specs)
 
     def add(self, uuid: str, text: str) -> tuple[int, str | None]:
-        """Return the number of an instance's request, or ``UNREADABLE``, and the UUID of its server group.
-
-        Args:
-            uuid: The instance.
-            text: The request as stored.
-        """
+        """Return the number of an instance's request, or ``UNREADABLE``, and the UUID of its server group."""
         key = hash(text.replace(uuid, ""))
         known = self._of_text.get(key)
         if known is None:

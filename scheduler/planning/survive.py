@@ -24,14 +24,14 @@ from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, sum
 from scheduler.planning.requests import of_flavor
 from scheduler.planning.snapshot import SOFT_DELETED, Progress, Snapshot, no_progress
 
-#: Failure domains that are told in full, and those of which it is told how much may still be sold.
+#: Failure domains that are reported in full, and those with the number of instances that may still be sold.
 MOST_TOLD = 20
 MOST_SOLD = 3
 
 #: Instances of a domain that are evacuated one by one to find out what may be sold then.
 MOST_DECIDED = 2000
 
-#: Instances without a place that are told of a domain.
+#: Instances without a place that are reported of a domain.
 MOST_STUCK = 20
 
 #: Sets of several hosts that are tried: those with most instances.
@@ -77,7 +77,7 @@ def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
 
 
 def _sets(hosts: Sequence[tuple[int, ...]], number: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Yield sets of so many hosts, those first of which all are among the first ones."""
+    """Yield sets of so many hosts; sets of the first hosts come first."""
     for last in range(number - 1, len(hosts)):
         yield from ((*others, hosts[last]) for others in combinations(hosts[:last], number - 1))
 
@@ -286,7 +286,7 @@ def survive(
         cloud: The cloud; it stays as it is.
         domains: What fails, each alone.
         flavor: The flavor in which is counted what may still be sold; None: the one of most instances.
-        progress: Told of each domain.
+        progress: Receives each domain.
     """
     snapshot, survival = cloud.snapshot, Survival(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})
@@ -352,7 +352,7 @@ def _sold(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], f
 
 
 def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:
-    """Return how many instances of a flavor fit beside those of a failed domain; a large one is bounded."""
+    """Return how many instances of a flavor fit with those of a failed domain; a large one is bounded."""
     indices = survival.instances_of(domain)
     found = fits(cloud, of_flavor(cloud.snapshot, flavor))
     before = sum(fit.count for fit in found.values())
@@ -374,7 +374,6 @@ def domains_of(snapshot: Snapshot, by: str | None, hosts: int) -> list[Domain]:
     """Return the failure domains that a command names.
 
     Args:
-        snapshot: The cloud.
         by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
         hosts: How many hosts fail together.
 

@@ -96,9 +96,7 @@ def summarize(entries: Iterable[Entry], since: float, until: float) -> Overview:
     """Return counts over decisions.
 
     Args:
-        entries: The decisions.
         since: The begin of the time that is looked at, in seconds since the epoch; 0: the first decision.
-        until: Its end.
     """
     ordered = sorted(entries, key=lambda entry: entry["time"], reverse=True)
     oldest = seconds_of(ordered[-1]["time"]) if ordered else None

@@ -11,7 +11,7 @@ from scheduler.request.groups import ResourceRequest
 SHARED, DEDICATED, MIXED = "shared", "dedicated", "mixed"
 _POLICIES = frozenset({None, SHARED, DEDICATED, MIXED})
 
-# What an image may not ask for, by the flavor's policy. Beside a dedicated flavor it may ask for any.
+# What an image may not ask for, by the flavor's policy. With a dedicated flavor it may ask for any.
 _FORBIDDEN_TO_IMAGE = {SHARED: (MIXED, DEDICATED), MIXED: (DEDICATED,)}
 
 _THREAD_POLICIES = frozenset({"prefer", "isolate", "require"})

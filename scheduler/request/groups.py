@@ -17,7 +17,7 @@ def traits_text(required: Collection[str], forbidden: Collection[str]) -> str:
 class Group:
     """Resources and traits wanted together.
 
-    ``member_of`` is a list of any-of sets of aggregate UUIDs, all of which must be met; ``not_member_of``
+    ``member_of`` is a list of any-of sets of aggregate UUIDs; all sets must be met; ``not_member_of``
     names aggregates to stay out of. While the request is put together an amount may be 0: that suppresses a
     default.
     """

@@ -79,7 +79,7 @@ def _page_size(wishes: FlavorAndImage) -> int | None:
     if not image:
         return size
     if size not in (LARGE, ANY):
-        raise errors.FlavorImageConflict(f"The image asks for a page size beside hw:mem_page_size={flavor}")
+        raise errors.FlavorImageConflict(f"The image asks for a page size besides hw:mem_page_size={flavor}")
     return _pages(image)
 
 

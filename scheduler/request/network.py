@@ -210,7 +210,7 @@ def _load_auth(conf, group: str):
     try:
         auth = loading.load_auth_from_conf_options(conf, group)
     except exceptions.AuthPluginException as error:
-        LOG.warning("[%s] holds no usable credentials, none are used: %s", group, error)
+        LOG.warning("Cannot use the credentials in [%s]; continuing without them: %s", group, error)
         return None
     keystone_access.guard(auth, group)
     return auth
@@ -221,5 +221,7 @@ def _service_auth(conf):
         return None
     auth = _load_auth(conf, SERVICE_USER_GROUP)
     if auth is None:
-        LOG.warning("[service_user]send_service_user_token is set, but there is no auth_type; none is sent")
+        LOG.warning(
+            "[service_user]/send_service_user_token is set, but auth_type is not; sending no service token"
+        )
     return auth

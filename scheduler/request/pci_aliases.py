@@ -46,7 +46,6 @@ def read_aliases(texts: Iterable[str], *, in_placement: bool = False) -> dict[st
     """Return the aliases of ``[pci] alias`` by their names.
 
     Args:
-        texts: The entries.
         in_placement: ``[filter_scheduler] pci_in_placement``, with which Placement must be able to tell them.
 
     Raises:

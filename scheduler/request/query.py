@@ -41,7 +41,6 @@ def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
 
     Args:
         spec: The request, with what the pre-filters added.
-        conf: The options.
         targets: What ``targets.apply_lookup`` returned.
 
     Raises:
@@ -87,7 +86,9 @@ def _default_policy(request: ResourceRequest) -> None:
         LOG.debug("Several request groups without a group_policy in the flavor: 'none' is assumed")
         request.group_policy = "none"
     else:
-        LOG.warning("The flavor has several suffixed groups but no group_policy; Placement will refuse it")
+        LOG.warning(
+            "The flavor has several suffixed groups but no group_policy; Placement will reject the query"
+        )
 
 
 def _limit(spec, conf, targets: Targets) -> int | None:

@@ -1,4 +1,4 @@
-"""Reading wire objects of which any part may be unset or null."""
+"""Reading wire objects whose parts may be unset or null."""
 
 
 def read(obj, name: str, default=None):

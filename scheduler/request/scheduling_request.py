@@ -53,7 +53,7 @@ class ServerGroup:
 
     @classmethod
     def of_wire(cls, group: objects.InstanceGroup) -> "ServerGroup":
-        """Return the plain values of a wire InstanceGroup, of which any part may be unset."""
+        """Return the plain values of a wire InstanceGroup, whose parts may be unset."""
         policies = (group.policies if "policies" in group else None) or [group.policy]
         return cls(
             uuid=group.uuid if "uuid" in group else None,
@@ -131,9 +131,7 @@ class SchedulingRequest:
         """Make the request that a call of ``select_destinations`` describes.
 
         Args:
-            spec: The RequestSpec.
             instance_uuids: None: hosts for ``spec.num_instances`` are chosen and none is claimed.
-            context: The request context of the caller.
             with_alternates: Whether the caller wants alternates.
             deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
             arrived_at: When the request arrived, in the same seconds.

@@ -52,7 +52,7 @@ class Targets:
     Attributes:
         in_tree: The one provider tree to search; None for all.
         limited: Whether the query may have a limit.
-        aggregates: Uuids of aggregates in one of which a host must be, unless there is only one tree to
+        aggregates: Uuids of aggregates; a host must be in one of them, unless there is only one tree to
             search; empty: it may be in any or none.
     """
 

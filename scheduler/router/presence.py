@@ -28,7 +28,6 @@ class Presence:
         """Begin with all partitions taken to answer.
 
         Args:
-            partitions: All partitions.
             ping: Returns whether a scheduler of a partition answers; takes a few seconds at most.
         """
         self._partitions = {each.name: each for each in partitions}
@@ -52,7 +51,7 @@ class Presence:
         with self._changed:
             self._silent.discard(partition.name)
             self._changed.notify_all()
-        LOG.info("Partition %s answers again", partition.name)
+        LOG.info("Partition %s is available again", partition.name)
 
     def miss(self, partition: Partition) -> None:
         """Note that a partition has not answered."""
@@ -60,7 +59,7 @@ class Presence:
             known = partition.name in self._silent
             self._silent.add(partition.name)
         if not known:
-            LOG.warning("Partition %s does not answer; requests go to others until it does", partition.name)
+            LOG.warning("Partition %s is unavailable; skipping it until it answers", partition.name)
         self._loop.wake()
 
     def wait_for_one_of(self, partitions: Iterable[Partition], timeout: float) -> Partition | None:

@@ -92,10 +92,7 @@ class Router:
         """Call the schedulers of some partitions.
 
         Args:
-            partitions: All partitions.
-            caller: Calls them.
             outage_patience: Returns the seconds for which a request waits while no partition answers.
-            clock: Seconds that only grow.
         """
         self._partitions = tuple(partitions)
         self._caller = caller
@@ -146,7 +143,7 @@ class Router:
                 partition.topic, message, patience, partial(self._hear, partition), again=way.again
             )
         except NoReply as error:
-            LOG.warning("Partition %s does not answer: %s", partition.name, error)
+            LOG.warning("Partition %s did not answer: %s", partition.name, error)
             self.presence.miss(partition)
             way.again = True
             way.left.append(way.left.pop(way.left.index(partition)))

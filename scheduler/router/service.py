@@ -25,7 +25,7 @@ MOST_IN_FLIGHT = 1000
 
 
 MOST_AT_ONCE = 256
-"""Threads, each of which waits for the reply to one call; executor_thread_pool_size unless that is set."""
+"""Threads that each wait for the reply to one call; executor_thread_pool_size unless that is set."""
 
 
 class RouterService:
@@ -121,7 +121,7 @@ class Calls:
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:
-            LOG.warning("No host: partitions do not answer: %s", error)
+            LOG.warning("No host found, and partitions did not answer: %s", error)
             raise errors.PartitionUnreachable from None
         except BrokerAway as error:
             if current is not None and current.can_be_requeued:

@@ -28,7 +28,6 @@ def check_reply_size(instances: int, selections: int, largest: int) -> None:
     """Check that the reply to a request will fit into a message, before anything is claimed.
 
     Args:
-        instances: The instances of the request.
         selections: Selections for each of them; 0 if the caller wants dicts.
         largest: Bytes of the largest message.
 

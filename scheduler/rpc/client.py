@@ -48,7 +48,7 @@ class Failure(NamedTuple):
         name: The name of its class.
         module: The module of its class.
         text: Its text.
-        kwargs: What a caller's class is rebuilt with beside the text.
+        kwargs: What a caller's class is rebuilt with besides the text.
     """
 
     name: str
@@ -145,9 +145,7 @@ class Client:
         """Return what a scheduler of a topic replies.
 
         Args:
-            topic: The queue of the schedulers.
             message: Method, arguments, version and context, as they are on the wire.
-            patience: How long a reply is waited for.
             heard: Called at each sign of the scheduler.
             again: Whether another scheduler may have had the same call.
 
@@ -184,7 +182,7 @@ class Client:
                 topic,
                 library.serialize_msg(dict(body)),
                 headers={DELIVERED_BEFORE: True} if again else {},
-                # what no scheduler takes in this time is not to be found by one that starts later
+                # what no scheduler takes in this time must not be found by one that starts later
                 expiration=min(patience),
             )
 
@@ -240,7 +238,7 @@ class Client:
             except library.Timeout:
                 continue
             except Exception:
-                LOG.exception("Replies cannot be read; trying again")
+                LOG.exception("Cannot read replies; trying again")
                 self._sleep(1.0)
 
     def _make_queues(self) -> None:

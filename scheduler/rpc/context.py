@@ -12,7 +12,7 @@ from scheduler.rpc.delivery import Delivery
 
 _TEXT = (str,)
 _FLAG = (bool, int)
-#: Types that a key may have beside null. A value of another type is read as null.
+#: Types that a key may have besides null. A value of another type is read as null.
 _KEYS: dict[str, tuple[type, ...]] = {
     "auth_token": _TEXT,
     "domain": _TEXT,

@@ -86,11 +86,7 @@ class Delivery:
     """
 
     def __init__(self, receipt: Receipt = Receipt()) -> None:  # noqa: B008 - it is immutable
-        """Begin with nothing that depends on the reply.
-
-        Args:
-            receipt: What is known of the message.
-        """
+        """Begin with nothing that depends on the reply."""
         self.message_id, self.redelivered, self.received, self._has_past = receipt[:4]
         self.can_be_requeued, self._forward = receipt[4:]
         self.dropped = ""
@@ -147,7 +143,7 @@ class Delivery:
             try:
                 end(each)
             except Exception:
-                LOG.exception("Claims of a request could not be ended")
+                LOG.exception("Cannot confirm or release the claims of a request")
 
 
 CURRENT: ContextVar[Delivery | None] = ContextVar("delivery", default=None)

@@ -35,9 +35,7 @@ class Dispatcher:
         """Dispatch in the place of oslo.messaging's dispatcher, and by it.
 
         Args:
-            dispatcher: That of oslo.messaging, which knows the endpoints.
             heartbeats: Released of a message once its endpoint is done with it.
-            warnings: Logs messages that are refused.
             on_refusal: Called when a message could not be read.
         """
         self._on_refusal = on_refusal
@@ -56,7 +54,7 @@ class Dispatcher:
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._on_refusal()
-            self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
+            self._warnings.warning(type(error).__name__, "Message rejected: %.200s", error)
             raise messaging.ExpectedException from None
         except (Exception, delivery.NotAnswered):
             raise

@@ -27,7 +27,6 @@ class DroppedCalls:
         """Begin with none.
 
         Args:
-            clock: Seconds that only grow.
             make_loop: Makes the background loop of a name and a round.
         """
         self._clock = clock

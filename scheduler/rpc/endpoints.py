@@ -56,7 +56,7 @@ def answering(method: Callable) -> Callable:
             signature.bind(self, context, **arguments)
         except TypeError as error:
             self.warnings.warning(
-                f"{method.__name__} arguments", "Call of %s refused: %.200s", method.__name__, error
+                f"{method.__name__} arguments", "Call of %s rejected: %.200s", method.__name__, error
             )
             failure = error
         else:
@@ -137,7 +137,6 @@ class Scheduler(Endpoint):
 
         Args:
             manager: A ``SchedulerManager``.
-            warnings: Logs refused messages.
             largest_reply: Bytes of the largest reply.
             most_selections: Returns how many Selections an instance gets if alternates are wanted.
         """
@@ -160,10 +159,8 @@ class Scheduler(Endpoint):
         """Choose and claim a host for each instance.
 
         Args:
-            context: The caller's request context.
             request_spec: The first of the two dicts by which callers before 4.3 describe a request.
             filter_properties: The second one.
-            spec_obj: The RequestSpec.
             instance_uuids: The instances; None claims nothing.
             return_objects: Whether to return Selections instead of dicts.
             return_alternates: Whether to return alternates too.

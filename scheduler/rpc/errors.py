@@ -25,7 +25,7 @@ class RemoteError(Exception):
     Subclasses made here have the name of a class of nova.exception, by which nova's services catch them.
 
     Attributes:
-        kwargs: What a caller's class is rebuilt with beside the text.
+        kwargs: What a caller's class is rebuilt with besides the text.
     """
 
     def __init__(self, message: str, **kwargs: Any) -> None:
@@ -41,9 +41,9 @@ def for_caller(error: BaseException) -> Exception:
     """Return the exception to send in place of ``error``; it may be the same one.
 
     An exception that would end a thread or process (``SystemExit``, ``KeyboardInterrupt``, ``GeneratorExit``)
-    becomes an ``InternalError``: neither end of the connection may be ended by it. So does one whose text has
-    several lines, is long or has a URL with a password: such texts quote what a user sent, and callers log
-    them.
+    becomes an ``InternalError``: neither end of the connection may be ended by it. The same holds for
+    one whose text has several lines, is long or has a URL with a password: such texts quote what a user sent,
+    and callers log them.
     """
     if isinstance(error, errors.BerthError):
         return _of_berth(error)

@@ -52,7 +52,6 @@ class Explanations(Endpoint):
         Args:
             explainer: Has a method of the same name for each question.
             name: The name of the worker.
-            workers: The number of workers of its daemon.
         """
         super().__init__()
         self._explainer = explainer
@@ -117,11 +116,7 @@ def build(conf: cfg.ConfigOpts, transport: Any, explainer: Any, worker: int, wor
     """Return the server of a worker, not started.
 
     Args:
-        conf: The options.
-        transport: The transport of requests.
-        explainer: Answers the questions.
         worker: The number of the worker, from 0.
-        workers: The number of workers of the daemon.
     """
     name = server_name(conf.host, worker)
     return messaging.get_rpc_server(
@@ -171,7 +166,6 @@ class Schedulers:
             transport: What ``transport.rpc_transport`` returned.
             hosts: ``[DEFAULT]/host`` of each scheduler.
             timeout: Seconds that an answer may take, and that a broker may take to be reached.
-            clock: Seconds that only grow.
         """
         self._hosts = list(dict.fromkeys(hosts))
         self._timeout = timeout

@@ -10,9 +10,9 @@ A call is sent on as it was received, byte for byte: with its reply address, its
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
 it is in the queue of B. A header says that it was sent on, which is done once.
 
-Each scheduler makes a queue of its own at its start. A call that waits there for too long, because B has
-died, is moved back to the queue that A had it from by the broker. So is one that B returns because it stops.
-What came back counts as delivered before.
+Each scheduler makes a queue of its own at its start. The broker moves a call that waits there for too
+long, because B has died, back to the queue that A had it from, as it does with a call that B requeues because
+B stops. Such a call counts as delivered before.
 
 This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwarding.py`` lists them.
 """
@@ -65,7 +65,6 @@ def read_from(listener: LateListener, topic: str, back_to: str) -> bool:
 
     Args:
         listener: It does not read yet.
-        topic: The queue.
         back_to: The queue to which calls are moved that are not taken in time.
 
     Raises:
@@ -77,7 +76,7 @@ def read_from(listener: LateListener, topic: str, back_to: str) -> bool:
         refusal = refusal_in(error)
         if refusal is None:
             raise
-        LOG.warning("Other schedulers cannot send calls on to %s: %s", topic, advice(refusal))
+        LOG.warning("Other schedulers cannot forward calls to %s: %s", topic, advice(refusal))
         return False
     listener.deliveries.forwarding_queues |= {topic}
     return True
@@ -135,11 +134,11 @@ def forward(
     try:
         call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, timeout)
     except messaging.MessageUndeliverable:
-        LOG.warning("Call %s is answered here: there is no queue %s", call.msg_id, topic)
+        LOG.warning("Serving call %s here: there is no queue %s", call.msg_id, topic)
         return False
     except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
-        LOG.warning("Call %s is answered here: sending it on to %s failed: %.300s", call.msg_id, topic, error)
+        LOG.warning("Serving call %s here: cannot forward it to %s: %.300s", call.msg_id, topic, error)
         return True
-    LOG.info("Call %s was sent on to %s (%s)", call.msg_id, topic, reason)
+    LOG.info("Forwarded call %s to %s (%s)", call.msg_id, topic, reason)
     on_sent(reason)
     raise Forwarded(f"the call was sent to {topic}")

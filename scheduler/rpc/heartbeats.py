@@ -39,7 +39,6 @@ class Heartbeats:
         """Watch no call yet; the thread starts with ``start``, or with the first call.
 
         Args:
-            clock: Seconds that only grow.
             tick: Seconds between looks at the calls.
             make_loop: Makes the background loop of a name and a round.
         """
@@ -80,7 +79,7 @@ class Heartbeats:
         try:
             self._loop.start()
         except RuntimeError as error:  # the next call tries again
-            self._warnings.warning("start", "Thread for heartbeats cannot be started: %s", error)
+            self._warnings.warning("start", "Cannot start the heartbeat thread: %s", error)
         if is_first:
             self._loop.wake()
 
@@ -114,7 +113,7 @@ class Heartbeats:
         if interval < 1:
             self._warnings.warning(
                 "timeout",
-                "Caller's timeout of %.40r is not a number of seconds from 2 up: no heartbeats are sent",
+                "Caller's timeout %.40r is not a number of at least 2 s; sending no heartbeats",
                 client_timeout,
             )
             return None
@@ -146,7 +145,7 @@ class _Call:
             try:
                 self._incoming.heartbeat()
             except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call itself goes on
-                LOG.debug("A heartbeat cannot be sent: %s", error)
+                LOG.debug("Cannot send a heartbeat: %s", error)
 
     def end(self) -> None:
         with self._lock:

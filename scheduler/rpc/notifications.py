@@ -71,12 +71,7 @@ class Notifications:
         self._notify_all(context, END, [(channel, channel.of_request) for channel in self._channels], spec)
 
     def service_created(self, context: RequestContext, service: Mapping[str, Any]) -> None:
-        """Report a new record of this scheduler in table ``services``.
-
-        Args:
-            context: The context to send.
-            service: The record's columns and values.
-        """
+        """Report a new record of this scheduler in table ``services``."""
         makers = [(channel, channel.of_service) for channel in self._channels if channel.of_service]
         self._notify_all(context, SERVICE_CREATE, makers, service)
 
@@ -102,19 +97,19 @@ class Notifications:
                 # made here, as the request continues to change
                 self._put(channel.notifier, context.redacted_copy(), event, make_payload(subject))
             except Exception:
-                LOG.exception("Notification %s could not be made", event)
+                LOG.exception("Cannot make notification %s", event)
 
     def _put(self, *notification: Any) -> None:
         try:
             self._waiting.put_nowait(notification)
         except queue.Full:
             self._warnings.warning(
-                "full", "Notification dropped: %d wait for the broker already", self._waiting.maxsize
+                "full", "Dropped a notification: %d are waiting for the broker", self._waiting.maxsize
             )
         try:
             self._loop.start()
         except RuntimeError as error:  # the next notification tries again
-            self._warnings.warning("start", "Thread for notifications cannot be started: %s", error)
+            self._warnings.warning("start", "Cannot start the notification thread: %s", error)
         self._loop.wake()
 
     def _send_waiting(self) -> float:

@@ -50,7 +50,6 @@ class ReplyQueues:
         Args:
             send_back: Returns a call to the broker: its queue is there, or this process stops.
             drop: Acknowledges a call that is not answered.
-            clock: Seconds that only grow.
             make_loop: Makes the background loop of a name and a round.
         """
         self._send_back = send_back
@@ -145,7 +144,7 @@ class ReplyQueues:
         try:
             there = bool(call.has_reply_queue())
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, it says nothing of the queue
-            LOG.debug("Reply queue %s cannot be looked for: %s", call.reply_q, error)
+            LOG.debug("Cannot look for reply queue %s: %s", call.reply_q, error)
             return None
         with self._lock:
             if there:

@@ -39,19 +39,19 @@ MOST_DEATHS, MOST_DELIVERIES = 5, 12
 
 
 class TrafficObserver(Protocol):
-    """Is told of messages that are not answered here."""
+    """Counts messages that are not answered here."""
 
     def refused(self) -> None:
-        """Learn that a message could not be read."""
+        """Count a message that could not be read."""
 
     def undelivered(self) -> None:
-        """Learn that a reply was not delivered."""
+        """Count a reply that was not delivered."""
 
     def dropped(self, reason: str) -> None:
-        """Learn that a call was not served, as its caller had left."""
+        """Count a call that was not served, as its caller had left."""
 
     def forwarded(self, reason: str) -> None:
-        """Learn that a call was sent on to another scheduler."""
+        """Count a call that was forwarded to another scheduler."""
 
 
 class NoObserver:
@@ -116,9 +116,9 @@ class Server(server.RPCServer):
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
     that were begun are answered. What a request claimed is kept if its reply was delivered, and released
     otherwise; the message is acknowledged after that. If it is not known whether the reply was delivered,
-    what was claimed is kept, and the call returned to the broker: its next run answers with what its
-    instances hold. So is a call that cannot be finished because this process stops. A call that the broker
-    has again, after its channel was lost, ends without a reply.
+    what was claimed is kept, and the call requeued: its next run answers with what its instances hold. This
+    holds also for a call that cannot be finished because the process stops. A call that the broker has again,
+    after its channel was lost, ends without a reply.
 
     All threads are started before the first message is consumed: oslo.messaging starts them one by one with
     the messages, and loses a message for which none can be started.
@@ -126,7 +126,7 @@ class Server(server.RPCServer):
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
-        observer: Is told of messages that are not answered here.
+        observer: Counts messages that are not answered here.
         topic: Where calls are taken; to be set before it starts.
         takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
         own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
@@ -254,7 +254,9 @@ class Server(server.RPCServer):
             self._reply_queues.wait(message)
         elif poison := self._poison(message):
             self.heartbeats.release(message)
-            LOG.error("Call %s is answered with an error and not run again: %s", message.msg_id, poison)
+            LOG.error(
+                "Answering call %s with an error instead of serving it again: %s", message.msg_id, poison
+            )
             message.reply(failure=_failure(f"The request is not tried again: {poison}"))
             message.settle()
         else:
@@ -274,10 +276,10 @@ class Server(server.RPCServer):
         try:
             super()._process_incoming(incoming)
         except delivery.Requeued as reason:
-            LOG.info("Call %s is returned to the broker: %s", incoming[0].msg_id, reason)
+            LOG.info("Requeueing call %s: %s", incoming[0].msg_id, reason)
             finish = partial(_requeue, incoming[0])
         except delivery.Lost:
-            LOG.info("The channel of call %s was lost; its next run answers it", incoming[0].msg_id)
+            LOG.info("Channel of call %s was lost; its redelivery is served", incoming[0].msg_id)
             finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
             finish = delivery.Delivery.keep
@@ -338,7 +340,7 @@ class Server(server.RPCServer):
             if message.may_be_run_again:
                 self._warnings.warning(
                     "unconfirmed",
-                    "Reply %s was not confirmed; what it names is kept, and it is answered again: %.300s",
+                    "Reply %s was not confirmed; keeping its claims and requeueing the call: %.300s",
                     message.msg_id,
                     error,
                 )
@@ -391,12 +393,11 @@ def build(
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
     Args:
-        conf: The options.
         transport: What ``transport.rpc_transport`` returned.
         manager: A ``SchedulerManager``.
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
-        observer: Is told of messages that are not answered here.
+        observer: Counts messages that are not answered here.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
     scheduler = endpoints.Scheduler(

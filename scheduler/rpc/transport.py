@@ -19,7 +19,6 @@ def rpc_transport(conf: cfg.ConfigOpts, url: str | None = None) -> messaging.Tra
     """Return the transport of requests, not yet connected.
 
     Args:
-        conf: The options.
         url: The transport URL; None for ``[DEFAULT]/transport_url``.
 
     Raises:

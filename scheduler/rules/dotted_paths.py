@@ -91,11 +91,9 @@ def blamed(name: str) -> Iterator[None]:
 
 
 def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[str, ...]) -> bool:
-    """Return whether a class derives from a base class of ours, or of a nova that is installed beside.
+    """Return whether a class derives from a base class of ours, or of a nova that is installed too.
 
     Args:
-        cls: The class.
-        own: The base class of ours.
         names: Names of nova's base classes.
         modules: Modules that have base classes of these names.
     """

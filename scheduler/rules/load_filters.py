@@ -49,7 +49,6 @@ def enable(
     """Return one object a name, the same one for a name that is listed twice.
 
     Args:
-        conf: The options.
         names: Class names.
         classes: The available classes by name. Filters that nova has removed need not be among them.
 

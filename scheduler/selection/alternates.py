@@ -28,7 +28,6 @@ def alternates(
     Hosts without a candidate to claim are left out.
 
     Args:
-        hosts: The hosts of the request.
         order: Indices of ``hosts``, best first.
         cell_uuid: The cell of the chosen host.
         chosen: Uuids of the compute nodes chosen for any instance of the request; they are left out.
@@ -48,8 +47,6 @@ def selection(
     """Return the Selection of a host (spec: wire-and-config 3.13).
 
     Args:
-        hosts: The hosts of the request.
-        index: The host.
         candidate: What was or can be claimed; None where the request claims nothing.
         default_zone: The availability zone of hosts that no aggregate puts in one.
     """
@@ -69,7 +66,7 @@ def selection(
 def scheduler_limits(limits: Mapping[str, Any]) -> objects.SchedulerLimits:
     """Return what rules wrote for a host; amounts are cut to integers, unknown keys are left out.
 
-    So is an amount without a bound, as of a host whose allocation ratio is beyond all numbers.
+    The same holds for an amount without a bound, as of a host whose allocation ratio is beyond all numbers.
     """
     known = {name: limits[name] for name in _LIMITS if limits.get(name) is not None}
     topology = known.pop("numa_topology", None)

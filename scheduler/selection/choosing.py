@@ -39,12 +39,9 @@ class Choosing:
         """Begin with no host chosen.
 
         Args:
-            ranking: The hosts of the request.
-            claiming: Claims on them.
-            request: The request.
             fitter: Fits NUMA topologies when a chosen host is consumed from.
             default_zone: The availability zone of hosts that no aggregate puts in one.
-            observer: Is told of each host that is consumed from.
+            observer: Receives each host that is consumed from.
         """
         self._ranking = ranking
         self._claiming = claiming

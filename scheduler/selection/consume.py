@@ -20,7 +20,6 @@ def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitte
     """Charge the current instance of a request to a host, and add the host to the server group.
 
     Args:
-        hosts: The hosts of the request.
         index: The chosen host.
         request: The request; its progress is brought up to date.
         fitter: Fits the NUMA topology, as the filter did.

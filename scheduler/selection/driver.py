@@ -43,9 +43,6 @@ class FilterDriver:
         """Make the driver for the enabled rules.
 
         Args:
-            conf: The options.
-            chain: The enabled filters.
-            weighers: The enabled weighers.
             fitter: Fits NUMA topologies when a chosen host is consumed from.
             is_mapped: Whether conductors know the cell of a service host; others are neither chosen nor
                 offered.
@@ -71,11 +68,10 @@ class FilterDriver:
 
         Args:
             hosts: The hosts that Placement offers, or those to check.
-            request: The request.
             claims: What claims for the request; None: hosts are chosen without a claim.
             more: Called if no host passes.
             usages: What Placement reported of the hosts' providers.
-            observer: Is told of each step.
+            observer: Receives each step.
 
         Returns:
             For each instance the chosen host, then its alternates.

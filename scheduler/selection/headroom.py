@@ -43,7 +43,7 @@ class Usage(Protocol):
 
 
 Usages = Callable[[str], Mapping[str, Usage] | None]
-"""Provider uuid -> resource class -> usage; empty or None for a provider of which nothing is known."""
+"""Provider uuid -> resource class -> usage; empty or None for an unknown provider."""
 
 
 def no_usages(_provider: str) -> Mapping[str, Usage]:

@@ -55,7 +55,7 @@ class Claims(Protocol):
         """Claim a candidate for an instance."""
 
     def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
-        """Claim a candidate for each instance, by instance uuid, none of which holds anything yet."""
+        """Claim a candidate for each instance, by instance uuid; none holds anything yet."""
 
 
 class HostClaiming:
@@ -79,7 +79,6 @@ class HostClaiming:
         """Claim on the hosts of ``ranking``.
 
         Args:
-            ranking: The hosts of the request.
             claims: None: nothing is claimed, and the best host is chosen.
             amounts: What an instance consumes, by column.
             is_mapped: Whether conductors know the cell of a service host. They put instances that are sent to
@@ -191,7 +190,7 @@ class HostClaiming:
         return self._ranking.hosts.reserve(index, instance_uuid, self._amounts, anyway=anyway)
 
     def _plan_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:
-        """Plan to claim the first candidate of a host that fits beside those planned before."""
+        """Plan to claim the first candidate of a host that fits with those planned before."""
         hosts = self._ranking.hosts
         candidate = next(filter(self._headroom.fits, hosts.candidates(index)), None)
         if candidate is None or not self._has_cell(index):
@@ -205,7 +204,7 @@ class HostClaiming:
         host = self._ranking.hosts.row(index).host
         mapped = self.is_mapped(host)
         if not mapped:
-            LOG.debug("Host %s is mapped to no cell; trying the next host", host)
+            LOG.debug("Host %s has no host mapping; trying the next host", host)
         return mapped
 
     def _claim_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:

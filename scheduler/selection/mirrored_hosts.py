@@ -23,7 +23,7 @@ class Mirror(Protocol):
         """Return the compute nodes that may have what is asked for; None if it cannot tell."""
 
     def nodes_changed(self, nodes: Collection[str]) -> None:
-        """Learn that nodes lost instances."""
+        """Note that nodes lost instances."""
 
 
 class NodeRows:
@@ -60,7 +60,6 @@ class MirroredHosts:
         """Return the hosts that may have what is asked for.
 
         Args:
-            queries: What Placement would be asked.
             table: Returns the table that decides. It is called only if the mirror can answer.
             cell_uuid: The one cell that the request may go to; None: any enabled one.
 

@@ -73,7 +73,7 @@ class _Narrowing:
             self.excluded.append(Exclusion(reason, dropped))
         if LOG.isEnabledFor(logging.DEBUG):
             for row in dropped.at(range(len(dropped))[:SHOWN]).rows:
-                LOG.debug("Turned down: %s (%s) %s", row.host, row.nodename, reason)
+                LOG.debug("Rejected: %s (%s) %s", row.host, row.nodename, reason)
         return dropped
 
 

@@ -85,10 +85,8 @@ class Ranking:
         Args:
             chain: The filters, prepared for the request.
             weighers: The weighers, prepared for the request.
-            hosts: The hosts, with what both need loaded.
-            request: The request.
             options: The group ``[filter_scheduler]``.
-            observer: Is told of each filtering and weighing.
+            observer: Receives each filtering and weighing.
             owned: Which hosts this scheduler prefers. Server groups and requests for many instances consider
                 all hosts alike.
         """
@@ -123,7 +121,6 @@ class Ranking:
 
         Args:
             number: The number of the instance, from 0.
-            positions: The positions.
             only_these: Whether nothing else has changed that verdicts on other hosts depend on.
         """
         changed = np.flatnonzero(np.isin(self.hosts.positions, positions))
@@ -212,7 +209,7 @@ class Ranking:
         if not LOG.isEnabledFor(logging.DEBUG):
             return
         for host, node, reason in filtered.reasons():
-            LOG.debug("Turned down: %s (%s) %s", host, node, reason)
+            LOG.debug("Rejected: %s (%s) %s", host, node, reason)
         if len(self.hosts):
             shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
             LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())

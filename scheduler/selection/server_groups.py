@@ -45,7 +45,7 @@ class ServerGroups:
     def serialized(self, request: SchedulingRequest, source: GroupSource) -> Iterator[SchedulingRequest]:
         """Yield the request with its group brought up to date; other requests need not wait.
 
-        After the lock timeout the request is served beside the one that holds the lock.
+        After the lock timeout the request is served concurrently with the one that holds the lock.
         """
         group = request.server_group
         if not group or request.is_rebuild or group.uuid is None:
@@ -54,8 +54,7 @@ class ServerGroups:
             with self._locks.hold([group.uuid], self._lock_timeout) as alone:
                 if not alone:
                     LOG.warning(
-                        "Server group %s was locked by other requests for too long; serving the next one "
-                        "beside them",
+                        "Lock of server group %s timed out; continuing without it",
                         group.uuid,
                     )
                 yield _brought_up_to_date(request, group, group.uuid, source)
@@ -81,7 +80,7 @@ def _current_hosts(group: ServerGroup, members: Sequence[str], source: GroupSour
     hosts, complete = source.hosts_of_instances(members)
     if not complete:
         LOG.warning(
-            "Not all members of server group %s can be found; the hosts named in the request count too",
+            "Cannot find all members of server group %s; using the hosts of the request as well",
             group.uuid,
         )
         hosts = hosts.union(group.hosts)

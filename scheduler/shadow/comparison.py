@@ -35,7 +35,6 @@ def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:
     """Return how a decision compares with the hosts of its instances.
 
     Args:
-        decision: What Berth would have answered.
         nodes: Instance -> the UUID of the compute node that nova-scheduler chose; empty: it refused.
     """
     if not nodes:

@@ -107,10 +107,7 @@ class Copies:
         """Connect to nothing yet.
 
         Args:
-            options: How to connect.
             exchange: The exchange of nova's calls, ``[DEFAULT] control_exchange``.
-            topic: The topic of the calls.
-            clock: Seconds that only grow.
         """
         self._options = options
         self._exchange = exchange
@@ -118,7 +115,7 @@ class Copies:
         self._clock = clock
         self._stopped = threading.Event()
         self._outage = OutageLog(
-            LOG, "Copies of requests cannot be received", "Copies of requests are received again"
+            LOG, "Cannot receive copies of requests", "Copies of requests are received again"
         )
 
     def stop(self) -> None:
@@ -146,7 +143,7 @@ class Copies:
         channel = connection.channel()
         queue = self._declare(channel)
         self._outage.report_success()
-        LOG.info("Copies of requests on %s are received in queue %s", self._topic, queue)
+        LOG.info("Receiving copies of requests on %s in queue %s", self._topic, queue)
 
         def receive(message: Message) -> None:
             copy = self._read(message.body)
@@ -179,5 +176,5 @@ class Copies:
         try:
             return read_copy(body, self._clock())
         except ValueError as error:
-            LOG.warning("A copy is skipped: %s", error)
+            LOG.warning("Skipped a copy of a request: %s", error)
             return None

@@ -103,7 +103,7 @@ class Ranking(DecisionObserver):
 
         Args:
             subset: One of so many best hosts is chosen.
-            other: Is told of each step.
+            other: Receives each step.
         """
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
@@ -281,7 +281,6 @@ class ShadowManager(SchedulerManager):
         """Count what was chosen until computes report it, in place of what is counted for the instances.
 
         Args:
-            decision: The decision.
             nodes: Instance -> the UUID of its compute node; empty: it has none.
         """
         for placement in decision.reserved:

@@ -87,7 +87,7 @@ def read(directory: Path, since: float = 0.0) -> Iterator[Compared]:
                 try:
                     compared = decoder.decode(line)
                 except msgspec.DecodeError:
-                    LOG.warning("A line of %s cannot be read and is skipped", path)
+                    LOG.warning("Skipped an unreadable line of %s", path)
                     continue
                 if compared.time >= since:
                     yield compared
@@ -123,7 +123,7 @@ def summarize(found: Iterable[Compared]) -> Report:
 def sentence(report: Report) -> str:
     """Return the report in one sentence."""
     if not report.compared:
-        return f"{report.requests} requests, none of which was compared yet."
+        return f"{report.requests} requests; none was compared yet."
     minutes = (report.until - report.since) / 60
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
     refused = next(line.count for line in report.lines if line.verdict is Verdict.BERTH_REFUSED)

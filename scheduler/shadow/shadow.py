@@ -131,7 +131,9 @@ class Shadow:
             decision = self._deciding.decide(copy)
         except Exception as error:
             # One copy that meets a defect must not end the others
-            LOG.warning("A copy cannot be decided: %s", error, exc_info=not isinstance(error, BerthError))
+            LOG.warning(
+                "Cannot decide a copy of a request: %s", error, exc_info=not isinstance(error, BerthError)
+            )
             self._write(Verdict.UNKNOWN, copy.context.request_id, len(copy.instance_uuids))
             return
         self._decided.put(_Waiting(copy, decision, copy.received_at + FIRST_LOOK))

@@ -45,7 +45,7 @@ ACKNOWLEDGE_EVERY = 100
 READ_AHEAD = 16 << 10
 
 #: Seconds in which a connection must be made, and those in which the broker must confirm a message. A stream
-#: of which most replicas are away confirms nothing.
+#: with most replicas unavailable confirms nothing.
 CONNECT_TIMEOUT = 5.0
 CONFIRM_TIMEOUT = 5.0
 
@@ -331,9 +331,7 @@ class StreamBroker:
         """Begin with a host at random, so that schedulers spread over the hosts.
 
         Args:
-            options: How to connect.
             name: The name that the broker shows for connections, followed by their purpose.
-            queue: The stream.
             choice: Returns a random number below its argument.
         """
         self._options = options

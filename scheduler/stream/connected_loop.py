@@ -25,10 +25,8 @@ class ConnectedLoop:
 
         Args:
             name: The name of the thread.
-            connect: Connects to the stream.
             work: One round. Returns the seconds until the next one.
             on_failure: Called with each reason for which the stream cannot be used, until ``stop``.
-            clock: Seconds that only grow.
         """
         self.failing = False
         self._connect = connect

@@ -1,4 +1,4 @@
-"""The decision stream of one scheduler: what it publishes, and what it learns of others.
+"""The decision stream of one scheduler: what it publishes, and what it receives of others.
 
 ::
 
@@ -33,8 +33,8 @@ from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(__name__)
 
-UNAVAILABLE = "The decision stream cannot be used; requests are served without what other schedulers decide"
-AVAILABLE = "The decision stream is used again"
+UNAVAILABLE = "Decision stream is unavailable; serving requests without the decisions of other schedulers"
+AVAILABLE = "Decision stream is available again"
 
 GOODBYE_TIMEOUT = 1.0
 """Seconds in which a scheduler that stops writes what waits, and that it stops."""
@@ -64,7 +64,7 @@ class StreamStatus:
 
 
 class DecisionStream:
-    """What a scheduler publishes and learns of others. ``start`` it in the process that serves.
+    """What a scheduler publishes and receives of others. ``start`` it in the process that serves.
 
     Attributes:
         membership: The schedulers that are alive.
@@ -85,10 +85,6 @@ class DecisionStream:
         """Put the parts together; nothing is connected to yet.
 
         Args:
-            broker: Connects to the stream.
-            state: What others' decisions lie over.
-            own: This scheduler.
-            divided: What is divided between schedulers.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -133,8 +129,7 @@ class DecisionStream:
         caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
             LOG.info(
-                "The decision stream was read up to now in %.1f s: %d records, %d placements pending, "
-                "%d schedulers alive",
+                "Read the decision stream in %.1f s: %d records, %d placements pending, %d schedulers alive",
                 time.monotonic() - started,
                 self._applied,
                 len(self._state.pending),
@@ -142,8 +137,8 @@ class DecisionStream:
             )
         else:
             LOG.warning(
-                "The decision stream was not read up to now in %.1f seconds; requests are served without "
-                "what other schedulers decided before",
+                "Reading the decision stream timed out after %.1f s; serving requests without earlier "
+                "decisions of other schedulers",
                 time.monotonic() - started,
             )
         return caught_up
@@ -204,7 +199,7 @@ class DecisionStream:
         if message.faults:
             self._unreadable += len(message.faults)
             self._warnings.warning(
-                "unreadable", "Record of the decision stream cannot be read: %.200s", message.faults[0]
+                "unreadable", "Skipped an unreadable record of the decision stream: %.200s", message.faults[0]
             )
 
     def _apply(self, record: Record) -> None:
@@ -224,7 +219,7 @@ class DecisionStream:
             self.sharing.apply(record, age)
 
     def _see(self, record: Record, age: float) -> None:
-        """Learn who is alive; ``age``: seconds since the record was written."""
+        """Note which scheduler is alive; ``age``: seconds since the record was written."""
         if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
             member = replace(record.about, sender=record.sender)
             self.membership.update(member, age, has_started=record.kind == Kind.HELLO)
@@ -270,10 +265,6 @@ class NoStream:
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
     """Make the decision stream that the options describe; nothing is connected to yet.
-
-    Args:
-        conf: The options.
-        state: What others' decisions lie over.
 
     Raises:
         ConfigError: An option of the message bus cannot work.

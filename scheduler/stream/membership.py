@@ -30,12 +30,7 @@ class Membership:
     """The schedulers of a cloud that are alive, this one among them. Any thread may use it."""
 
     def __init__(self, own: Member, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with this scheduler alone.
-
-        Args:
-            own: This scheduler.
-            clock: Seconds that only grow.
-        """
+        """Begin with this scheduler alone."""
         self._own = own
         self._clock = clock
         self._lock = threading.Lock()
@@ -59,13 +54,12 @@ class Membership:
         return self._alive
 
     def update(self, member: Member, age: float = 0.0, *, has_started: bool = False) -> None:
-        """Learn what a scheduler says of itself.
+        """Note what a scheduler says of itself.
 
         Anyone on the bus can write that. A queue that is none of a scheduler on that host is left out: calls
         that are sent to it would not come back.
 
         Args:
-            member: The scheduler.
             age: Seconds since it said so.
             has_started: Whether it has just started: then its predecessor, the same worker of the same host,
                 has ended, whether or not it said goodbye.

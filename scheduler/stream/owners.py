@@ -55,9 +55,7 @@ class Owners:
         """Divide between the schedulers that are alive.
 
         Args:
-            membership: The schedulers.
             in_step: Returns whether what others decide is known here up to now; no call is sent on otherwise.
-            divided: What is divided between them.
         """
         self._membership = membership
         self._in_step = in_step

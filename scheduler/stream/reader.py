@@ -50,12 +50,10 @@ class StreamReader:
         """Set up the reader; nothing is connected to before ``start``.
 
         Args:
-            connect: Connects to the stream.
             deliver: Called with the body of each message.
             publish_marker: Called after each subscription, before its first message; publishes a record and
                 returns its counter.
             on_failure: Called with each reason for which nothing can be read.
-            clock: Seconds that only grow.
             cpu: Seconds of CPU that the calling thread took.
         """
         self._connect = connect
@@ -102,7 +100,6 @@ class StreamReader:
         """Return whether an own record was published here and not seen before.
 
         Args:
-            counter: Its counter.
             published: How many records were published: others can write what names this scheduler.
         """
         return self._last_own < counter < published

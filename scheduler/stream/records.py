@@ -43,8 +43,8 @@ Kind = StrEnum(
 )
 """What a record tells.
 
-INTENT: an instance is to be claimed on a node. CLAIMED: Placement granted it. RELEASED: it is not to be on
-the node after all; with resources: a granted claim is given back. GONE: a compute reports that the instance
+INTENT: an instance is to be claimed on a node. CLAIMED: Placement granted it. RELEASED: it must not be on
+the node after all; with resources: a granted claim is released. GONE: a compute reports that the instance
 is deleted. HELLO, BEAT, BYE: a scheduler starts to read, lives, stops.
 """
 
@@ -178,7 +178,7 @@ def _is_foreign(part: msgspec.Raw) -> bool:
 def encode(records: Iterable[Record]) -> Iterator[tuple[bytes, int]]:
     """Encode records into as few messages as their bounds allow.
 
-    A record that is larger than a message is left out, and so is one with text that is no Unicode: what a
+    A record that is larger than a message is left out, as is one with text that is no Unicode: what a
     cast names may have half of a surrogate pair.
 
     Yields:

@@ -34,7 +34,6 @@ class SenderCounters:
         """Return whether a record was not seen before, and count those that are missing before it.
 
         Args:
-            record: The record.
             is_replayed: Whether it may be of the time before the subscription: then any counter that goes
                 back belongs to a record that was seen before.
         """

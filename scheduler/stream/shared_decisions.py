@@ -36,12 +36,11 @@ class SharedMirror(Protocol):
         """Count a claim of another scheduler, unless it is part of what Placement told the mirror later.
 
         Args:
-            allocations: What it claimed.
             age: Seconds since it was granted.
         """
 
     def released_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count that another scheduler has given back a claim; otherwise as ``claimed_elsewhere``."""
+        """Count that another scheduler has released a claim; otherwise as ``claimed_elsewhere``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,6 @@ class SharedDecisions:
         """Share the decisions of a scheduler.
 
         Args:
-            state: What it keeps.
             publish: Publishes a record of one instance, without a wait.
         """
         self._pending = state.pending
@@ -86,7 +84,7 @@ class SharedDecisions:
         self._publish(Kind.INTENT, _entry_of(placement))
 
     def unreserved(self, placement: PendingPlacement) -> None:
-        """Publish that an instance is not to be on a node after all."""
+        """Publish that an instance does not go to a node after all."""
         self._publish(Kind.RELEASED, Entry(instance=placement.instance, node=placement.node))
 
     def claimed(self, instance: str, allocations: Allocations) -> None:
@@ -97,7 +95,7 @@ class SharedDecisions:
             self._publish(Kind.CLAIMED, _entry_of(pending, entry.resources) if pending else entry)
 
     def released(self, instance: str, allocations: Allocations) -> None:
-        """Publish that a claim is given back."""
+        """Publish that a claim is released."""
         for entry in self._entries(instance, allocations):
             self._publish(Kind.RELEASED, entry)
 

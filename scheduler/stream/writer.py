@@ -47,7 +47,6 @@ class StreamWriter:
         """Set up the writer; nothing is connected to before ``start``.
 
         Args:
-            connect: Connects to the stream.
             describe: Returns this scheduler as it is now.
             on_failure: Called with each reason for which nothing can be written.
             most_waiting: Records that wait at most.

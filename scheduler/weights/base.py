@@ -120,7 +120,6 @@ def by_aggregate(hosts: HostView, key: str, configured: float) -> float | np.nda
     """Return ``configured``, or what a host's aggregates store under ``key`` instead.
 
     Args:
-        hosts: The hosts.
         key: A metadata key; the smallest number under it counts.
         configured: For hosts whose aggregates have no number, or something else besides.
     """

@@ -34,10 +34,6 @@ class Callers:
 
         If nobody does, or nova does not tell, the instances are looked at later.
 
-        Args:
-            request: The request.
-            kept: What an evacuated instance keeps.
-
         Raises:
             CallerLeft: Nobody does.
         """

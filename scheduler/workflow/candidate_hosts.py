@@ -44,10 +44,7 @@ class CandidateHosts:
         """Set up; nothing is asked yet.
 
         Args:
-            conf: The options.
-            hosts: What is known of the hosts.
             candidates: Answers which hosts could take a request.
-            network: Neutron, for the pre-filters.
             provider_aggregates: Placement's aggregates, for the pre-filters.
         """
         self._conf = conf
@@ -114,7 +111,6 @@ class CandidateHosts:
         What an operator or a compute changed just before a move (a service forced down, for one) counts then.
 
         Args:
-            request: The request.
             max_age: Seconds from its reading to the arrival of the request at most; None: the option.
         """
         max_age = 0.0 if request.moves_instance else max_age
@@ -136,9 +132,6 @@ class CandidateHosts:
         """Return the hosts that Placement offers, and what returns those beyond its limit.
 
         Args:
-            queries: What Placement was asked.
-            candidates: What it answered.
-            request: The request.
             max_age: Seconds from the reading of the hosts to the arrival of the request at most; None: the
                 option, or 0 if it is not set: they are read while Placement is asked, which costs no time.
         """
@@ -208,7 +201,7 @@ class CandidateHosts:
         """
         if not candidates.truncated or len(candidates.by_root) == known:
             return None
-        LOG.info("None of the hosts that Placement offers up to the limit is left: asking for all")
+        LOG.info("No host of Placement's limited answer is left; querying Placement without a limit")
         unlimited = [query.without_limit(each) for each in queries]
         found = self._candidates.fetch(unlimited, request.context)
         _check_answered(found)

@@ -33,8 +33,6 @@ class CapacityChecks:
         """Set up.
 
         Args:
-            conf: The options.
-            placement: Reads what is used of a provider.
             pending: What was decided and is not yet reported by the hosts.
         """
         self._conf = conf
@@ -44,7 +42,7 @@ class CapacityChecks:
     def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
         """Return what checks the claims of a request; a scheduler without others checks too.
 
-        Conductors claim alternates, and nova-schedulers may run beside it: it hears of neither.
+        Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
         """
         others = self._conf.berth.overlapping_claims
         if not others:
@@ -68,12 +66,7 @@ class ClaimSessions:
         """Set up.
 
         Args:
-            claimer: Claims hosts in Placement.
-            pending: Where hosts are reserved for instances.
             candidate_hosts: Tells which compute nodes a request must not go to.
-            checks: Makes what checks the claims.
-            observer: Told of what is claimed and released.
-            clock: Seconds that only grow.
         """
         self._claimer = claimer
         self._pending = pending
@@ -88,8 +81,6 @@ class ClaimSessions:
         """Return what claims for the request; None in the context of one that claims nothing.
 
         Args:
-            table: The hosts that the request is decided among.
-            request: The request.
             check: Checks the chosen hosts before they are claimed.
         """
         if not request.claims:

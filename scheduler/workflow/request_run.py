@@ -98,14 +98,7 @@ class RequestRun:
     """One request on its way to its reply."""
 
     def __init__(self, steps: Steps, driver: FilterDriver, as_reply: AsReply, trace: Trace) -> None:
-        """Begin.
-
-        Args:
-            steps: What takes the steps.
-            driver: Chooses among the hosts.
-            as_reply: Makes the reply.
-            trace: Where the decision is recorded.
-        """
+        """Begin."""
         self._steps = steps
         self._driver = driver
         self._as_reply = as_reply
@@ -238,7 +231,7 @@ class RequestRun:
         if not ignored & error.held:
             raise error
         LOG.info(
-            "Instance %s keeps what it holds on hosts that it cannot be evacuated to: %s",
+            "Instance %s keeps its allocations on hosts that it cannot be evacuated to: %s",
             error.consumer_uuid,
             ", ".join(sorted(error.held - ignored)),
         )
@@ -255,7 +248,7 @@ class RequestRun:
         try:
             return self._schedule_by_mirror(*mirrored, request)
         except (NoValidHost, PlacementUnavailable) as error:
-            LOG.info("No host of the mirror is left (%s); asking Placement", error)
+            LOG.info("No host of the mirror is left (%s); querying Placement", error)
         second = replace(request.restarted(), arrived_at=self._steps.clock())
         return self._schedule_by_query(second, again=True)
 
@@ -311,7 +304,9 @@ class RequestRun:
         An earlier run of it, or another request for the same instances, may have been answered with them; so
         they are not filtered again.
         """
-        LOG.info("A request is answered with the hosts that its instances hold: %s", request.instance_uuids)
+        LOG.info(
+            "Answering a request with the hosts that its instances already hold: %s", request.instance_uuids
+        )
         each = [held[uuid] for uuid in request.instance_uuids]
         with self._open(each[0].host.table, request) as claims:
             self._trace.held(len(each))

@@ -94,7 +94,7 @@ def test_a_request_that_kills_its_worker_is_answered_with_an_error_after_some_wo
         daemon.signal(signal.SIGTERM)
         status, told = daemon.end()
         assert (status, [line for line in told if line.startswith("request")]) == (0, [])
-        assert daemon.errors.read_text().count("is answered with an error and not run again") == 1
+        assert daemon.errors.read_text().count("with an error instead of serving it again") == 1
     finally:
         daemon.kill()
 

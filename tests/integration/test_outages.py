@@ -54,7 +54,7 @@ def test_a_daemon_that_starts_in_an_outage_is_ready_after_it(cloud):
     cloud.placement.kill()
     try:
         scheduler.start()
-        scheduler.wait_for_line("connects to the broker", times=2 * times + 2)
+        scheduler.wait_for_line("connecting to the broker", times=2 * times + 2)
         scheduler.wait_for_line("Placement is unavailable (no connection")
         assert scheduler.log.read_text().count(ready) == times
     finally:

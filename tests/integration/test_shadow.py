@@ -41,7 +41,7 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
         directory,
         name="shadow",
     )
-    shadow.wait_for_line("are received in queue")
+    shadow.wait_for_line("Receiving copies of requests")
     assert len(shadow_queues(cloud)) == 1
     client = SchedulerClient(cloud.bus, timeout=60)
     requests = make_requests(REQUESTS, 1)

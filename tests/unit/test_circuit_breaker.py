@@ -108,8 +108,8 @@ def test_an_outage_is_logged_once_with_its_end(clock, caplog):
         breaker.reset()
         breaker.reset()
     assert [record.getMessage() for record in caplog.records] == [
-        "Cell one is left out until it answers again: refused",
-        "Cell one answers again",
+        "Cell one is unavailable; skipping it until it answers: refused",
+        "Cell one is available again",
     ]
 
 

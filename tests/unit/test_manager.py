@@ -736,7 +736,7 @@ def test_hosts_that_unknown_providers_crowd_out_are_asked_for(make_world, caplog
     assert [one.service_host for one in ask(world)[0]] == ["good"]
     assert ["limit=" in query for (query,) in world.placement.queries] == [True, False]
     assert world.told.events == ["start", "end"]
-    assert "None of the hosts that Placement offers up to the limit is left: asking for all" in caplog.text
+    assert "No host of Placement's limited answer is left; querying Placement without a limit" in caplog.text
 
 
 @pytest.mark.usefixtures("few_io_ops")

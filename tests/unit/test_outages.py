@@ -321,10 +321,10 @@ def test_an_outage_is_one_line_at_its_begin_one_a_minute_and_one_at_its_end(worl
     world.problem = None
     world.outages.look()
     assert [record.getMessage() for record in caplog.records] == [
-        "Placement is unavailable (no connection); requests wait for it, for at most 60 s",
-        "Placement is unavailable for 60 s (no connection); 3 requests wait",
-        "Placement is unavailable for 120 s (no connection); 3 requests wait",
-        "Placement is available again after 149 s; 3 requests go on",
+        "Placement is unavailable (no connection); requests wait for it at most 60 s",
+        "Placement has been unavailable for 60 s (no connection); requests waiting: 3",
+        "Placement has been unavailable for 120 s (no connection); requests waiting: 3",
+        "Placement is available again after 149 s; requests resumed: 3",
     ]
 
 

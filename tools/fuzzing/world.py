@@ -74,6 +74,8 @@ class World(Cloud):
         self.enter_context(self.log)
         self._configure()
         self.manager = self._make_manager()
+        # Few, so that their memory is full before containers are measured for the first time.
+        self.manager.decisions.memory.resize(5, 1 << 20)
         self.manager.start()
         self.callback(self.manager.stop, 5)
         transport = messaging.get_rpc_transport(self.conf)
@@ -102,8 +104,6 @@ class World(Cloud):
         conf.set_override("enabled_filters", enabled_filters(), "filter_scheduler")
         conf.set_override("weight_setting", list(METRICS), "metrics")
         conf.set_override("required", False, "metrics")
-        # Few, so that their memory is full before containers are measured for the first time.
-        conf.set_override("decision_records", 5, "berth")
         conf.set_override("outage_patience", 0.0, "berth")
         for name in PREFILTERS:
             conf.set_override(name, True, "scheduler")

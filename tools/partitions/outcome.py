@@ -15,7 +15,7 @@ from tools.rig.load import BootRequest, percentile
 #: All builds are to be at an end within these seconds.
 TARGET = 15 * 60
 
-_SENT_ON = re.compile(r"(?: was sent on to \S+ \(|Calling )(\w+)")
+_SENT_ON = re.compile(r"(?:Forwarded call \S+ to \S+ \(|Calling )(\w+)")
 _PLACED = "Placed instance "
 
 

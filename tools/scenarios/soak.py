@@ -30,8 +30,8 @@ from tools.scenarios import flatness
 from tools.scenarios.churn import Churn
 from tools.scenarios.flatness import Sample
 
-#: Each worker keeps decisions in memory, 1000 by default: fewer are complete before growth is judged.
-FEW_DECISIONS = "[berth]\ndecision_records = 100\n"
+#: Each worker keeps decisions in memory, up to 1,000: fewer are complete before growth is judged.
+FEW_DECISIONS = "[berth]\ndecision_memory = 1\n"
 #: Variables that the unit of systemd and the image set.
 AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}
 DATABASES = ("api", "cell0", "cell1", "cell2")

@@ -57,7 +57,7 @@ class Swap:
 
     def _swap(self) -> None:
         show = self._show
-        show.step("3 Start Berth beside nova-scheduler")
+        show.step("3 Start Berth next to nova-scheduler")
         self._start_berth()
         self._cloud.berth.wait_for_line("workers take requests")
         show.run(f"grep -E 'starts as|Filters:|cells and|take requests' {LOG}")

@@ -34,7 +34,10 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     if found:
         require_any_aggregate(spec, found)
     elif options.placement_aggregate_required_for_tenants:
-        LOG.warning("No aggregate names project %s, and one is required", project)
+        LOG.warning(
+            "No aggregate is for project %s, and placement_aggregate_required_for_tenants requires one",
+            project,
+        )
         raise errors.RequestFilterFailed("No hosts available for tenant")
     return True
 

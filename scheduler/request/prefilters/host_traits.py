@@ -39,7 +39,7 @@ def require_image_type_support(spec, _context, services: PrefilterServices) -> b
         return False
     trait = f"COMPUTE_IMAGE_TYPE_{disk_format.upper()}"
     if not _exists(trait):
-        LOG.error("There is no trait %s for the image's disk format; any host will do", trait)
+        LOG.error("Trait %s of the image's disk format does not exist; it is not required", trait)
         return False
     require_root(spec, trait)
     return True
@@ -59,7 +59,7 @@ def transform_image_metadata(spec, _context, services: PrefilterServices) -> boo
     traits = [trait_of(name, value) for name, value in values.items() if value]
     unknown = next((trait for trait in traits if not _exists(trait)), None)
     if unknown:
-        LOG.error("There is no trait %s for a property of the image; none of them is required", unknown)
+        LOG.error("Trait %s of an image property does not exist; no trait of the image is required", unknown)
         return False
     if traits:
         require_root(spec, *traits)
@@ -95,7 +95,8 @@ def owner_nova_filter(spec, _context, services: PrefilterServices) -> bool:
     if lowest < OWNER_SINCE_VERSION:
         services.warnings.warning(
             (_OWNER, lowest),
-            "Trait %s is not required: the lowest nova-compute version is %d, it is reported from %d on",
+            "Trait %s is not required: the oldest nova-compute has service version %d, and computes "
+            "report it from version %d",
             _OWNER,
             lowest,
             OWNER_SINCE_VERSION,
@@ -189,7 +190,9 @@ def tpm_secret_security_filter(spec, _context, _services: PrefilterServices) -> 
     level = wishes.extra_specs.get("hw:tpm_secret_security") or "user"
     trait = _TPM_SECURITY.get(level)
     if trait is None:
-        LOG.warning("hw:tpm_secret_security=%s of the flavor is none of %s", level, ", ".join(_TPM_SECURITY))
+        LOG.warning(
+            "hw:tpm_secret_security=%s of the flavor is not one of %s", level, ", ".join(_TPM_SECURITY)
+        )
         raise errors.RequestFilterFailed(f"Unknown TPM secret security {level!r}")
     require_root(spec, trait)
     return True

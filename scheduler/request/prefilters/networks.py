@@ -82,15 +82,15 @@ def _aggregates_of_segments(
 
 
 def _not_found(what: str, why) -> errors.RequestFilterFailed:
-    LOG.warning("Aggregates of %s: %s", what, why)
+    LOG.warning("No aggregates found for the %s: %s", what, why)
     return errors.RequestFilterFailed(f"Aggregates not found for the {what}")
 
 
 def remote_managed_ports_filter(spec, context, services: PrefilterServices) -> bool:
     """Require computes that know remote-managed ports, if the request has such a port (4.11).
 
-    nova reads every requested port from Neutron to learn its type. The API did so too, when it made the PCI
-    request that such a port needs: Neutron is asked only about ports of which the PCI requests tell nothing.
+    nova reads every requested port from Neutron for its type. The API did so too, when it made the PCI
+    request that such a port needs: Neutron is queried only for ports that the PCI requests do not describe.
 
     Raises:
         NetworkError: Neutron had to be asked and did not answer.

@@ -30,7 +30,7 @@ class Backlog:
         return time.monotonic() - self._read_at > SILENT
 
     def expect(self, number: int) -> None:
-        """Learn that the next calls, so many, were in a queue before it was read from."""
+        """Note that the next calls, so many, were in a queue before it was read from."""
         self._expected += number
         self._received_at = time.monotonic()
 

@@ -58,4 +58,4 @@ def _cancel(consumer: Any, tag: Any) -> None:
     try:
         consumer.cancel(tag)
     except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
-        LOG.info("A consumer could not be cancelled: %s", error)
+        LOG.info("Cannot cancel a consumer: %s", error)

@@ -71,7 +71,7 @@ class Deliveries:
             self._tell(call, _acknowledge)
         elif len(deliveries) == 1:
             return True
-        LOG.info("Call %s was delivered again while this process answers it", call.msg_id)
+        LOG.info("Call %s was redelivered while this process serves it; skipping the redelivery", call.msg_id)
         return False
 
     def settle(self, call: ConfirmedMessage) -> None:
@@ -150,7 +150,7 @@ class Deliveries:
         try:
             tell(call.message)
         except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
-            LOG.info("Call %s could not be acknowledged: %s", call.msg_id, error)
+            LOG.info("Cannot acknowledge call %s: %s", call.msg_id, error)
 
     def _is_current(self, call: ConfirmedMessage) -> bool:
         # The broker delivers again what was not acknowledged on a channel that is closed.

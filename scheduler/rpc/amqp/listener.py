@@ -33,7 +33,7 @@ class Operations(amqpdriver.MessageOperationsHandler):
     """What the thread that reads from a connection does between two reads."""
 
     def __init__(self, name: str, each_time: Callable[[], None]) -> None:
-        """Call a function beside the queued tasks."""
+        """Call a function between the queued tasks."""
         super().__init__(name)
         self._each_time = each_time
 

@@ -32,7 +32,6 @@ class BoundedPublisher:
         """Publish on a connection of oslo.messaging's pool.
 
         Args:
-            connection: The connection.
             deadline: Seconds of ``time.monotonic``.
             largest: Bytes that a message may have.
             after_sending: Called after a message is handed to the broker, before the confirmation is waited

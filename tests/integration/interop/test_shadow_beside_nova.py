@@ -43,7 +43,7 @@ class ServedByNova(NovaDeployment):
         shadow = self.run(
             "scheduler.cmd.shadow", *arguments, "--directory", self.directory / name, name=f"run-{name}"
         )
-        shadow.wait_for_line("are received in queue")
+        shadow.wait_for_line("Receiving copies of requests")
         return shadow
 
     def compared(self, name):

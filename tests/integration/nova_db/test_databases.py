@@ -179,7 +179,7 @@ def test_cells_and_mappings(nova, cells):
 def test_aggregates(nova):
     number = nova.add_aggregate("fast", ["cmp1", "cmp2"], {"ssd": "true", "availability_zone": "a"})
     nova.add_aggregate("empty")
-    store = AggregateStore(nova.engines, lambda: 60.0)
+    store = AggregateStore(nova.engines, 60.0)
     assert store.reload()
     fast, empty = store.current
     assert (fast.id, fast.hosts, fast.availability_zone) == (number, {"cmp1", "cmp2"}, "a")

@@ -109,6 +109,6 @@ def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all(serve, bus
     announced = []
     running = serve(Manager(["here"]), OTHER, announce=announced.append)
     assert announced == [False]
-    assert "cannot send calls on to" in caplog.text
+    assert "cannot forward calls to" in caplog.text
     assert answers([Caller(bus) for _ in range(3)]) == [["here"]] * 3
     assert running.connected

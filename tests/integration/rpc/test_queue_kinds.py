@@ -153,7 +153,7 @@ def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, 
     assert manager.begun.acquire(timeout=30)
     with caplog.at_level("INFO", "scheduler.rpc.amqp"):
         rabbit.close_connections()
-        assert eventually(lambda: "was delivered again" in caplog.text, 20)
+        assert eventually(lambda: "was redelivered while" in caplog.text, 20)
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == []

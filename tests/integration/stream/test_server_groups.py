@@ -58,7 +58,7 @@ class Schedulers:
 
     def sent_on(self):
         """Whether each daemon has sent calls on."""
-        return all("was sent on to berth." in each.text() for each in self.daemons)
+        return all("Forwarded call " in each.text() for each in self.daemons)
 
 
 @pytest.fixture

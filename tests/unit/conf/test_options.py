@@ -160,7 +160,6 @@ OTHERS = [
     ("berth", "cell_timeout", 10.0),
     ("berth", "outage_patience", 60.0),
     ("berth", "unread_cell_max_age", 600.0),
-    ("berth", "aggregate_refresh_interval", 60.0),
 ]
 
 # What rules read at each request, and what is safe to change while requests are in progress

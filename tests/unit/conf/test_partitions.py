@@ -73,19 +73,22 @@ def test_an_empty_section_as_in_the_sample_is_none(load):
     [
         ("[berth_partition_x]\nzones = a\n", "[berth_partition_x]: neither aggregates nor cells is set"),
         ("[berth_partition_x]\ndefault = maybe\ncells = a\n", "[berth_partition_x]/default: "),
-        ("[berth_partition_x y]\ncells = a\n", "'x y' is no name of a partition"),
+        ("[berth_partition_x y]\ncells = a\n", "'x y' is not a valid name of a partition"),
         (
             "[berth_partition_x]\ncells = a\ntopic = scheduler\n",
-            "[berth_partition_x]/topic: the name scheduler is taken",
+            "[berth_partition_x]/topic: scheduler is the queue of other schedulers",
         ),
-        ("[berth_partition_x]\ncells = a\ntopic = a b\n", "[berth_partition_x]/topic: 'a b' is no topic"),
+        (
+            "[berth_partition_x]\ncells = a\ntopic = a b\n",
+            "[berth_partition_x]/topic: 'a b' is not a valid topic",
+        ),
         (
             "[berth_partition_x]\ncells=a\ntopic=t\n[berth_partition_y]\ncells=a\ntopic=t\n",
             "several partitions have the topic 't'",
         ),
         (
             "".join(f"[berth_partition_p{number}]\ncells = a\n" for number in range(41)),
-            "there are 41 partitions, and at most 40 can be tried",
+            "there are 41 partitions; at most 40 are allowed",
         ),
         (
             "[berth_partition_x]\ncells = a\nextra_specs = =1\n",

@@ -47,7 +47,7 @@ def test_the_wait_for_requests_is_bounded(start):
     status, told = daemon.end()
     assert status == 0
     assert "last request is answered" not in told
-    assert "leaves requests unanswered" in daemon.errors.read_text()
+    assert "graceful shutdown timed out" in daemon.errors.read_text()
 
 
 def test_a_slow_stop_without_requests_leaves_none_unanswered(start):
@@ -58,7 +58,7 @@ def test_a_slow_stop_without_requests_leaves_none_unanswered(start):
     assert (status, told) == (0, ["server stops", "manager stops True"])
     log = daemon.errors.read_text()
     assert "Worker 0 has stopped" in log
-    assert "requests unanswered" not in log
+    assert "shutdown timed out" not in log
 
 
 def test_no_alarm_of_the_stop_can_end_the_master_later(start):
@@ -175,7 +175,7 @@ def test_without_the_api_database_no_server_starts_and_the_daemon_ends_with_3(st
     assert status == 3
     assert not [line for line in told if line.startswith("server")]
     log = daemon.errors.read_text()
-    assert "waits for the API database, for at most 0.1 seconds" in log
+    assert "waits for the API database before it takes requests, at most 0.1 s" in log
     assert "the API database could not be read within 0.1 seconds" in log
     assert "Traceback" not in log
 
@@ -214,8 +214,8 @@ def test_a_worker_that_dies_is_started_again_once_the_system_has_room_for_a_proc
     os.kill(int(first[1]), signal.SIGKILL)
     daemon.expect("server starts .*")
     log = daemon.errors.read_text()
-    assert log.count("No worker can be started: [Errno 11]") == 1
-    assert "Workers can be started again" in log
+    assert log.count("Cannot start a worker: [Errno 11]") == 1
+    assert "Workers start again" in log
 
 
 def test_a_daemon_that_cannot_be_given_a_worker_ends_with_1(start):
@@ -225,7 +225,7 @@ def test_a_daemon_that_cannot_be_given_a_worker_ends_with_1(start):
     os.kill(int(first[1]), signal.SIGKILL)
     assert daemon.end() == (1, [])
     log = daemon.errors.read_text()
-    assert "No worker can be started ([Errno 11] Resource temporarily unavailable), the daemon ends" in log
+    assert "Cannot start a worker ([Errno 11] Resource temporarily unavailable); stopping the daemon" in log
     assert "Traceback" not in log
 
 
@@ -236,7 +236,7 @@ def test_a_worker_that_is_frozen_does_not_keep_the_daemon_from_its_end(start):
     os.kill(int(worker[1]), signal.SIGSTOP)
     daemon.signal(signal.SIGTERM)
     assert daemon.end() == (1, [])
-    assert f"Process {worker[1]} did not end in graceful_shutdown_timeout" in daemon.errors.read_text()
+    assert f"Graceful shutdown of process {worker[1]} timed out" in daemon.errors.read_text()
 
 
 def test_a_worker_alone_stops_gracefully_and_is_started_again(start):
@@ -260,10 +260,10 @@ def test_a_daemon_that_waited_long_for_its_broker_is_not_ended_by_a_later_failur
     """It has been ready since: only a first start that cannot succeed ends it."""
     gate, database = tmp_path / "gate", tmp_path / "database"
     database.touch()
-    limits = "[berth]\nready_timeout=0\ndatabase_start_timeout=0.1\n"
+    limits = "[berth]\ndatabase_start_timeout=0.1\n"
     daemon = start(limits, TEST_GATE=str(gate), TEST_NO_DATABASE=str(database))
     (first,) = daemon.expect("server starts (.*)")
-    daemon.expect_log("Not all workers take requests so far (0 of 1)")
+    daemon.expect_log("Not all workers take requests yet (0 of 1)")
     gate.touch()
     daemon.expect_log("All workers take requests (1 of 1)")
     database.unlink()
@@ -404,7 +404,6 @@ class TestSystemd:
     def test_ready_comes_only_when_the_api_database_was_read(self, start, listener, tmp_path):
         database = tmp_path / "database"
         daemon = start(
-            "[berth]\nready_timeout=0\n",
             workers=2,
             NOTIFY_SOCKET=listener.getsockname(),
             TEST_NO_DATABASE=str(database),
@@ -419,7 +418,9 @@ class TestSystemd:
         daemon.expect("server starts .*", times=2)
 
     def test_ready_comes_in_the_end_without_a_broker(self, start, listener):
-        daemon = start("[berth]\nready_timeout=0\n", NOTIFY_SOCKET=listener.getsockname(), TEST_NO_BROKER="1")
+        daemon = start(
+            "[berth]\ndatabase_start_timeout=0.1\n", NOTIFY_SOCKET=listener.getsockname(), TEST_NO_BROKER="1"
+        )
         assert listener.recv(100) == b"READY=1"
         daemon.expect("server starts .*")
 

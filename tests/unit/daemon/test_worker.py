@@ -289,7 +289,7 @@ def test_a_change_that_fails_half_way_does_not_end_the_worker(build, caplog):
     path.write_text(f"[DEFAULT]\nlog_config_append={path}.absent\n")
     worker.reload()
     assert log[-1] == "manager.reset"
-    assert "Worker 0 could not re-read its configuration" in caplog.text
+    assert "Worker 0 cannot re-read its configuration" in caplog.text
 
 
 def test_a_change_that_cannot_be_read_is_read_with_the_next_signal(build, caplog):
@@ -312,7 +312,7 @@ def test_a_reset_that_fails_does_not_end_the_worker(build, caplog, failure):
     worker.run()
     worker.reload()
     assert log[-1] == "manager.reset"
-    assert "Worker 0 could not take over everything" in caplog.text
+    assert "Worker 0 cannot reload everything" in caplog.text
 
 
 def test_reload_before_the_start_is_over(build):
@@ -382,7 +382,7 @@ def test_requests_are_finished_although_the_server_of_questions_cannot_stop(buil
     worker.run()
     worker.terminate()
     assert log[-3:] == ["server.wait", "transport.cleanup", ("manager.stop", True)]
-    assert "Worker 0 could not stop answering questions" in caplog.text
+    assert "Worker 0 cannot stop answering berth-explain" in caplog.text
 
 
 def test_a_worker_whose_standard_error_is_closed_takes_requests(build, monkeypatch):
@@ -397,7 +397,7 @@ def test_a_worker_that_cannot_be_asked_for_reports_takes_requests(build, tmp_pat
     worker, _, _ = build(text=f"[oslo_reports]\nfile_event_handler={tmp_path}/absent\n")
     worker.run()
     assert worker.shared.serving.count == 1
-    assert "Worker 0 cannot be asked for reports: [oslo_reports]/file_event_handler" in caplog.text
+    assert "Worker 0 cannot install the report on SIGUSR2: [oslo_reports]/file_event_handler" in caplog.text
 
 
 def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
@@ -405,5 +405,5 @@ def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
     worker.run()
     assert log == ["manager.start", "manager.catch_up", "server.start"]
     assert worker.shared.serving.count == 1
-    assert "Worker 0 answers no questions about decisions" in caplog.text
+    assert "Worker 0 cannot answer berth-explain" in caplog.text
     worker.terminate()

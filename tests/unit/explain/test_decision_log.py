@@ -119,7 +119,7 @@ def test_an_old_file_that_cannot_be_removed_does_not_end_the_log(tmp_path, open_
     os.utime(others, (0, 0))
     open_file().write(b"1")
     assert [path.read_bytes() for path in tmp_path.iterdir() if path != others] == [b"1\n"]
-    assert "Old file of the decision log cannot be removed" in caplog.text
+    assert "Cannot remove an old file of the decision log" in caplog.text
 
 
 def test_after_its_file_was_removed_the_log_goes_on_in_another(tmp_path, open_file):
@@ -136,4 +136,4 @@ def test_a_directory_that_cannot_be_written_is_reported(tmp_path, caplog):
     log.start()
     log.add(make_document())
     log.stop(10)
-    assert "The decision log cannot be written" in caplog.text
+    assert "Cannot write the decision log" in caplog.text

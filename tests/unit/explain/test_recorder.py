@@ -25,7 +25,7 @@ def recorder_with(**options):
 @pytest.mark.parametrize(
     ("size", "error"), [(1, None), (99999, NoValidHost("none"))], ids=["served", "failed"]
 )
-@pytest.mark.parametrize("options", [{}, {"decision_memory": 0}, {"decision_records": 0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"decision_memory": 0}], ids=str)
 def test_decisions_are_counted_however_few_are_kept(options, size, error):
     recorder, counters, analysed = recorder_with(**options)
     (decided,) = traces(size)

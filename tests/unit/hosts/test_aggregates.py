@@ -71,4 +71,4 @@ def test_replacing_and_without_leave_the_original():
 def test_a_value_that_is_no_number_is_logged_once_for_a_set_of_aggregates(caplog):
     aggregates = AggregateSet([Aggregate(1, "u", "n", metadata={"key": "much"})])
     assert [aggregates.smallest("key", float, default) for default in (1.0, 2.0, 1.0)] == [1.0, 2.0, 1.0]
-    assert caplog.text.count("Aggregate metadata key has a value that is no number") == 1
+    assert caplog.text.count("Aggregate metadata key key has a value that is not a number") == 1

@@ -396,4 +396,4 @@ def test_a_row_whose_value_cannot_be_converted_costs_only_its_host(nova, caplog)
     for _ in range(2):
         tracker.update(nova.cells[nova.cell1])
         assert sorted(row.host for row in tracker.rows.nodes.values()) == ["cmp1", "cmp3"]
-    assert caplog.text.count("Compute node number 2 cannot be read") == 1
+    assert caplog.text.count("Skipped the unreadable compute node with id 2") == 1

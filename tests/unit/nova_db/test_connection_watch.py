@@ -65,7 +65,7 @@ def test_a_read_that_hangs_ends_when_the_time_of_the_connection_is_over(engine, 
     thread, results = read_in_thread(taken.dbapi_connection)
     thread.join(10)
     assert results == [b""]
-    assert eventually(lambda: "The database of cell one: a connection did not answer in time" in caplog.text)
+    assert eventually(lambda: "The database of cell one: a connection timed out" in caplog.text)
 
 
 def test_a_connection_that_was_returned_is_left_alone(engine, make_watch):

@@ -35,7 +35,7 @@ class Stores:
         self.ahead = 0.0
         self.cells = Cells(nova.engines, nova.conf, self.clock)
         self.calls = CellCalls(lambda: timeout)
-        self.aggregates = AggregateStore(nova.engines, lambda: 60.0)
+        self.aggregates = AggregateStore(nova.engines, 60.0)
         partition = PartitionHosts(None, lambda: self.aggregates.current)
         self.reader = HostReader(
             self.cells,
@@ -210,8 +210,8 @@ def test_a_cell_that_cannot_be_read_is_reported_when_it_goes_and_when_it_is_back
         for _ in range(3):
             stores.store.refresh()
     assert [message.partition(": ")[0] for message in caplog.messages] == [
-        f"Cell cell1 ({nova.cell1}) cannot be read",
-        f"Cell cell1 ({nova.cell1}) can be read again",
+        f"Cannot read the hosts of cell cell1 ({nova.cell1})",
+        f"Hosts of cell cell1 ({nova.cell1}) are read again",
     ]
 
 
@@ -246,7 +246,10 @@ def test_foreign_providers_are_not_looked_for_again_at_once(nova, stores, caplog
     for _ in range(2):
         assert stores.store.complete(table, ["nested", "foreign"]) is table
     assert len(reads) == 1
-    assert caplog.text.count("Placement offers 2 providers that are no hosts, such as nested") == 1
+    assert (
+        caplog.text.count("Placement offers 2 resource providers that are not compute nodes, such as nested")
+        == 1
+    )
     stores.store.clear_foreign_providers()
     stores.store.complete(table, ["nested"])
     assert len(reads) == 2
@@ -273,7 +276,7 @@ def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(n
         stores.ahead += FOREIGN_TTL + 1
         stores.store.complete(table, uuids)
     assert caplog.text.count("such as nested") == 1
-    assert caplog.text.count("1 providers that are no hosts, such as foreign") == 1
+    assert caplog.text.count("1 resource providers that are not compute nodes, such as foreign") == 1
 
 
 @pytest.mark.parametrize("changes", [{"disabled": True}, {"name": "renamed"}], ids=["disabled", "renamed"])

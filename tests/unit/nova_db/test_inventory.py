@@ -53,7 +53,7 @@ def test_it_starts_without_any_database(nova, inventory, caplog):
     with caplog.at_level(logging.ERROR):
         inventory.start()
     assert len(inventory.snapshot()) == 0
-    assert "cannot be read" in caplog.text
+    assert "Cannot read" in caplog.text
 
 
 def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
@@ -69,7 +69,7 @@ def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
     with caplog.at_level(logging.INFO):
         assert inventory.wait_until_ready(60)
     assert list(inventory.aggregates().by_id) == [aggregate]
-    assert "There are 1 cells and 1 compute nodes" in caplog.text
+    assert "Loaded 1 cells and 1 compute nodes" in caplog.text
     assert inventory.wait_until_ready(0)
 
 
@@ -304,7 +304,7 @@ def test_members_of_a_group(nova, inventory, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     inventory.reset()
     assert inventory.members_of("g1") == []
-    assert "members of server group g1 cannot be read" in caplog.text
+    assert "Cannot read the members of server group g1" in caplog.text
 
 
 def expect(inventory, instance, node):

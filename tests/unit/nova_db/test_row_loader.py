@@ -227,7 +227,10 @@ def test_an_unreadable_value_is_reported_again_after_a_day(conf, clock, caplog):
         clock.now += hours * 3600
         loader.node(stored(stats="{"), CELL, {})
         assert len(caplog.records) == reports, hours
-    assert caplog.messages[-1] == "Compute node node1: stats: not JSON (and 1 more like this)"
+    assert (
+        caplog.messages[-1]
+        == "Ignoring a broken value of compute node node1: stats: not JSON (and 1 more like this)"
+    )
 
 
 def test_reports_are_remembered_up_to_a_bound(conf, caplog):

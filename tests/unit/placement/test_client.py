@@ -241,9 +241,9 @@ def test_connections_are_not_shared_with_a_forked_worker(client, session, http, 
 START = [
     ({"json": VERSIONS}, ""),
     ({"json": {"versions": [{"max_version": "1.35"}]}}, "1.36 is needed"),
-    ({"text": "<html>"}, "each request tries again"),
-    ({"json": {"versions": []}}, "each request tries again"),
-    ({"status_code": 503}, "each request tries again"),
+    ({"text": "<html>"}, "the next request tries again"),
+    ({"json": {"versions": []}}, "the next request tries again"),
+    ({"status_code": 503}, "the next request tries again"),
     ({"exc": REFUSED}, ""),
     ({"exc": SLOW}, ""),
 ]

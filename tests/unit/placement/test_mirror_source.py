@@ -457,7 +457,7 @@ def test_a_round_that_failed_keeps_what_is_known_and_is_repeated(mirror, client,
     client.failures[path] = failure
     with caplog.at_level(logging.ERROR):
         assert next_round(mirror, WIDE_INTERVAL)[0] == INTERVAL
-    assert "The mirror of Placement cannot be refreshed" in caplog.text
+    assert "Cannot refresh the mirror of Placement" in caplog.text
     client.failures.clear()
     next_round(mirror)
     assert found(mirror) == ["a", "b"]

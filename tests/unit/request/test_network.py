@@ -188,7 +188,7 @@ def test_unusable_credentials_are_left_out(section, tmp_path, requests_mock, cap
     route = serve_port(requests_mock)
     client.port(make_context(), "p")
     assert route.called
-    assert "[neutron] holds no usable credentials" in caplog.text
+    assert "Cannot use the credentials in [neutron]" in caplog.text
 
 
 def test_connections_are_tried_again(tmp_path, requests_mock, monkeypatch):

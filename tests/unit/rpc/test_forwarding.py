@@ -87,7 +87,7 @@ def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
     made = listener(error=refusal())
     assert not forwarding.read_from(made, "t1", "scheduler")
     assert made.deliveries.forwarding_queues == frozenset()
-    assert "cannot send calls on to t1: RabbitMQ refuses" in caplog.text
+    assert "cannot forward calls to t1: RabbitMQ refuses" in caplog.text
 
 
 def test_another_error_of_the_broker_ends_the_start():

@@ -141,7 +141,7 @@ def test_after_a_failed_thread_start_the_next_call_starts_it(monkeypatch, caplog
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         sender.watch(first)
-    assert "cannot be started" in caplog.text
+    assert "Cannot start the heartbeat thread" in caplog.text
     sender.watch(second)
     assert eventually(lambda: first.beats and second.beats)
     sender.release(first)

@@ -169,7 +169,7 @@ def test_after_a_failed_thread_start_the_next_notification_starts_it(context, ca
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         sending.select_destinations_start(context, 1)
-    assert "cannot be started" in caplog.text
+    assert "Cannot start the notification thread" in caplog.text
     sending.select_destinations_start(context, 2)
     sending.stop(20)
     assert [payload for _, payload in notifier.sent] == [1, 2]
@@ -192,7 +192,7 @@ def test_failures_to_send_are_logged_once_in_an_interval(context, caplog):
 def test_a_payload_that_cannot_be_made_does_no_harm(context, caplog):
     sending = notifications.Notifications([Channel(Notifier(), payloads.versioned_request)])
     sending.select_destinations_start(context, None)
-    assert "could not be made" in caplog.text
+    assert "Cannot make notification" in caplog.text
 
 
 def test_payload_is_that_of_the_moment(context, request_spec):

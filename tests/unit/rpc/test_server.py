@@ -311,7 +311,7 @@ def test_a_message_that_the_library_cannot_read_is_refused_without_a_traceback(c
         running.dispatcher.dispatch(incoming)
     assert refused.value.exc_info[0] is errors.InvalidRequest
     (logged,) = (record for record in caplog.records if record.levelno > logging.DEBUG)
-    assert "refused" in logged.getMessage()
+    assert "rejected" in logged.getMessage()
     assert not logged.exc_info
 
 
@@ -517,7 +517,7 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     running._process_incoming([message])
     assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
     assert seen == (["m1"] if runs else [])
-    assert caplog.text.count("is answered with an error and not run again") == (not runs)
+    assert caplog.text.count("with an error instead of serving it again") == (not runs)
     assert running.in_flight.running == []
 
 

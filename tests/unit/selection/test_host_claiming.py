@@ -89,7 +89,7 @@ def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
     ranking, claiming = claiming_on(two_hosts(), claims, is_mapped=lambda host: host != "h1")
     assert name_of(ranking, claiming.claim_best("i1")) == "h2"
     assert claims.tried == [("i1", uuid_of("h2"))]
-    assert "Host h1 is mapped to no cell; trying the next host" in caplog.text
+    assert "Host h1 has no host mapping; trying the next host" in caplog.text
 
 
 @pytest.mark.parametrize("claim", ["claim_best", "choose_best"])

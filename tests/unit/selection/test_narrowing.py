@@ -46,9 +46,9 @@ def test_each_host_that_is_out_has_a_reason(caplog):
     narrow(view(), make_request(make_spec(ignore_hosts=["b"], force_nodes=["n2"])))
     lines = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
     assert lines == [
-        "Turned down: b (b) ignored by request",
-        "Turned down: a (n1) not in force_nodes ['n2']",
-        "Turned down: C (c) not in force_nodes ['n2']",
+        "Rejected: b (b) ignored by request",
+        "Rejected: a (n1) not in force_nodes ['n2']",
+        "Rejected: C (c) not in force_nodes ['n2']",
     ]
 
 

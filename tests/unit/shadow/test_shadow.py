@@ -244,8 +244,8 @@ def test_the_report_counts():
 
 def test_a_report_on_nothing_says_so():
     found = report.summarize([])
-    assert report.sentence(found) == "0 requests, none of which was compared yet."
-    assert "none of which" in report.page(found)
+    assert report.sentence(found) == "0 requests; none was compared yet."
+    assert "none was compared" in report.page(found)
 
 
 def test_the_page_and_the_text_show_each_difference_and_no_markup_of_others():

@@ -203,7 +203,7 @@ def test_logs_say_who_decided_and_who_sent_on(tmp_path):
         "INFO x [req-1] Placed instance a on host b (cell1): ...\n"
         "INFO x [req-1] Calling partition large (by flavor)\n"
         "INFO x [req-2] Calling partition general (by instance)\n"
-        "INFO x [req-3] Call 3 was sent on to berth.forwarded.x.0 (server_group)\n"
+        "INFO x [req-3] Forwarded call 3 to berth.forwarded.x.0 (server_group)\n"
     )
     assert list(lines_of_logs([log])) == ["router-1: 1 placed; sent on: partition 2, server_group 1"]
 

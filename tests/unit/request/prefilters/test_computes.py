@@ -39,14 +39,14 @@ def test_owner_nova_filter(version, traits, caplog):
     spec = make_spec()
     assert host_traits.owner_nova_filter(spec, None, make_services(version=version)) is bool(traits)
     assert required(spec) == traits
-    assert (f"version is {version}" in caplog.text) is not bool(traits)
+    assert (f"service version {version}" in caplog.text) is not bool(traits)
 
 
 def test_old_computes_are_told_of_once_and_not_at_every_request(caplog):
     services = make_services(version=66)
     for _ in range(3):
         host_traits.owner_nova_filter(make_spec(), None, services)
-    assert caplog.text.count("version is 66") == 1
+    assert caplog.text.count("service version 66") == 1
 
 
 def test_owner_required_already_needs_no_look_up():

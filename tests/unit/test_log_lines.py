@@ -1,0 +1,126 @@
+"""doc/source/log-lines.rst has each line of INFO and above that the daemons can log, and no other."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "doc" / "source" / "log-lines.rst"
+
+LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
+
+#: Commands of operators write to a terminal, and logs.py logs what others hand it.
+LEFT_OUT = ("audit/", "cmd/audit.py", "cmd/explain_", "cmd/plan_", "logs.py")
+
+#: Modules whose functions yield or return whole lines, and the level at which they are logged.
+BUILT = {
+    "conf/derived.py": "WARNING",
+    "conf/former_names.py": "WARNING",
+    "conf/misspelt.py": "WARNING",
+    "request/decision_line.py": "INFO",
+}
+
+#: A line or a part of one that consists of variables: those of ``BUILT``, and the text of an error.
+VARIABLE = {"...", "...: ...", "..., ... ..., ... ms..."}
+
+
+def template(node):
+    """The text of a string, with ... for each value in it; None if it is no string."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = re.sub(r"%(\.\d+)?[a-z]", "...", node.value)
+    elif isinstance(node, ast.JoinedStr):
+        text = "".join(each.value if isinstance(each, ast.Constant) else "..." for each in node.values)
+    else:
+        return None
+    return re.sub(r"(\.\.\.)+", "...", text)
+
+
+def strings(tree):
+    """The strings that are assigned to a name, by name."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            target = node.targets[0]
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = zip(target.elts, node.value.elts, strict=True)
+            found |= {
+                name.id: value for name, value in pairs if isinstance(name, ast.Name) and template(value)
+            }
+    return found
+
+
+def level_of(call):
+    """The level that a call of ``log`` has at most."""
+    return next(each for each in ("ERROR", "WARNING", "INFO") if each in ast.unparse(call.args[0]))
+
+
+def messages(call):
+    """Level and message of what a call logs, or makes an object log."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    receiver = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    if name in {"OutageLog", "OutageLogs"}:
+        yield "ERROR", call.args[1]
+        yield "INFO", call.args[2]
+    elif name == "_attempt" and len(call.args) == 2:
+        yield "ERROR", call.args[0]
+    elif name == "log" and receiver == "LOG":
+        yield level_of(call), call.args[1]
+    elif name in LEVELS and receiver.lower().endswith(("log", "logger")) and receiver != "log":
+        plain = template(call.args[0]) == "..." and len(call.args) == 2 and isinstance(call.args[1], ast.Name)
+        yield LEVELS[name], call.args[1 if plain else 0]
+    elif name == "warning":
+        yield "WARNING", call.args[1]
+
+
+def lines_of(path):
+    """The level of each line that a module can log, by its text."""
+    tree = ast.parse(path.read_text())
+    named = strings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for level, message in messages(node):
+                string = named.get(message.id) if isinstance(message, ast.Name) else message
+                if (text := template(string)) and text not in VARIABLE:
+                    yield text, level
+        elif isinstance(node, ast.Yield | ast.Return) and str(path).endswith(tuple(BUILT)):
+            text = template(node.value) or ""
+            if len(text.replace("...", "").split()) > 2 and text not in VARIABLE:
+                yield text, BUILT["/".join(path.parts[-2:])]
+
+
+def logged():
+    folder = ROOT / "scheduler"
+    paths = [each for each in folder.rglob("*.py") if not str(each.relative_to(folder)).startswith(LEFT_OUT)]
+    return dict(line for path in sorted(paths) for line in lines_of(path))
+
+
+def listed():
+    text = PAGE.read_text()
+    own = re.findall(r"^``(.+)``\n   (INFO|WARNING|ERROR)\b", text, re.MULTILINE)
+    ends = re.findall(r"INFO\s+at\s+its\s+end:\s+``(.+?)``", text, re.DOTALL)
+    return dict(own) | {re.sub(r"\s+", " ", each): "INFO" for each in ends}
+
+
+def test_the_page_lists_what_can_be_logged():
+    assert listed() == logged()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('LOG.info("Took %d of %s", a, b)', {"Took ... of ...": "INFO"}),
+        ('T = "Took %s"\nLOG.error(T, a)', {"Took ...": "ERROR"}),
+        ('text = f"Took {a}{b}"\nLOG.warning("%s", text)', {"Took ...": "WARNING"}),
+        ('self._warnings.warning("kind", "Took %.200s", a)', {"Took ...": "WARNING"}),
+        ('OutageLog(LOG, "Cannot take", "Taken again")', {"Cannot take": "ERROR", "Taken again": "INFO"}),
+        ('LOG.log(logging.ERROR if a else logging.DEBUG, "Took %s", b)', {"Took ...": "ERROR"}),
+        ('LOG.debug("Took %s", a)', {}),
+    ],
+)
+def test_lines_are_found(tmp_path, source, found):
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert dict(lines_of(path)) == found

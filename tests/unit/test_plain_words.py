@@ -1,0 +1,67 @@
+"""Words that readers of English as a second language stumble over do not occur in documents, docstrings and comments."""
+
+import ast
+import io
+import pathlib
+import re
+import tokenize
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = [*ROOT.glob("*.rst"), *(ROOT / "doc" / "source").glob("*.rst")]
+DOCUMENTS += (ROOT / "doc" / "source" / "performance").glob("*.rst")
+MODULES = (ROOT / "scheduler").rglob("*.py")
+
+#: What to write in place of each pattern.
+BETTER = {
+    r"\banew\b": "again",
+    r"\bbe it\b": "whether",
+    r"\bbeside\b": "next to, besides, at the same time, while",
+    r"\b(gives?|given|gave) back\b": "release",
+    r"\b(is|are) not to be\b": "must not be",
+    r"\blearns? (of|that|from)\b": "see, receive, note",
+    r"\bof which\b": "whose, that, or a sentence of its own",
+    r"\bso (it is (?!not known|the same|no)|is|are|do|does) (?!too)": "as is, as does, or a sentence with a subject",
+    r"\bsome \d": "about",
+    r"\b(systemd|observer|listener|progress)\b:? is told\b": "is notified, receives",
+    r"\bwaits? (no more|any more|no longer)\b": "has timed out",
+    r"\bwhom\b": "a noun",
+}
+
+
+def prose(path):
+    """The text of a document, or what the docstrings, comments and strings of a module say."""
+    source = path.read_text()
+    if path.suffix != ".py":
+        return re.sub(r"\s+", " ", source)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = (each.string.lstrip("#: ") for each in tokens if each.type == tokenize.COMMENT)
+    strings = (
+        each.value
+        for each in ast.walk(ast.parse(source))
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    )
+    return "\n".join([re.sub(r"\s+", " ", text) for text in (" ".join(comments), *strings)])
+
+
+def test_patterns_match():
+    """Each pattern finds what it is for."""
+    found = "Made anew, be it beside what was given back; it is not to be. They learn that some 3, of which one waits no more."
+    found += " So does the other, whom systemd is told of. So are all."
+    assert [pattern for pattern in BETTER if not re.search(pattern, found, re.IGNORECASE)] == []
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return {str(path.relative_to(ROOT)): prose(path) for path in (*DOCUMENTS, *MODULES)}
+
+
+@pytest.mark.parametrize(("pattern", "better"), BETTER.items())
+def test_words(texts, pattern, better):
+    found = [
+        f"{name}: {text[max(0, match.start() - 30) : match.end() + 30]}"
+        for name, text in texts.items()
+        for match in re.finditer(pattern, text, re.IGNORECASE)
+    ]
+    assert found == [], better
