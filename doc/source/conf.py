@@ -3,6 +3,7 @@
 from pathlib import Path, PurePosixPath
 import re
 
+from docutils import nodes
 from sphinx.roles import XRefRole
 
 project = "Berth"
@@ -50,3 +51,5 @@ def setup(app):
     """Add what is Berth's own."""
     app.connect("source-read", label_numbered_sections)
     app.add_role("spec", SpecRole(warn_dangling=True))
+    # A figure that a page quotes; tests/unit/test_documentation.py looks it up in benchmarks.rst
+    app.add_generic_role("measured", nodes.inline)

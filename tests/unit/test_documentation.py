@@ -10,7 +10,12 @@ from scheduler import conf as options
 from scheduler.rules import nova_modules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
+README = ROOT / "README.rst"
+BENCHMARKS = ROOT / "doc" / "source" / "benchmarks.rst"
+DOCUMENTS = [README, ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
+
+# Pages for readers; the others are the index and what reno makes
+PAGES = [path for path in DOCUMENTS[2:] if path.stem not in {"index", "release-notes"}]
 
 FILE = re.compile(r"``((?:scheduler|conductor_client|tools|tests|etc|examples|doc)/[\w./-]+)``")
 OPTION = re.compile(r"``\[(\w+)\] (\w+)")
@@ -40,6 +45,42 @@ def test_files(document):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_options(document, known):
     assert set(OPTION.findall(document.read_text())) - FOREIGN - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_each_page_begins_with_what_the_reader_can_do_after_it(page):
+    title, _, text = page.read_text().partition("\n\n")
+    assert title
+    assert text.startswith("With this page you ")
+
+
+def collapsed(path):
+    return " ".join(path.read_text().split())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_quoted_figures_are_those_of_the_benchmarks(document):
+    measured = collapsed(BENCHMARKS)
+    quoted = re.findall(r":measured:`([^`]+)`", collapsed(document))
+    assert [
+        each for each in quoted if not re.search(rf"(?<![\w.,]){re.escape(each)}(?!\w|[.,]\d)", measured)
+    ] == []
+
+
+def test_the_figures_of_readme_are_those_of_the_benchmarks():
+    tables = [
+        re.findall(r"^\S.*? {2,}.*\d.*$", path.read_text(), re.MULTILINE) for path in (README, BENCHMARKS)
+    ]
+    quoted, measured = ({re.sub(" {2,}", " | ", row) for row in rows} for rows in tables)
+    assert quoted
+    assert quoted - measured == set()
+
+
+def test_the_glossary_is_short():
+    glossary = (ROOT / "doc" / "source" / "glossary.rst").read_text()
+    entries = re.findall(r"^   (?!:)(\S.*)\n {6}\S", glossary, re.MULTILINE)
+    assert "spool" in entries
+    assert len(entries) <= 40
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""README's installation and the systemd unit name the same program."""
+"""The installation page and the systemd unit name the same program."""
 
 import pathlib
 import re
@@ -8,13 +8,13 @@ from scheduler.conf import berth
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def test_the_unit_starts_the_program_that_readme_installs():
+def test_the_unit_starts_the_program_that_the_installation_page_installs():
     (program,) = re.findall(
         r"^ExecStart=(\S+)", (ROOT / "etc/berth-scheduler.service").read_text(), re.MULTILINE
     )
-    readme = (ROOT / "README.rst").read_text()
-    assert f"$ {program} --config-file" in readme
-    assert f"python3 -m venv {pathlib.PurePath(program).parents[1]}" in readme
+    page = (ROOT / "doc/source/install.rst").read_text()
+    assert f"$ {program} --config-file" in page
+    assert f"python3 -m venv {pathlib.PurePath(program).parents[1]}" in page
 
 
 def test_the_image_runs_a_command_that_setup_installs_and_asks_where_it_is_told_to_listen():

@@ -58,7 +58,7 @@ class Case:
     questions: tuple[str, ...] = ("decision INSTANCE",)
     empty: bool = False
     during: bool = False
-    page: str = "why-did-my-build-fail.rst"
+    page: str = "when-no-host-is-found.rst"
 
     @property
     def instance_uuid(self) -> str:
