@@ -25,6 +25,7 @@ from scheduler.cmd.plan_base import quiet
 from scheduler.errors import BerthError
 from scheduler.explain import page
 from scheduler.explain.explainer import MOST_ENTRIES
+from scheduler.nova_db.request_specs import NotFound
 from scheduler.planning import snapshot
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.report import directory, overview, site
@@ -107,7 +108,10 @@ class ReportCommand(RecordedQuestion):
         try:
             options.require_databases(self.conf)
             with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf) as read:
-                return read_hosts(PlannedCloud(read), flavors, chosen), ""
+                found = read_hosts(PlannedCloud(read), flavors, chosen)
+                if args.flavor not in (None, found.flavor):
+                    raise NotFound(f"There is no flavor {args.flavor}")
+                return found, ""
         except BerthError as error:
             LOG.warning("The report has no hosts: %s", error)
             return None, f"The hosts could not be read: {error}"

@@ -11,7 +11,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 PACKAGE = "scheduler.pages"
 
 
-def render(package: str, template: str, **values: Any) -> str:
+def render(package: str, template: str, /, **values: Any) -> str:
     """Return a page.
 
     Args:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 import time
@@ -84,7 +85,7 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
 
     Args:
         cloud: The cloud.
-        flavors: Names of flavors; room is counted for the first that exists.
+        flavors: Names of flavors; room is counted for the first that exists, or for the smallest of all.
         chosen: How many decisions have chosen a service host.
 
     Raises:
@@ -128,12 +129,14 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
 
 
 def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects.RequestSpec]:
-    known = {each.name: each for each in cloud.snapshot.stored.flavors()}
+    for name in flavors:
+        with suppress(NotFound):
+            return name, of_flavor(cloud.snapshot, name)
+    known = cloud.snapshot.stored.flavors()
     if not known:
         raise NotFound("There is no flavor in nova's API database")
-    smallest = min(known, key=lambda name: (known[name].memory_mb, known[name].vcpus, name))
-    name = next((name for name in flavors if name in known), smallest)
-    return name, of_flavor(cloud.snapshot, name)
+    smallest = min(known, key=lambda each: (each.memory_mb, each.vcpus, each.name)).name
+    return smallest, of_flavor(cloud.snapshot, smallest)
 
 
 def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
+from scheduler.explain.explainer import MOST_ENTRIES
 from scheduler.pages import frame
 from scheduler.report.directory import INDEX, hosts_file
 from scheduler.report.hosts import Hosts, HostState, State
@@ -86,6 +87,7 @@ class Site:
             end=_moment(overview.until),
             oldest=overview.oldest and _moment(overview.oldest),
             is_cut=overview.is_cut,
+            most=MOST_ENTRIES,
             page_of=lambda entry: written.get(name_of(entry), ""),
             name_of=name_of,
             named=NAMED,

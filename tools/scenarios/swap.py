@@ -136,7 +136,9 @@ class Swap:
 
     def _ready(self) -> None:
         """Show the state as a whole, and what is said of the cells."""
-        self._show.run(f"curl -s {self._cloud.monitoring}/readyz | python3 -m json.tool | grep -m 1 status")
+        self._show.run(
+            f"curl -s {self._cloud.monitoring}/readyz | python3 -m json.tool | grep status | sed -n 1p"
+        )
         self._show.run(f"curl -s {self._cloud.monitoring}/metrics | grep '^berth_cell_age_seconds'")
 
     def _start_berth(self) -> None:

@@ -139,6 +139,12 @@ def test_hosts_that_cannot_be_read_leave_the_rest(run, log, monkeypatch, tmp_pat
     assert "Cells that cannot be read: cell1" in (tmp_path / "report" / "index.html").read_text()
 
 
+@pytest.mark.parametrize(("flavor", "words"), [("m1", "have room for m1"), ("m7", "There is no flavor m7")])
+def test_room_is_for_the_flavor_that_is_named(run, log, cloud, tmp_path, flavor, words):
+    assert run("report", "--log", log, "--html", str(tmp_path / "report"), "--flavor", flavor)[0] == 0
+    assert words in Page((tmp_path / "report" / "index.html").read_text()).text
+
+
 def test_a_directory_that_cannot_be_written_is_one_line(run, log, cloud, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, logged = run("report", "--log", log, "--html", str(tmp_path / "file"))

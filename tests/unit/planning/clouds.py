@@ -7,6 +7,7 @@ import uuid
 import numpy as np
 
 from scheduler import objects
+from scheduler.nova_db.request_specs import NotFound
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.snapshot import UNREAD, Instances, Snapshot
@@ -108,7 +109,7 @@ class MadeCloud:
         stored = SimpleNamespace(
             texts=lambda uuids: ((one, self.requests[one]) for one in uuids if one in self.requests),
             groups=lambda uuids: {one: self.groups[one] for one in uuids if one in self.groups},
-            flavor=self.flavors.__getitem__,
+            flavor=self._flavor,
             flavors=lambda: list(self.flavors.values()),
         )
         return Snapshot(
@@ -122,6 +123,11 @@ class MadeCloud:
             stored=stored,
             instances=self._instances(table),
         )
+
+    def _flavor(self, name):
+        if name not in self.flavors:
+            raise NotFound(f"There is no flavor {name}")
+        return self.flavors[name]
 
     def planned(self):
         return PlannedCloud(self.snapshot())

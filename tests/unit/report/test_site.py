@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.explain.explainer import MOST_ENTRIES
 from scheduler.report import directory, site
 from scheduler.report.hosts import Hosts, HostState, State
 from scheduler.report.overview import name_of, summarize
@@ -134,6 +135,13 @@ def test_that_decisions_are_no_longer_kept_is_said():
     late = [entry(LENGTH - 1)]
     assert "No decision of before 1970-01-13 03:06 UTC is known" in Page(made(late)[0][directory.INDEX]).text
     assert "No decision of before" not in made()[0][directory.INDEX]
+
+
+def test_that_not_all_decisions_are_counted_is_said():
+    late = [entry(LENGTH - 1)] * MOST_ENTRIES
+    words = Page(made(late)[0][directory.INDEX]).text
+    assert "Only the latest 10,000 decisions are counted, those since 1970-01-13 03:06 UTC." in words
+    assert "No decision of before" not in words
 
 
 def test_names_of_users_are_no_markup():

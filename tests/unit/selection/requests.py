@@ -101,9 +101,6 @@ class FakeClaimer:
     def fence(self, held, owner, hosts, deadline, context=None):
         return {uuid: ClaimResult(Outcome.CLAIMED, made=one) for uuid, one in held.items()}
 
-    def begin_request(self, instance_uuids, deadline):
-        return lambda: None
-
     def release(self, held, left, kept, context=None):
         self.claims.released.extend(held)
         return set()
