@@ -327,7 +327,7 @@ def test_a_zero_date_costs_no_host(nova, tracker, caplog):
     rows = read(nova, tracker)
     assert sorted(rows) == ["cmp1", "cmp2"]
     assert (rows["cmp1"].updated, tracker.rows.services[nova.cell1, "cmp1"].created_at) == (None, None)
-    assert "Compute node cmp1: updated_at is '0000-00-00 00:00:00'" in caplog.text
+    assert "compute node cmp1: updated_at is '0000-00-00 00:00:00'" in caplog.text
     nova.update(compute_nodes, compute_nodes.c.host == "cmp1", free_ram_mb=77)
     assert read(nova, tracker)["cmp1"].free_ram_mb == 77
 
