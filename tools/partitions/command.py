@@ -123,14 +123,8 @@ class Killer(threading.Thread):
 
 
 def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
-    """Compare with Placement, again until nothing is wrong or the time for cleaning up is over."""
     expected = outcome.expected(cloud.fleet.hosts)
-    deadline = time.monotonic() + CLEAN_UP_TIMEOUT
-    while True:
-        found = truth.check_database(cloud.placement_database, expected)
-        if not found.problems or time.monotonic() > deadline:
-            return found
-        time.sleep(1)
+    return truth.settled(lambda: truth.check_database(cloud.placement_database, expected), CLEAN_UP_TIMEOUT)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -154,10 +154,6 @@ class Callers:
             if reply.result is not None:
                 self._note_late(reply)
 
-    def is_deleted(self, uuid: str) -> bool:
-        """Return whether the user has deleted an instance."""
-        return any(each.deleted for each in self.instances.values() if each.uuid == uuid)
-
     def state_of(self, uuid: str) -> State:
         """Return what nova's databases say of an instance."""
         return next(each.state for each in self.instances.values() if each.uuid == uuid)
