@@ -1,6 +1,6 @@
-"""Circuit breakers: a party that does not answer is left out, so that requests do not wait for it.
+"""Circuit breakers: a party that does not answer is skipped, so that requests do not wait for it.
 
-A breaker is *closed* while its party answers, *open* while the party is left out, and *half open* while one
+A breaker is *closed* while its party answers, *open* while the party is skipped, and *half open* while one
 call, the probe, finds out whether it answers again. There is one breaker for each party: each cell, the API
 database, Placement, Keystone, Neutron.
 """

@@ -112,7 +112,7 @@ class TrafficCounter:
         self._counters.add(catalogue.DROPPED)
 
     def forwarded(self, reason: str) -> None:
-        """Count a call that was sent on to another scheduler."""
+        """Count a call that was forwarded to another scheduler."""
         self._counters.add(catalogue.FORWARDED, 1, reason)
 
 

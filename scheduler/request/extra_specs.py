@@ -15,9 +15,9 @@ _POLICIES = ("none", "isolate")
 
 
 def scan(extra_specs: Mapping[str, str], request: ResourceRequest) -> None:
-    """Add ``resources...``, ``trait...`` and ``group_policy``; what is malformed is warned of and ignored.
+    """Add ``resources...``, ``trait...`` and ``group_policy``; ignore what is malformed, with a warning.
 
-    A malformed key still makes its group: it counts when a default for group_policy is looked for.
+    A malformed key still makes its group: it counts when group_policy gets a default.
     """
     for key, value in extra_specs.items():
         match = _KEY.fullmatch(key)

@@ -63,7 +63,7 @@ class Receipt(NamedTuple):
             while it is run.
         can_be_requeued: Whether it may be returned to the broker, for another scheduler.
         forward: Sends it on to a topic, with the reason, and raises ``Forwarded``; or returns whether the
-            broker may have it there. None if it may not be sent on.
+            broker may have it there. None if it may not be forwarded.
     """
 
     message_id: str = ""

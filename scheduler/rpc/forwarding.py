@@ -6,9 +6,9 @@
                      ▲                            │
                      └── not taken in 5 s  ───────┘
 
-A call is sent on as it was received, byte for byte: with its reply address, its context, and its timeouts.
+A call is forwarded as it was received, byte for byte: with its reply address, its context, and its timeouts.
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
-it is in the queue of B. A header says that it was sent on, which is done once.
+it is in the queue of B. A header says that it was forwarded, which is done once.
 
 Each scheduler makes a queue of its own at its start. The broker moves a call that waits there for too
 long, because B has died, back to the queue that A had it from, as it does with a call that B requeues because
@@ -31,13 +31,13 @@ from scheduler.rpc.delivery import Forwarded
 
 LOG = logging.getLogger(__name__)
 
-#: The header of a call that was sent on.
+#: The header of a call that was forwarded.
 FORWARDED = "berth-forwarded"
 
-#: Seconds in which the broker must confirm a call that is sent on.
+#: Seconds in which the broker must confirm a call that is forwarded.
 SEND_TIMEOUT = 3.0
 
-#: Seconds that a call waits for the scheduler that it was sent on to. A router that hears nothing for eight
+#: Seconds that a call waits for the scheduler that it was forwarded to. A router that hears nothing for eight
 #: seconds gives up the partition.
 WAIT_LIMIT = 5.0
 
@@ -120,7 +120,7 @@ def forward(
 
     Args:
         call: The call; it is neither answered nor acknowledged yet.
-        on_sent: Called with the reason if it was sent on.
+        on_sent: Called with the reason if it was forwarded.
         topic: Where another scheduler takes calls.
         reason: Why, in one word.
         timeout: Seconds in which the broker must confirm it.
@@ -129,7 +129,7 @@ def forward(
         Whether the broker may have it there all the same. It is to be answered here.
 
     Raises:
-        Forwarded: It was sent on.
+        Forwarded: It was forwarded.
     """
     try:
         call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, timeout)

@@ -30,7 +30,7 @@ from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds for which a call must have waited for a thread before its reply queue is looked for.
+#: Seconds for which a call must have waited for a thread before its reply queue is checked.
 LONG_WAIT = 0.1
 
 #: Workers that may end while they run a call, and deliveries of one that a quorum queue may count. RabbitMQ
@@ -67,7 +67,7 @@ class NoObserver:
         """Ignore a call that was not served."""
 
     def forwarded(self, reason: str) -> None:
-        """Ignore a call that was sent on."""
+        """Ignore a call that was forwarded."""
 
 
 class InFlight(Protocol):
@@ -289,7 +289,7 @@ class Server(server.RPCServer):
             current.end()
 
     def _is_caller_missing(self, message: ConfirmedMessage) -> bool:
-        """Return whether the reply queue of a call is missing; it is looked for if the call had to wait.
+        """Return whether the reply queue of a call is missing; it is checked if the call had to wait.
 
         A call with a past is run all the same: that releases what an earlier run has left.
         """
@@ -309,7 +309,7 @@ class Server(server.RPCServer):
         return ""
 
     def _delivery_of(self, message: ConfirmedMessage) -> delivery.Delivery:
-        # A call is sent on once.
+        # A call is forwarded once.
         is_first = forwarding.FORWARDED not in message.headers
         return delivery.Delivery(
             delivery.Receipt(
@@ -323,7 +323,7 @@ class Server(server.RPCServer):
         )
 
     def _drop(self, message: ConfirmedMessage) -> None:
-        """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
+        """Acknowledge a call whose reply queue is given up; a redelivery checks the queue again."""
         message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
         message.settle()
 

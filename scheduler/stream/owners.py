@@ -5,8 +5,8 @@ its own identity, and the highest wins. When a scheduler comes or goes, only wha
 its owner. Schedulers that disagree on who is alive make worse choices for some seconds, and never wrong ones.
 
 A scheduler prefers its own hosts, so that no two choose the same host at the same time. Members of one server
-group that are placed by two at the same time could meet on a host, or part; so a call is sent on to the owner
-of its group, once: if schedulers disagree, or the owner does not take it, the one that has it decides.
+group that are placed by two at the same time could meet on a host, or part; so a call is forwarded to the
+owner of its group, once: if schedulers disagree, or the owner does not take it, the one that has it decides.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,8 @@ class Owners:
         """Divide between the schedulers that are alive.
 
         Args:
-            in_step: Returns whether what others decide is known here up to now; no call is sent on otherwise.
+            in_step: Returns whether what others decide is known here up to now; no call is forwarded
+                otherwise.
         """
         self._membership = membership
         self._in_step = in_step
@@ -104,7 +105,7 @@ class Owners:
             call: The call; None outside of a server.
 
         Raises:
-            Forwarded: It was sent on (``scheduler/rpc/delivery.py``).
+            Forwarded: It was forwarded (``scheduler/rpc/delivery.py``).
         """
         if call is None or not self._divided.groups() or not self._in_step():
             return
