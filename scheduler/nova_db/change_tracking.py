@@ -27,7 +27,7 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
-from scheduler.nova_db.row_hashes import row_hash
+from scheduler.nova_db.row_hashes import checksum, row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
 
@@ -54,11 +54,20 @@ ALIVE_SHARE = 0.5
 
 _SERVICE_COLUMNS = tuple(services.c[name] for name in ServiceRow.__slots__ if name in services.c)
 
+# Those that no heartbeat changes.
+_LASTING_COLUMNS = tuple(
+    each for each in _SERVICE_COLUMNS if each.name not in {"report_count", "last_seen_up", "updated_at"}
+)
+
 Load = Callable[[sa.Row], HostRow | None]
 
 
 class Window:
-    """The time since which stamps are late, or None when all rows are due."""
+    """The time since which stamps are late, or None when all rows are due.
+
+    Attributes:
+        late: This time also when all rows are due, but None before a first reading is accepted.
+    """
 
     def __init__(self, interval: float, clock: Callable[[], float], now: Callable[[], datetime]) -> None:
         """Let all rows be due.
@@ -72,7 +81,7 @@ class Window:
         self._now = now
         self._all_due = -math.inf
         self._opened = -math.inf, now()
-        self._since: datetime | None = None
+        self.late: datetime | None = None
 
     def open(self) -> datetime | None:
         """Begin a reading; return the time since which stamps are late, None if all rows are due.
@@ -81,14 +90,16 @@ class Window:
         """
         now, was = self._now(), self._opened[1]
         self._opened = self._clock(), now
-        return None if self._opened[0] >= self._all_due or now < was else self._since
+        if now < was:
+            self.late = None
+        return None if self._opened[0] >= self._all_due else self.late
 
     def close(self, since: datetime | None) -> None:
         """Accept a reading of what has stamps ``since`` then; one that is not accepted is repeated."""
         clock, now = self._opened
         if since is None:
             self._all_due = clock + self._interval
-        self._since = now - OVERLAP
+        self.late = now - OVERLAP
 
 
 class ServiceTracker:
@@ -115,19 +126,24 @@ class ServiceTracker:
         self.seen_since = now()
         self._down_time = down_time
         self._now = now
+        self._checksum: tuple[int, int] | None = None  # when all were read; None: they have changed
         self._window = Window(ALL_SERVICES_INTERVAL, clock, now)
 
     def update(self, connection: Connection) -> None:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
-        since = self._window.open()
+        due = since = self._window.open()
         columns = services.c
         now, limit = self._now(), timedelta(seconds=ALIVE_SHARE * self._down_time())
         lately = columns.last_seen_up.between(now - limit, now + limit)
         alive = sa.case(
             (sa.and_(columns.disabled.is_not(True), columns.forced_down.is_not(True), lately), 1), else_=0
         ).label("alive")
-        query = sa.select(*_SERVICE_COLUMNS, columns.deleted, alive).where(columns.binary == "nova-compute")
-        live = columns.deleted == 0
+        is_compute, live = columns.binary == "nova-compute", columns.deleted == 0
+        query = sa.select(*_SERVICE_COLUMNS, columns.deleted, alive).where(is_compute)
+        total = None
+        if due is None:
+            total = checksum(connection, *_LASTING_COLUMNS, where=sa.and_(is_compute, live))
+            since = self._window.late if total == self._checksum else None
         if since is None:
             found = self._read(connection, query.where(live))
             gone = self.rows.keys() - found.keys()
@@ -138,9 +154,14 @@ class ServiceTracker:
             gone = {number for number, row in self.rows.items() if not row.alive} - found.keys()
             for piece in chunks(gone):
                 found |= self._read(connection, query.where(live, columns.id.in_(piece)))
-        self.rows = merged(self.rows, gone - found.keys(), found)
+        rows = merged(self.rows, gone - found.keys(), found)
+        if since is None:
+            self._checksum = total
+        elif rows is not self.rows:
+            self._checksum = None
+        self.rows = rows
         self.seen_since = now - limit
-        self._window.close(since)
+        self._window.close(due)
 
     @staticmethod
     def _read(connection: Connection, query: sa.Select) -> dict[int, ServiceRow | None]:
@@ -170,7 +191,7 @@ class NodeTracker:
         self.rows: Mapping[int, HostRow] = {}
         self._window = Window(ALL_NODES_INTERVAL, clock, now)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
-        self._hashes: dict[int, Any] = {}
+        self._hashes: dict[int, int] = {}
         self._hosts: frozenset[str] | None = None
 
     def update(self, connection: Connection, load: Load, hosts: frozenset[str] | None = None) -> None:
@@ -179,8 +200,25 @@ class NodeTracker:
         Args:
             hosts: The service hosts that are wanted; None: all.
         """
-        late = self._window.open()
-        since = late if hosts == self._hosts else None
+        due = self._window.open()
+        since = self._window.late if hosts == self._hosts else None
+        self._take(connection, since, load, hosts)
+        if due is None and since is not None and not self._is_complete(connection, hosts):
+            self._take(connection, None, load, hosts)
+        self._hosts = hosts
+        self._window.close(due if since is not None else None)
+
+    def _is_complete(self, connection: Connection, hosts: frozenset[str] | None) -> bool:
+        """Return whether all live rows have the hashes that are known; no row is read for that."""
+        known = len(self._hashes), sum(self._hashes.values())
+        return (
+            hosts is None and checksum(connection, *NODE_COLUMNS, where=compute_nodes.c.deleted == 0) == known
+        )
+
+    def _take(
+        self, connection: Connection, since: datetime | None, load: Load, hosts: frozenset[str] | None
+    ) -> None:
+        """Read what changed among the rows with a late stamp, or among all if ``since`` is None."""
         found = self._read_hashes(connection, since)
         wanted = {
             row.id: row.hash for row in found if row.deleted == 0 and (hosts is None or row.host in hosts)
@@ -198,8 +236,6 @@ class NodeTracker:
                     loaded[row.id] = load(row)
             self.rows = merged(self.rows, gone, loaded)
             self._hashes = {n: each for n, each in self._hashes.items() if n not in gone} | changed
-        self._hosts = hosts
-        self._window.close(since)
 
     @staticmethod
     def _read_hashes(connection: Connection, since: datetime | None) -> list[sa.Row]:
