@@ -158,6 +158,39 @@ def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
     assert sorted(client.asked) == sorted([node("a"), node("b"), *reads("b")])
 
 
+DISABLED = {"forbidden": ["COMPUTE_STATUS_DISABLED"]}
+LIST_DISABLED = "/resource_providers?required=COMPUTE_STATUS_DISABLED"
+
+
+def test_of_several_hosts_only_those_are_read_that_have_what_is_forbidden(mirror, client):
+    client.providers["a"].change(used=MEMORY)
+    client.providers["b"].change(traits={"COMPUTE_STATUS_DISABLED"})
+    refused = check(mirror, "a", "b", "c", **DISABLED)
+    assert refused == {
+        "b": "changed in Placement since the mirror was read: it has the forbidden trait "
+        "COMPUTE_STATUS_DISABLED"
+    }
+    assert client.asked == [LIST_DISABLED, *reads("b")]
+
+
+def test_of_several_hosts_those_are_read_that_are_not_known(mirror, client):
+    mirror.nodes_changed(["a"])
+    client.providers["a"].change(used={"MEMORY_MB": 4000})
+    refused = check(mirror, "a", "b", **DISABLED)
+    assert list(refused) == ["a"]
+    assert client.asked == [LIST_DISABLED, *reads("a")]
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [{**DISABLED, "required": ["AVX"]}, {"forbidden": ["COMPUTE_STATUS_DISABLED", "HDD"]}, {}],
+    ids=["required too", "several", "none"],
+)
+def test_with_other_conditions_generations_are_read_of_several_hosts(mirror, client, conditions):
+    assert check(mirror, "a", "b", **conditions) == {}
+    assert client.asked == ["/resource_providers"]
+
+
 def test_a_request_does_not_go_through_all_hosts_of_a_mirror_that_is_stale(client):
     client.providers = {f"n{number:02}": FakeProvider(f"n{number:02}") for number in range(MOST_REFUSED + 1)}
     mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
