@@ -57,9 +57,9 @@ class AuditCommand(FindingsCommand):
         for name, kind, value, text in (
             ("grace", seconds, default.grace.total_seconds(), "seconds that a build or a change may take"),
             (
-                "confirm-after",
+                "recheck-after",
                 seconds,
-                default.confirm_after,
+                default.recheck_after,
                 "seconds until a finding is read a second time",
             ),
             ("page", positive_integer, default.page, "provider trees that are read at once"),
@@ -113,7 +113,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
     placement = PlacementReader(client, args.at_once)
     try:
         nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
-        settings = Settings(timedelta(seconds=args.grace), args.confirm_after, args.page, args.limit)
+        settings = Settings(timedelta(seconds=args.grace), args.recheck_after, args.page, args.limit)
         report = Audit(placement, nova, settings).run()
         if args.fix:
             report.findings = fix(report.findings, spooled(spool_directory(conf)), AllocationWriter(client))

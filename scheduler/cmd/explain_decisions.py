@@ -220,8 +220,8 @@ def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
     return [*live, conf.host]
 
 
-class Told(NamedTuple):
-    """A document, and who tells it.
+class FoundDecision(NamedTuple):
+    """A document, and where it was found.
 
     Attributes:
         text: The document as JSON.
@@ -234,8 +234,7 @@ class Told(NamedTuple):
     scheduler: str
 
     @property
-    def teller(self) -> str:
-        """Who tells it, in words."""
+    def origin(self) -> str:
         return f"{self.source} of {self.scheduler}"
 
     @property
@@ -263,7 +262,7 @@ class RecordedQuestion(Question):
         )
         return parser
 
-    def told(self, args: argparse.Namespace, name: str) -> Told | None:
+    def find_decision(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
         """Return the latest decision on a name; if there is none, log that.
 
         Raises:
@@ -293,7 +292,7 @@ class RecordedQuestion(Question):
             found = [{**each, "scheduler": name} for name, answer in answers.found.items() for each in answer]
         return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
-    def _find(self, args: argparse.Namespace, name: str) -> Told | None:
+    def _find(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
         """Return the latest decision on a name that a scheduler knows, else that of the decision log.
 
         Raises:
@@ -309,9 +308,11 @@ class RecordedQuestion(Question):
                 LOG.warning("%s", error)
                 answers = explain.Answers({}, {})
             failed = answers.failed
-            found = [Told(answer, MEMORY, who) for who, answer in answers.found.items() if answer]
+            found = [
+                FoundDecision(answer, MEMORY, worker) for worker, answer in answers.found.items() if answer
+            ]
             if found:
-                return max(found, key=lambda told: decode_entry(told.text).time)
+                return max(found, key=lambda one: decode_entry(one.text).time)
             if answers.found and not self.conf.berth.decision_log:
                 complain(failed)
                 return None
@@ -320,7 +321,7 @@ class RecordedQuestion(Question):
             raise not_answered(failed)
         complain(failed)
         logged = read_log(directory, lambda log: log.find(name))
-        return Told(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
+        return FoundDecision(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
 
 
 def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
@@ -368,12 +369,12 @@ def add_hosts_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def shown_decision(told: Told, most_hosts: int) -> Shown:
+def shown_decision(found: FoundDecision, most_hosts: int) -> Shown:
     """Return how a decision is shown, with so many hosts; 0: all that it names."""
-    decision = told.decision
+    decision = found.decision
     return Shown(
-        told.document,
-        text.decision_lines(decision, told.teller),
+        found.document,
+        text.decision_lines(decision, found.origin),
         [text.funnel(decision), text.hosts(decision, most_hosts or None)],
     )
 
@@ -403,11 +404,11 @@ class DecisionCommand(RecordedQuestion):
         """Ask, then print what was answered, or write or serve it as a page."""
         if parsed_args.html is None and parsed_args.serve is None:
             return super().run(parsed_args)
-        told = self.told(parsed_args, parsed_args.name)
-        if told is None:
+        found = self.find_decision(parsed_args, parsed_args.name)
+        if found is None:
             return UNKNOWN
         try:
-            self._show_page(page.render(told.decision, told.teller, parsed_args.hosts or None), parsed_args)
+            self._show_page(page.render(found.decision, found.origin, parsed_args.hosts or None), parsed_args)
         except OSError as error:
             raise NotShown(f"The page cannot be shown: {error}") from error
         return 0
@@ -427,8 +428,8 @@ class DecisionCommand(RecordedQuestion):
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return the explanation of a decision."""
-        told = self.told(args, args.name)
-        return told and shown_decision(told, args.hosts)
+        found = self.find_decision(args, args.name)
+        return found and shown_decision(found, args.hosts)
 
 
 class ListDecisions(RecordedQuestion):

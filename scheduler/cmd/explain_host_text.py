@@ -6,7 +6,7 @@ from scheduler.cmd.explain_tables import Table
 from scheduler.explain.document import REJECTED
 from scheduler.explain.failure_cause import REMEDIES, CauseCode, code_of_filter, code_of_kind
 from scheduler.explain.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
-from scheduler.explain.host_state import DISABLED_TRAIT, HostState
+from scheduler.explain.host_status import DISABLED_TRAIT, HostStatus
 from scheduler.explain.hosts_now import NodeNow
 from scheduler.explain.refusals import count_text
 from scheduler.explain.rendering import FilterVerdict
@@ -20,7 +20,7 @@ CAPABILITIES = "COMPUTE_"
 Found = Sequence[tuple[Unexplained, NodeNow]]
 
 
-def state_lines(state: HostState | None) -> Iterator[str]:
+def state_lines(state: HostStatus | None) -> Iterator[str]:
     """Yield the lines on the state of a host."""
     if state is None:
         return
@@ -40,7 +40,7 @@ def _traits(names: Sequence[str]) -> str:
     return ", ".join([*shown, *([f"{others} of {CAPABILITIES}*"] if others else [])]) or "none"
 
 
-def inventories(state: HostState | None) -> Table:
+def inventories(state: HostStatus | None) -> Table:
     """Return what Placement has of a host as a table."""
     columns = ("Class", "Total", "Reserved", "Ratio", "Used", "Free", "Most for one instance")
     several = bool(state and len(state.nodes) > 1)
@@ -85,7 +85,7 @@ def losses(history: HostHistory) -> Table:
     return ("Requests", "Lost at", "Why"), sorted(rows, key=lambda row: -row[0])
 
 
-def remedies(state: HostState | None, history: HostHistory, found: Found) -> dict[str, list[str]]:
+def remedies(state: HostStatus | None, history: HostHistory, found: Found) -> dict[str, list[str]]:
     """Return what would have to change for a host to be chosen, by remedy the reasons for it.
 
     What every request needs comes first.
@@ -105,7 +105,7 @@ def remedy_lines(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield from (f"  {reason}" for reason in reasons)
 
 
-def _remedies(state: HostState | None, history: HostHistory, found: Found) -> Iterator[tuple[str, str]]:
+def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> Iterator[tuple[str, str]]:
     for node in state.nodes if state else ():
         yield from ((each.remedy, each.text) for each in node.problems)
     if not history.requests:

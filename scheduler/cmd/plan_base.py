@@ -67,7 +67,7 @@ class PlanCommand(Question):
         return parser
 
     def plan(
-        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.Progress
+        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.ShowProgress
     ) -> dict[str, Any]:
         """Return the plan; its ``all_placed`` tells whether every instance finds a place."""
         raise NotImplementedError

@@ -12,7 +12,7 @@ from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.planning import balance, drain, policy, survive
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.requests import pairs
-from scheduler.planning.snapshot import Progress
+from scheduler.planning.snapshot import ShowProgress
 
 Plan = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Drain(PlanCommand):
         )  # fmt: skip
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         """Return the moves, and the instances without a place."""
         found = drain.drain(cloud, rows_of_hosts(cloud, args), progress)
         return found | {"all_placed": not found["without_place"]}
@@ -82,7 +82,7 @@ class Survive(PlanCommand):
         )  # fmt: skip
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         """Return the answer for each failure domain."""
         domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
         found = survive.survive(cloud, domains, args.flavor, progress)
@@ -116,7 +116,7 @@ class Balance(PlanCommand):
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         """Return the moves, and how memory is used before and after them."""
         return balance.balance(cloud, args.goal, args.moves, progress) | {"all_placed": True}
 
@@ -151,7 +151,7 @@ class Policy(PlanCommand):
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         """Return how the choices differ."""
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")

@@ -11,7 +11,7 @@ from scheduler.cmd.explain_text import positive_integer
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument
 from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
 from scheduler.planning.cloud import PlannedCloud
-from scheduler.planning.snapshot import Progress
+from scheduler.planning.snapshot import ShowProgress
 
 LOG = logging.getLogger("berth-plan")
 
@@ -75,7 +75,7 @@ class DryRun(RequestPlan):
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         """Return what would be decided."""
         found = dry_run.dry_run(cloud, self.request(cloud, args))
         return found | {"all_placed": found["placed"] == found["instances"]}
@@ -109,7 +109,7 @@ class Capacity(RequestPlan):
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         """Return how many fit."""
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
@@ -130,7 +130,7 @@ class Capacity(RequestPlan):
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 
-    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         found = textfile.capacities(cloud, cloud.snapshot.stored.flavors(), progress)
         if args.textfile:
             try:

@@ -18,7 +18,7 @@ from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
 from scheduler.explain.empty_answers import PlacementQuestions
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.host_state import HostStates
+from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.obstacles import Obstacles
 from scheduler.explain.relaxation import RelaxationSearch
@@ -128,7 +128,7 @@ def make_explanations(
         serving.hosts.pending,
         serving.names,
     )
-    states = HostStates(
+    states = HostStatusReader(
         table, serving.hosts.mapped, questions, serving.names, lambda: options.service_down_time(conf)
     )
     explainer = Explainer(serving.decisions.memory, hosts_now, states)

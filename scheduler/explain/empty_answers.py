@@ -20,7 +20,7 @@ from scheduler.explain.refusals import Inventory
 from scheduler.explain.relaxation import (
     NOTHING_HELPS,
     ConstraintNames,
-    Offer,
+    OfferedHosts,
     Questions,
     RelaxationSearch,
     read_offer,
@@ -61,7 +61,7 @@ class PlacementQuestions:
         """Ask with a client."""
         self._client = client
 
-    def offer(self, querystring: str) -> Offer:
+    def offer(self, querystring: str) -> OfferedHosts:
         """Return what is offered for a query string."""
         limit = dict(parse_qsl(querystring)).get("limit")
         path = f"/allocation_candidates?{querystring}"

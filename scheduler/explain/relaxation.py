@@ -122,7 +122,7 @@ class Provider(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Offer:
+class OfferedHosts:
     """What Placement offers for a query.
 
     Attributes:
@@ -176,7 +176,7 @@ class Relaxation:
 class Questions(Protocol):
     """Asks Placement; raises PlacementError if it gives no answer."""
 
-    def offer(self, querystring: str) -> Offer:
+    def offer(self, querystring: str) -> OfferedHosts:
         """Return what is offered for a query string."""
 
     def inventories(self, provider: str) -> Mapping[str, Inventory]:
@@ -258,7 +258,7 @@ class _Body(msgspec.Struct):
 _body = msgspec.json.Decoder(_Body)
 
 
-def read_offer(body: bytes, limit: int | None) -> Offer:
+def read_offer(body: bytes, limit: int | None) -> OfferedHosts:
     """Return what a response of allocation candidates offers.
 
     Args:
@@ -268,7 +268,7 @@ def read_offer(body: bytes, limit: int | None) -> Offer:
         msgspec.DecodeError: It is no such response.
     """
     found = answer.parse(body, limit)
-    return Offer(frozenset(found.by_root), found.truncated, _body.decode(body).provider_summaries)
+    return OfferedHosts(frozenset(found.by_root), found.truncated, _body.decode(body).provider_summaries)
 
 
 class _Budget:
@@ -329,7 +329,7 @@ class RelaxationSearch:
 
     def _offers(
         self, pairs: Pairs, sets: Iterable[tuple[Constraint, ...]], budget: _Budget
-    ) -> Iterator[tuple[tuple[Constraint, ...], Offer]]:
+    ) -> Iterator[tuple[tuple[Constraint, ...], OfferedHosts]]:
         """Yield what is offered without each of some sets of constraints, if that is any host."""
         for constraints in sets:
             relaxed = without(pairs, constraints)
@@ -340,7 +340,7 @@ class RelaxationSearch:
                 return
             if offer.nodes:
                 amounts = any(each.resource_class for each in constraints)
-                yield constraints, offer if amounts else Offer(offer.nodes, offer.cut)
+                yield constraints, offer if amounts else OfferedHosts(offer.nodes, offer.cut)
 
 
 class _Limits:
@@ -351,7 +351,7 @@ class _Limits:
         self._budget = _Budget(clock, MOST_INVENTORIES)
         self._known: dict[str, Mapping[str, Inventory] | None] = {}
 
-    def explain(self, constraints: tuple[Constraint, ...], offer: Offer) -> Relaxation:
+    def explain(self, constraints: tuple[Constraint, ...], offer: OfferedHosts) -> Relaxation:
         """Return what is offered without some constraints, with the limits that refuse their amounts."""
         limits = [
             text
@@ -361,7 +361,7 @@ class _Limits:
         ]
         return Relaxation(constraints, len(offer.nodes), offer.cut, tuple(limits))
 
-    def _of(self, name: str, amount: int, offer: Offer) -> Iterator[str]:
+    def _of(self, name: str, amount: int, offer: OfferedHosts) -> Iterator[str]:
         having = {uuid: each for uuid, each in offer.providers.items() if name in each.resources}
         trees: defaultdict[str, list[Stock]] = defaultdict(list)
         for uuid in sorted(having, key=lambda uuid: -having[uuid].free(name)):

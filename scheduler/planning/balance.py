@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.errors import BerthError
 from scheduler.planning.cloud import Chosen, PlannedCloud
 from scheduler.planning.moves import WAYS, Document, Move, Mover, described
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 
 SPREAD, PACK = "spread", "pack"
 
@@ -46,7 +46,7 @@ class Balance:
         self._moved: set[int] = set()
         self._known: dict[int, float] = {}  # gains as they were when last looked at
 
-    def spread(self, most: int, progress: Progress) -> Iterator[tuple[Move, float]]:
+    def spread(self, most: int, progress: ShowProgress) -> Iterator[tuple[Move, float]]:
         """Yield moves with their gains: the one of largest gain each time."""
         for number in range(most):
             progress("moves", number, most)
@@ -152,7 +152,7 @@ class Balance:
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
-    def pack(self, most: int, progress: Progress) -> tuple[list[Move], list[int]]:
+    def pack(self, most: int, progress: ShowProgress) -> tuple[list[Move], list[int]]:
         """Return moves that empty hosts, and the rows of these: those first that need the fewest moves.
 
         Instances go to hosts that have some and are not emptied.
@@ -187,7 +187,7 @@ class Balance:
         return moves, emptied
 
 
-def balance(cloud: PlannedCloud, goal: str, most: int, progress: Progress = no_progress) -> Document:
+def balance(cloud: PlannedCloud, goal: str, most: int, progress: ShowProgress = no_progress) -> Document:
     """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
     snapshot = cloud.snapshot
     snapshot.load_requests(range(len(snapshot.instances)), progress)

@@ -33,7 +33,7 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.planning.cloud import Asked, PlannedCloud
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.headroom import Usage
 from scheduler.selection.narrowing import narrow
@@ -77,7 +77,9 @@ class Fit:
         return {name: free - self.count * self.taken[name] for name, free in self.free.items()}
 
 
-def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no_progress) -> dict[int, Fit]:
+def fits(
+    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
+) -> dict[int, Fit]:
     """Return how many instances of a request fit on each host that Placement offers, by row.
 
     Args:
@@ -94,7 +96,7 @@ def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no
         row: room(asked.hosts.candidates(ViewIndex(index)), asked.usages)
         for index, row in enumerate(rows.tolist())
     }
-    passed = _turn_down(cloud, asked, found)
+    passed = _reject(cloud, asked, found)
     if asked.request.guest or asked.request.pci_requests:
         for done, row in enumerate(passed):
             progress("hosts", done, len(passed))
@@ -105,7 +107,7 @@ def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no
     return {row: fit for row, fit in found.items() if not closed[row]}
 
 
-def _turn_down(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
+def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
     """Leave no instance to hosts that the request excludes, or that filters reject; return the others."""
     narrowed = narrow(asked.hosts, asked.request)
     prepared = (
@@ -245,7 +247,9 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 # -- documents -------------------------------------------------------------------------------------------
 
 
-def capacity(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no_progress) -> Document:
+def capacity(
+    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
+) -> Document:
     """Return how many instances fit, by cell and availability zone."""
     name = spec.flavor.name if "name" in spec.flavor else None
     reason, again = "", spec.obj_clone()

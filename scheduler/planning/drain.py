@@ -17,10 +17,10 @@ from scheduler.planning.moves import (
     summed,
     unmovable,
 )
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 
 
-def drain(cloud: PlannedCloud, rows: Collection[int], progress: Progress = no_progress) -> Document:
+def drain(cloud: PlannedCloud, rows: Collection[int], progress: ShowProgress = no_progress) -> Document:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 
     No instance goes to one of them. If the order of ``Mover.order`` leaves some without a place, these go
@@ -38,7 +38,9 @@ def drain(cloud: PlannedCloud, rows: Collection[int], progress: Progress = no_pr
     return _document(cloud, rows, sources, moves, [*stuck, *fixed])
 
 
-def _best(cloud: PlannedCloud, indices: Sequence[int], progress: Progress) -> tuple[list[Move], list[Stuck]]:
+def _best(
+    cloud: PlannedCloud, indices: Sequence[int], progress: ShowProgress
+) -> tuple[list[Move], list[Stuck]]:
     mover, start = Mover(cloud), cloud.mark
     first = mover.order(indices)
     moves, stuck = mover.move_all(first, progress)

@@ -11,7 +11,7 @@ from scheduler.errors import BerthError
 from scheduler.placement.plain_query import plain_query
 from scheduler.planning.cloud import Chosen, PlannedCloud
 from scheduler.planning.reasons import Why
-from scheduler.planning.snapshot import MISSING, Progress, no_progress
+from scheduler.planning.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.request.scheduling_request import SchedulingRequest
 
 Document = dict[str, Any]
@@ -135,7 +135,7 @@ class Mover:
         return spec
 
     def move_all(
-        self, indices: Iterable[int], progress: Progress = no_progress
+        self, indices: Iterable[int], progress: ShowProgress = no_progress
     ) -> tuple[list[Move], list[Stuck]]:
         """Move instances in the given order, and charge each one to its new host.
 
@@ -157,7 +157,7 @@ class Mover:
         return named or instances.uuids[index] in instances.group_of
 
     def _move_once(
-        self, indices: Sequence[int], moved: int, total: int, progress: Progress
+        self, indices: Sequence[int], moved: int, total: int, progress: ShowProgress
     ) -> tuple[list[Move], list[Stuck]]:
         moves, stuck = list[Move](), list[Stuck]()
         for batch in self.batches(indices):

@@ -18,7 +18,7 @@ from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import Progress, Snapshot, no_progress
+from scheduler.planning.snapshot import ShowProgress, Snapshot, no_progress
 from scheduler.rules.drivers import Rules, load_rules
 
 
@@ -40,7 +40,7 @@ def policy(
     snapshot: Snapshot,
     settings: Mapping[str, str],
     uuids: Sequence[str],
-    progress: Progress = no_progress,
+    progress: ShowProgress = no_progress,
     other: cfg.ConfigOpts | None = None,
 ) -> Document:
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
@@ -121,7 +121,9 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
     return found, left_out
 
 
-def _decided(snapshot: Snapshot, conf: Any, rules: Rules, indices: Sequence[int], progress: Progress) -> Side:
+def _decided(
+    snapshot: Snapshot, conf: Any, rules: Rules, indices: Sequence[int], progress: ShowProgress
+) -> Side:
     cloud = PlannedCloud(snapshot, conf, rules)
     mover, start = Mover(cloud), cloud.mark
     try:

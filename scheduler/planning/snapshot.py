@@ -34,7 +34,7 @@ from scheduler.rules import nova_modules
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
 #: (what is read, how much is done, of how much)
-Progress = Callable[[str, int, int], None]
+ShowProgress = Callable[[str, int, int], None]
 
 #: Seconds that a page of instances may take.
 PAGE_TIMEOUT = 60.0
@@ -134,7 +134,7 @@ class Snapshot:
         """Let heartbeats be as old as when they were read: a plan may take longer than they are good for."""
         self.table.numbers["service_seen"] = self._seen + (time.time() - self.read_at)
 
-    def load_requests(self, indices: Iterable[int], progress: Progress = no_progress) -> None:
+    def load_requests(self, indices: Iterable[int], progress: ShowProgress = no_progress) -> None:
         """Read the requests of some instances, and their server groups.
 
         Raises:
@@ -192,7 +192,7 @@ class Snapshot:
         self.close()
 
 
-def read(conf: cfg.ConfigOpts, progress: Progress = no_progress) -> Snapshot:
+def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress) -> Snapshot:
     """Read a cloud.
 
     Raises:
@@ -208,7 +208,7 @@ def read(conf: cfg.ConfigOpts, progress: Progress = no_progress) -> Snapshot:
         raise
 
 
-def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapshot:
+def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Snapshot:
     progress("hosts", 0, 1)
     hosts.start()
     try:
@@ -254,7 +254,7 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapsho
     return snapshot
 
 
-def _read_instances(snapshot: Snapshot, progress: Progress) -> Instances:
+def _read_instances(snapshot: Snapshot, progress: ShowProgress) -> Instances:
     found, rows, visible = Instances(), list[int](), list[bool]()
     row_of = {
         (row.cell_uuid, row.host, row.nodename): number for number, row in enumerate(snapshot.table.rows)

@@ -22,7 +22,7 @@ from scheduler.planning.capacity import OF_ROOM, OF_TOPOLOGY, fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, summed
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import SOFT_DELETED, Progress, Snapshot, no_progress
+from scheduler.planning.snapshot import SOFT_DELETED, ShowProgress, Snapshot, no_progress
 
 #: Failure domains that are reported in full, and those with the number of instances that may still be sold.
 MOST_TOLD = 20
@@ -278,7 +278,7 @@ def survive(
     cloud: PlannedCloud,
     domains: Sequence[Domain],
     flavor: str | None = None,
-    progress: Progress = no_progress,
+    progress: ShowProgress = no_progress,
 ) -> Document:
     """Return which failure domains the cloud would survive, the worst first.
 

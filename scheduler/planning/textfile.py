@@ -12,11 +12,11 @@ from scheduler.planning.capacity import Fit, fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 
 
 def capacities(
-    cloud: PlannedCloud, flavors: Iterable[objects.Flavor], progress: Progress = no_progress
+    cloud: PlannedCloud, flavors: Iterable[objects.Flavor], progress: ShowProgress = no_progress
 ) -> list[Document]:
     """Return for each flavor and zone how many fit and what is stranded, and the headroom of each flavor.
 

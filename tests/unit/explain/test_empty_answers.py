@@ -9,7 +9,7 @@ from scheduler.errors import PlacementUnavailable
 from scheduler.explain import document, empty_answers
 from scheduler.explain.document import time_text
 from scheduler.explain.empty_answers import EmptyAnswers
-from scheduler.explain.relaxation import UUIDS, Offer
+from scheduler.explain.relaxation import UUIDS, OfferedHosts
 from scheduler.explain.trace import Trace
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.errors import PlacementSilent
@@ -55,7 +55,7 @@ class World:
         if self.error:
             raise self.error
         nodes = frozenset(map(str, range(12)))
-        return Offer() if any(word in querystring for word in self.refused) else Offer(nodes)
+        return OfferedHosts() if any(word in querystring for word in self.refused) else OfferedHosts(nodes)
 
     def run(self, *traces):
         for one in traces:

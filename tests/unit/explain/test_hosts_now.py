@@ -10,7 +10,7 @@ from scheduler.explain.hosts_now import UNSUITABLE, HostsNow
 from scheduler.explain.obstacles import Obstacles
 from scheduler.explain.providers import Provider
 from scheduler.explain.refusals import Inventory
-from scheduler.explain.relaxation import Offer, RelaxationSearch, read_offer
+from scheduler.explain.relaxation import OfferedHosts, RelaxationSearch, read_offer
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
@@ -67,7 +67,7 @@ class World:
 
     def offer(self, querystring):
         if any(part in querystring for part in self.refuses):
-            return Offer()
+            return OfferedHosts()
         return read_offer(json.dumps(OFFER).encode(), None)
 
     def inventories(self, provider):

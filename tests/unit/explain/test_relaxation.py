@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.explain import relaxation
 from scheduler.explain.refusals import Inventory
-from scheduler.explain.relaxation import Offer, RelaxationSearch, constraints_of, read_offer, without
+from scheduler.explain.relaxation import OfferedHosts, RelaxationSearch, constraints_of, read_offer, without
 from scheduler.placement.errors import PlacementSilent
 
 QUERY = (
@@ -174,7 +174,7 @@ def test_what_a_host_has_not_itself_may_be_shared(root, words):
     }
     placement = Placement()
     placement.offer = lambda query: (
-        read_offer(json.dumps(body).encode(), None) if name not in query else Offer()
+        read_offer(json.dumps(body).encode(), None) if name not in query else OfferedHosts()
     )
     (found,) = placement.find((("resources", f"MEMORY_MB:1,{name}:20"),))
     assert found == f"without 20 {name}: 1 host ({words})"

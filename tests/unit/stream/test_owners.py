@@ -92,7 +92,7 @@ class Call:
 
 
 def sent(found):
-    """What is sent on of the calls for many groups."""
+    """What is forwarded of the calls for many groups."""
     calls = [Call() for _ in GROUPS]
     for group, call in zip(GROUPS, calls, strict=True):
         found.send_on_for_group(group, call)

@@ -33,7 +33,7 @@ class Problem(msgspec.Struct):
     remedy: str
 
 
-class NodeState(msgspec.Struct):
+class NodeStatus(msgspec.Struct):
     """One compute node.
 
     Attributes:
@@ -61,15 +61,15 @@ class NodeState(msgspec.Struct):
     problems: list[Problem]
 
 
-class HostState(msgspec.Struct):
+class HostStatus(msgspec.Struct):
     """All nodes of a host at a time."""
 
     time: str
-    nodes: list[NodeState]
+    nodes: list[NodeStatus]
 
 
 @dataclass(frozen=True)
-class HostStates:
+class HostStatusReader:
     """Tells the state of single hosts.
 
     Attributes:
@@ -88,7 +88,7 @@ class HostStates:
     down_time: Callable[[], float]
     clock: Callable[[], float] = time.time
 
-    def state(self, name: str) -> HostState:
+    def state(self, name: str) -> HostStatus:
         """Return the state of a host; there may be no node of it.
 
         Args:
@@ -96,9 +96,9 @@ class HostStates:
         """
         table = self.table()
         rows = table.rows_called(name)[:MOST_NODES]
-        return HostState(time_text(self.clock()), [self._node(table, row) for row in rows])
+        return HostStatus(time_text(self.clock()), [self._node(table, row) for row in rows])
 
-    def _node(self, table: HostTable, row: TableRow) -> NodeState:
+    def _node(self, table: HostTable, row: TableRow) -> NodeStatus:
         host, service, names = table.rows[row], table.services[row], self.names()
         aggregates = table.coded["aggregates"][row]
         problems = list(self._problems_of_service(table, row))
@@ -108,7 +108,7 @@ class HostStates:
             problems += _problems_of_provider(provider, aggregates.uuids, disabled=service.disabled)
         except PlacementError as error:
             problems.append(Problem(f"Placement does not tell of it: {error}", "See why Placement is away."))
-        return NodeState(
+        return NodeStatus(
             host.host,
             host.nodename,
             host.uuid,
