@@ -24,7 +24,8 @@ from scheduler.errors import (
 )
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.document import Decision
-from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
+from scheduler.explain.empty_answers import EmptyAnswers
+from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Names, Trace

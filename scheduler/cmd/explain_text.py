@@ -90,7 +90,7 @@ def _candidates(found: Candidates) -> Iterator[str]:
     if found.truncated:
         notes.append("a limit may have cut the answer")
     if found.relaxed_at:
-        notes.append(f"Placement was asked again at {found.relaxed_at}")
+        notes.append(f"the query was sent again at {found.relaxed_at}")
     if notes:
         yield f"  {'; '.join(notes)}"
 

@@ -16,12 +16,11 @@ from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
-from scheduler.explain.empty_answers import PlacementQuestions
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.obstacles import Obstacles
-from scheduler.explain.relaxation import RelaxationSearch
+from scheduler.explain.providers import PlacementQuestions
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
@@ -122,7 +121,7 @@ def make_explanations(
         table,
         serving.steps.candidate_hosts.queries,
         serving.candidates,
-        Obstacles(RelaxationSearch(questions), questions),
+        Obstacles(questions),
         lambda: serving.filters,
         serving.hosts.instances,
         serving.hosts.pending,

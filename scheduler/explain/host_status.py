@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.explain.document import time_text
 from scheduler.explain.failure_cause import REMEDIES, CauseCode
 from scheduler.explain.hosts_now import MOST_NODES
-from scheduler.explain.providers import Provider, Providers
+from scheduler.explain.providers import PlacementQuestions, Provider
 from scheduler.explain.trace import Names
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRow, TableRows
@@ -75,7 +75,6 @@ class HostStatusReader:
     Attributes:
         table: Returns the hosts.
         is_mapped: Whether conductors find a host.
-        providers: Reads resource providers.
         names: Returns what cells are called.
         down_time: Returns the seconds after which a service that was not seen is down.
         clock: Seconds since the epoch.
@@ -83,7 +82,7 @@ class HostStatusReader:
 
     table: Callable[[], HostTable]
     is_mapped: Callable[[str], bool]
-    providers: Providers
+    questions: PlacementQuestions
     names: Callable[[], Names]
     down_time: Callable[[], float]
     clock: Callable[[], float] = time.time
@@ -104,7 +103,7 @@ class HostStatusReader:
         problems = list(self._problems_of_service(table, row))
         provider = None
         try:
-            provider = self.providers.provider(host.uuid)
+            provider = self.questions.provider(host.uuid)
             problems += _problems_of_provider(provider, aggregates.uuids, disabled=service.disabled)
         except PlacementError as error:
             problems.append(Problem(f"Placement does not tell of it: {error}", "See why Placement is away."))

@@ -172,7 +172,7 @@ def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config):
     assert status == 0
     assert "\n  forced to h1\n  hints same_host=A\n  image hw_disk_bus=virtio\n" in output
     assert "\n  note: No aggregate is availability zone az77\n" in output
-    assert "Placement was asked again at 1970-01-01T00:00:01.000+00:00" in output
+    assert "the query was sent again at 1970-01-01T00:00:01.000+00:00" in output
 
 
 def test_the_partition_that_decided_is_shown(run, config, trace):
