@@ -51,7 +51,6 @@ class AuditCommand(FindingsCommand):
     columns = ("Kind", "Subject", "Host", "Detail", "Next step")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         default = Settings()
         for name, kind, value, text in (
@@ -78,7 +77,6 @@ class AuditCommand(FindingsCommand):
         return parser
 
     def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        """Return the status, and rows of what was found and of what could not be compared."""
         options.require_databases(conf)
         if args.fix:
             check_grace(conf, args.grace)
@@ -124,7 +122,6 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
 
 
 def status(report: Report) -> int:
-    """Return the exit status."""
     found = report.left_out or any(one.outcome not in FIXED for one in report.findings)
     return (FOUND if found else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
 

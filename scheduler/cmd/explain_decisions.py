@@ -90,7 +90,6 @@ class Question(Lister):
     default_timeout = TIMEOUT
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options that all commands have."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--scheduler",
@@ -111,7 +110,6 @@ class Question(Lister):
 
     @property
     def conf(self) -> cfg.ConfigOpts:
-        """The options of the scheduler's configuration files."""
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
     def show(self, args: argparse.Namespace) -> Shown | None:
@@ -127,7 +125,6 @@ class Question(Lister):
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Ask, show what was answered, and return the exit status."""
         shown = self.show(parsed_args)
         if shown is None:
             return UNKNOWN
@@ -181,7 +178,6 @@ class Question(Lister):
             self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
-        """Return what all running schedulers answer."""
         return self.schedulers(args).ask(method, **arguments)
 
     def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
@@ -239,7 +235,6 @@ class FoundDecision(NamedTuple):
 
     @property
     def decision(self) -> Decision:
-        """The document as it is rendered."""
         return decode(self.text)
 
     @property
@@ -252,7 +247,6 @@ class RecordedQuestion(Question):
     """A question about decisions that schedulers keep in memory, or have written to a decision log."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options of such questions."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--log",
@@ -386,7 +380,6 @@ class DecisionCommand(RecordedQuestion):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="REQUEST_ID|INSTANCE_UUID", help="of the latest decision on it")
         add_hosts_option(parser)
@@ -401,7 +394,6 @@ class DecisionCommand(RecordedQuestion):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Ask, then print what was answered, or write or serve it as a page."""
         if parsed_args.html is None and parsed_args.serve is None:
             return super().run(parsed_args)
         found = self.find_decision(parsed_args, parsed_args.name)
@@ -427,7 +419,6 @@ class DecisionCommand(RecordedQuestion):
                 server.serve_forever()
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return the explanation of a decision."""
         found = self.find_decision(args, args.name)
         return found and shown_decision(found, args.hosts)
 
@@ -436,7 +427,6 @@ class ListDecisions(RecordedQuestion):
     """List the latest decisions of all schedulers."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("--failed", action="store_true", help="only requests that found no host")
         parser.add_argument(
@@ -457,7 +447,6 @@ class ListDecisions(RecordedQuestion):
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return the latest decisions."""
         wanted = {
             "failed": args.failed,
             "since": args.since,

@@ -37,7 +37,6 @@ class Host(RecordedQuestion):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
         parser.add_argument(
@@ -58,7 +57,6 @@ class Host(RecordedQuestion):
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what is said of a host."""
         return self._show_decision(args) if args.decision else self._show_host(args)
 
     # -- a host ----------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ Found = Sequence[tuple[Unexplained, NodeNow]]
 
 
 def state_lines(state: HostStatus | None) -> Iterator[str]:
-    """Yield the lines on the state of a host."""
     if state is None:
         return
     for node in state.nodes:
@@ -63,7 +62,6 @@ def inventories(state: HostStatus | None) -> Table:
 
 
 def history_lines(history: HostHistory, found: Found) -> Iterator[str]:
-    """Yield the lines on what became of a host in requests."""
     if not history.requests:
         yield "No request for hosts is kept"
         return
@@ -99,7 +97,6 @@ def remedies(state: HostStatus | None, history: HostHistory, found: Found) -> di
 
 
 def remedy_lines(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the remedies, each with the reasons for it."""
     for remedy, reasons in found.items():
         yield f"Remedy: {remedy}"
         yield from (f"  {reason}" for reason in reasons)

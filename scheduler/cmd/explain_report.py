@@ -45,7 +45,6 @@ class ReportCommand(RecordedQuestion):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--since",
@@ -68,7 +67,6 @@ class ReportCommand(RecordedQuestion):
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown:
-        """Return the counts, and write the pages if they are wanted."""
         entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)
         found = overview.summarize(entries, args.since, time.time())
         median = f"{found.milliseconds:.0f} ms (median)"

@@ -75,7 +75,6 @@ def _cause(decision: Decision) -> Iterator[str]:
 
 
 def outcome(decision: Decision) -> str:
-    """Return what became of a request, in one line."""
     return rendering.result(decision) + (f": {decision.summary}" if decision.error else "")
 
 
@@ -96,7 +95,6 @@ def _candidates(found: Candidates) -> Iterator[str]:
 
 
 def funnel(decision: Decision) -> Table:
-    """Return the stages of a decision as a table."""
     several = len(decision.instances) > 1
     rows = [
         (
@@ -181,7 +179,6 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
 
 
 def verdicts(pairs: Iterable[tuple[str, Iterable[rendering.FilterVerdict]]]) -> Table:
-    """Return what each filter says of nodes as a table."""
     rows = [
         (node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
         for node, found in pairs
@@ -194,7 +191,6 @@ def verdicts(pairs: Iterable[tuple[str, Iterable[rendering.FilterVerdict]]]) -> 
 
 
 def entries(found: Iterable[Document]) -> Table:
-    """Return a list of decisions as a table."""
     rows = [
         (
             one["time"][:19] + "Z",

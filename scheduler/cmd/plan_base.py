@@ -35,13 +35,11 @@ class ProgressLine:
     """One line on a terminal that says how far a plan is; nothing elsewhere."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show nothing yet."""
         self._stream = stream if stream.isatty() else None
         self._clock = clock
         self._shown_at = float("-inf")
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show how much is done of how much."""
         if self._stream is None or self._clock() < self._shown_at + INTERVAL:
             return
         self._shown_at = self._clock()
@@ -51,7 +49,6 @@ class ProgressLine:
         self._stream.flush()
 
     def clear(self) -> None:
-        """Remove the line."""
         if self._stream is not None:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -61,7 +58,6 @@ class PlanCommand(Question):
     """The base of the commands. JSON and YAML have the whole plan, CSV has its last table."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options that all commands have."""
         parser = Lister.get_parser(self, prog_name)
         parser.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
         return parser
@@ -73,11 +69,9 @@ class PlanCommand(Question):
         raise NotImplementedError
 
     def shown(self, plan: dict[str, Any], args: argparse.Namespace) -> Shown:
-        """Return how the plan is shown."""
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Plan, show the plan, and return the exit status."""
         options.require_databases(self.conf)
         progress = ProgressLine(sys.stderr)
         try:

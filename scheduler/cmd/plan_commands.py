@@ -28,7 +28,6 @@ class Drain(PlanCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("host", metavar="HOST", nargs="*", help="a service host that is to be empty")
         for name in ("aggregate", "zone", "cell"):
@@ -43,12 +42,10 @@ class Drain(PlanCommand):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        """Return the moves, and the instances without a place."""
         found = drain.drain(cloud, rows_of_hosts(cloud, args), progress)
         return found | {"all_placed": not found["without_place"]}
 
     def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the moves."""
         return text.drain(plan)
 
     def _print(self, shown: Shown, args: argparse.Namespace) -> None:
@@ -66,7 +63,6 @@ class Survive(PlanCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
@@ -83,13 +79,11 @@ class Survive(PlanCommand):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        """Return the answer for each failure domain."""
         domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
         found = survive.survive(cloud, domains, args.flavor, progress)
         return found | {"all_placed": found["survived"] == found["domains"]}
 
     def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the failure domains, the worst first."""
         return text.survive(plan)
 
 
@@ -100,7 +94,6 @@ class Balance(PlanCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--goal", choices=(balance.SPREAD, balance.PACK), default=balance.SPREAD,
@@ -117,11 +110,9 @@ class Balance(PlanCommand):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        """Return the moves, and how memory is used before and after them."""
         return balance.balance(cloud, args.goal, args.moves, progress) | {"all_placed": True}
 
     def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the moves."""
         return text.balance(plan)
 
 
@@ -132,7 +123,6 @@ class Policy(PlanCommand):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--set", action="append", default=[], dest="settings", metavar="[GROUP.]OPTION=VALUE",
@@ -152,7 +142,6 @@ class Policy(PlanCommand):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        """Return how the choices differ."""
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
         other = options.load([f"--config-file={args.other_config}"]) if args.other_config else None
@@ -163,7 +152,6 @@ class Policy(PlanCommand):
         return found | {"all_placed": not found["sides"]["changed"]["refused"]}
 
     def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the choices that differ."""
         return text.policy(plan)
 
 

@@ -24,7 +24,6 @@ class RequestPlan(PlanCommand):
     needs_request = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options that describe a request."""
         parser = super().get_parser(prog_name)
         what = parser.add_mutually_exclusive_group(required=self.needs_request)
         what.add_argument("--flavor", metavar="NAME|ID", help="a flavor of nova's API database")
@@ -68,7 +67,6 @@ class DryRun(RequestPlan):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--count", type=positive_integer, default=1, metavar="N", help="instances (default: 1)"
@@ -76,12 +74,10 @@ class DryRun(RequestPlan):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        """Return what would be decided."""
         found = dry_run.dry_run(cloud, self.request(cloud, args))
         return found | {"all_placed": found["placed"] == found["instances"]}
 
     def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the hosts that are chosen, or what left none."""
         return text.dry_run(plan)
 
 
@@ -94,7 +90,6 @@ class Capacity(RequestPlan):
     needs_request = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--forecast",
@@ -110,7 +105,6 @@ class Capacity(RequestPlan):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        """Return how many fit."""
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
             raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
@@ -140,5 +134,4 @@ class Capacity(RequestPlan):
         return {"plan": "capacities", "flavors": found, "all_placed": True}
 
     def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the capacity by place, or by flavor."""
         return text.capacities(plan) if plan["plan"] == "capacities" else text.capacity(plan)

@@ -15,17 +15,14 @@ REASONS = 5
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with its noun."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def amounts(found: Mapping[str, int]) -> str:
-    """Return amounts by resource class."""
     return ", ".join(f"{amount} {name}" for name, amount in found.items()) or "nothing"
 
 
 def flavor_of(one: Plan) -> str:
-    """Return the flavor of an instance."""
     return one["flavor"] or "?"
 
 
@@ -45,7 +42,6 @@ def _reasons(found: Sequence[Plan]) -> list[str]:
 
 
 def drain(plan: Plan) -> Shown:
-    """Return the moves of a drain, and the instances that stay."""
     stays = plan["without_place"]
     hosts = plan["hosts"]
     named = ", ".join(hosts) if len(hosts) <= REASONS else count(len(hosts), "host")
@@ -63,7 +59,6 @@ def drain(plan: Plan) -> Shown:
 
 
 def survive(plan: Plan) -> Shown:
-    """Return the failure domains of a plan, the worst first."""
     head = [f"{plan['survived']} of {count(plan['domains'], 'failure')} would be survived"]
     if plan["missing"]:
         head.append(f"missing in the worst case: {amounts(plan['missing'])}")
@@ -80,7 +75,6 @@ def survive(plan: Plan) -> Shown:
 
 
 def balance(plan: Plan) -> Shown:
-    """Return the moves of a plan, and how memory is used before and after."""
     before, after = plan["before"], plan["after"]
     name = "memory_used_deviation_percent"
     head = [
@@ -104,7 +98,6 @@ def _limits(place: Plan) -> str:
 
 
 def capacity(plan: Plan) -> Shown:
-    """Return how many instances of a request fit, by cell and zone."""
     total = plan["total"]
     head = [
         f"{plan['instances']} more of flavor {plan['flavor']} fit",
@@ -140,7 +133,6 @@ def capacity(plan: Plan) -> Shown:
 
 
 def capacities(plan: Plan) -> Shown:
-    """Return how many instances of each flavor fit."""
     columns = ("Flavor", "Zone", "Instances", "Stranded then", "After the loss of a host")
     rows = [
         (one["flavor"], zone["zone"], zone["instances"], amounts(zone["stranded"]), one["headroom"])
@@ -162,7 +154,6 @@ SIDES = {
 
 
 def policy(plan: Plan) -> Shown:
-    """Return what other options change."""
     head = [
         *(f"[{one['group']}] {one['name']}: {one['now']} -> {one['changed']}" for one in plan["options"]),
         f"{plan['differing']} of {count(plan['instances'], 'instance')} would go elsewhere",
@@ -184,7 +175,6 @@ def policy(plan: Plan) -> Shown:
 
 
 def dry_run(plan: Plan) -> Shown:
-    """Return what would be decided for a request."""
     head = [
         f"A place for {plan['placed']} of {count(plan['instances'], 'instance')} of flavor {plan['flavor']}"
     ]

@@ -24,13 +24,11 @@ class RunCommand(Command):
     needs_conf = True
 
     def get_parser(self, prog_name):
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         _add_directory(parser)
         return parser
 
     def take_action(self, parsed_args) -> int:
-        """Run until a signal."""
         conf = self.app.conf  # type: ignore[attr-defined]
         directory = Path(parsed_args.directory or conf.state_path)
         try:
@@ -69,7 +67,6 @@ class ReportCommand(Command):
     needs_conf = True
 
     def get_parser(self, prog_name):
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         _add_directory(parser)
         parser.add_argument(
@@ -86,7 +83,6 @@ class ReportCommand(Command):
         return parser
 
     def take_action(self, parsed_args) -> int:
-        """Print the report."""
         conf = self.app.conf  # type: ignore[attr-defined]
         directory = Path(parsed_args.directory or conf.state_path)
         found = report.summarize(report.read(directory, parsed_args.since))

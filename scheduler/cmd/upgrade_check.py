@@ -71,7 +71,6 @@ class UpgradeCheckCommand(FindingsCommand):
     columns = ("Result", "Check", "Detail", "Next step")
 
     def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        """Return the status, and a row for each finding."""
         # Each error is a row of the table
         logging.disable(logging.ERROR)
         try:
@@ -82,7 +81,6 @@ class UpgradeCheckCommand(FindingsCommand):
 
 
 def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    """Yield what all checks find."""
     engines = Engines(conf)
     try:
         yield from _options(conf)

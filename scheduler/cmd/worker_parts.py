@@ -50,7 +50,6 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
 
 
 def router_parts() -> WorkerParts:
-    """Return the parts of the workers of a router."""
     counters = Counters()
 
     def make_router_server(_conf: cfg.ConfigOpts, router: RouterService, _worker_id: int) -> server.Server:

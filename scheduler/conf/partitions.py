@@ -109,7 +109,6 @@ def register_sections(conf: cfg.ConfigOpts) -> None:
 
 
 def register(conf: cfg.ConfigOpts, name: str) -> None:
-    """Register the options of a partition."""
     conf.register_opts(OPTS, group=f"{PREFIX}{name}")
 
 
@@ -127,7 +126,6 @@ def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def all_partitions(conf: cfg.ConfigOpts) -> tuple[Partition, ...]:
-    """Return the partitions in order of their names."""
     return tuple(_partition(name, conf[group]) for name, group in sorted(_groups(conf).items()))
 
 

@@ -23,7 +23,6 @@ MODULES = (default, scheduler, filter_scheduler, berth)
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register every option that Berth knows on ``conf``."""
     libraries.register(conf)
     for group, options in _own():
         conf.register_opts(options, group=group)

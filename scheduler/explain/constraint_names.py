@@ -14,7 +14,6 @@ class RequestNames:
     """The names of one request. Aggregates that are gone since keep their UUIDs."""
 
     def __init__(self, spec: objects.RequestSpec, aggregates: Aggregates) -> None:
-        """Name the constraints of the query that was made of ``spec``."""
         self._spec = spec
         self._aggregates = {each.uuid: each for each in aggregates}
 

@@ -250,7 +250,6 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
         return seconds_of(self.time) >= since
 
     def values(self) -> dict[str, Any]:
-        """Return it as one entry of a list."""
         return {
             "time": self.time,
             "request_id": self.request_id,

@@ -73,7 +73,6 @@ class EmptyAnswers:
         self._loop = BackgroundLoop("empty-answers", self.run_round)
 
     def start(self) -> None:
-        """Start the thread."""
         self._loop.start(delay=INTERVAL)
 
     def stop(self) -> None:

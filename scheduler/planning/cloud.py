@@ -120,7 +120,6 @@ class Places:
         return self._snapshot.hosts.instances.image_properties(places)
 
     def members_of(self, group_uuid: str) -> Sequence[str]:
-        """Return the members of a server group."""
         group = self._snapshot.groups.get(group_uuid)
         return () if group is None else group.members
 
@@ -323,7 +322,6 @@ class PlannedCloud:
         return len(self._undo)
 
     def rewind(self, mark: int) -> None:
-        """Take back all changes since a mark."""
         while len(self._undo) > mark:
             self._undo.pop()()
 
@@ -378,5 +376,4 @@ class PlannedCloud:
         self._undo.append(partial(self.places.rows.__setitem__, index, before))
 
     def host(self, row: int) -> str:
-        """Return the name of the host in a row."""
         return self.snapshot.table.rows[TableRow(row)].host

@@ -61,7 +61,6 @@ class Mover:
     """Finds other hosts for instances, and charges them."""
 
     def __init__(self, cloud: PlannedCloud) -> None:
-        """Move instances of a cloud."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._amounts: dict[int, Mapping[str, int] | None] = {}
@@ -255,5 +254,4 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
 
 
 def stuck_document(cloud: PlannedCloud, each: Stuck, row: int) -> Document:
-    """Return an instance without a place, and why."""
     return {**described(cloud, each.index, row), "amounts": dict(each.amounts), "why": each.why.document()}

@@ -209,7 +209,6 @@ def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
 
 
 def _numbers(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Yield the columns of numbers."""
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
         if all(isinstance(cell, int | float) or cell == "" for cell in cells):
             yield column

@@ -86,7 +86,6 @@ class Why:
         return next((stage.name for stage in self.stages if not stage.after), "")
 
     def document(self) -> Document:
-        """Return it as values that JSON has."""
         return {"text": self.text, "error": self.error, "stages": [vars(stage) for stage in self.stages]}
 
 
@@ -135,18 +134,15 @@ class Watcher(DecisionObserver):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note what the request itself excludes."""
         left = len(offered)
         for each in narrowed.excluded:
             self._stages.append(Stage("request", left, left - len(each.hosts), [each.reason]))
             left -= len(each.hosts)
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        """Note the filters of the last instance."""
         self._filtered = filtered
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        """Note the best hosts of the first instance."""
         if self._best or number:
             return
         parts = scores.parts() if len(hosts) > 1 else []
@@ -163,7 +159,6 @@ class Watcher(DecisionObserver):
         hosts.consume(int(index), num_io_ops=-1)
 
     def failed(self, error: BerthError) -> None:
-        """Note what ended the decision."""
         self._error = error
 
     def why(self) -> Why:

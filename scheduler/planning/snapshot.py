@@ -169,7 +169,6 @@ class Snapshot:
         return spec
 
     def place(self, row: int) -> HostKey:
-        """Return the cell and the name of the host in a row."""
         found = self.table.rows[row]
         return found.cell_uuid, found.host
 
@@ -178,11 +177,9 @@ class Snapshot:
         return {uuid: name or uuid for uuid, name in self.hosts.cell_names().items()}
 
     def zone(self, row: int) -> str:
-        """Return the availability zone of the host in a row."""
         return str(self.table.coded["aggregates"][row].availability_zone(self.conf.default_availability_zone))
 
     def close(self) -> None:
-        """Close all connections."""
         self.hosts.engines.dispose()
 
     def __enter__(self) -> Self:

@@ -24,7 +24,6 @@ class StoredRequests:
     """Distinct requests by number. Most of 100,000 stored texts differ in the UUID of the instance only."""
 
     def __init__(self) -> None:
-        """Keep none yet."""
         self._specs: list[Any] = []
         self._forced: set[int] = set()
         self._of_content: dict[bytes, int] = {}
@@ -58,11 +57,9 @@ class StoredRequests:
         return number, group
 
     def spec(self, number: int) -> objects.RequestSpec:
-        """Return a copy of a request."""
         return self._specs[number].obj_clone()
 
     def flavor(self, number: int) -> objects.Flavor:
-        """Return the flavor of a request."""
         return self._specs[number].flavor
 
     def is_forced(self, number: int) -> bool:
@@ -74,11 +71,9 @@ class StoredRequests:
         return any(hint in read(self._specs[number], "scheduler_hints", {}) for hint in OF_INSTANCES)
 
     def has_devices(self, number: int) -> bool:
-        """Whether a request has PCI requests."""
         return bool(read(read(self._specs[number], "pci_requests"), "requests", ()))
 
     def is_pinned(self, number: int) -> bool:
-        """Whether a request has a NUMA topology."""
         return read(self._specs[number], "numa_topology") is not None
 
 

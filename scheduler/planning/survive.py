@@ -100,7 +100,6 @@ def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
 
 
 def by_zone(snapshot: Snapshot) -> list[Domain]:
-    """Return the availability zones as domains."""
     zones: dict[str, list[int]] = {}
     for row in range(len(snapshot.table)):
         zones.setdefault(snapshot.zone(row), []).append(row)
@@ -147,7 +146,6 @@ class Survival:
     """Answers for one failure domain after the other; the cloud is as before after each of them."""
 
     def __init__(self, cloud: PlannedCloud) -> None:
-        """Read nothing yet."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud)
