@@ -12,5 +12,6 @@
 - shadow: berth-shadow; shadow_commands: its commands
 - explain_text, explain_tables, explain_page: answers as lines, as tables, and as a page that is served;
   plan_text: plans
+- arguments: types of arguments that several commands have
 - operator_app: what all of them but berth-scheduler and berth-router have in common
 """

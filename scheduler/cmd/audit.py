@@ -21,6 +21,7 @@ from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.run import Audit, Settings
 from scheduler.audit.spooled import spooled
 from scheduler.claims.spool_file import spool_directory
+from scheduler.cmd.arguments import positive_integer, seconds
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf.derived import caller_patience
 from scheduler.errors import BerthError
@@ -149,19 +150,3 @@ def _finding_row(one: Finding) -> tuple[str, ...]:
 def _gap_row(one: Gap) -> tuple[str, ...]:
     what = f"{one.count} {one.what}" if one.count > 1 else one.what
     return NOT_COMPARED, what, "", f"Could not be read: {one.reason}", LOOK_AGAIN
-
-
-def seconds(text: str) -> float:
-    """Return the value of an argument; raises ``ValueError`` below 0."""
-    value = float(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
-def positive_integer(text: str) -> int:
-    """Return the value of an argument; raises ``ValueError`` below 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value

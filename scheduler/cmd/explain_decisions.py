@@ -3,9 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
-from datetime import UTC, datetime, timedelta
 import logging
-import re
 from typing import Any, NamedTuple
 
 from cliff.lister import Lister
@@ -13,12 +11,12 @@ import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
-from scheduler.cmd import explain_page
+from scheduler.cmd import arguments, explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
 from scheduler.errors import BerthError
 from scheduler.explain import page
-from scheduler.explain.document import Decision, decode, decode_entry, seconds_of
+from scheduler.explain.document import Decision, decode, decode_entry
 from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
@@ -42,9 +40,6 @@ Document = dict[str, Any]
 
 #: Where a decision comes from.
 MEMORY, LOG_FILE = "memory", "log"
-
-_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class NotAnswered(BerthError):
@@ -101,7 +96,7 @@ class Question(Lister):
         )
         parser.add_argument(
             "--timeout",
-            type=text.positive_number,
+            type=arguments.positive_number,
             default=self.default_timeout,
             metavar="SECONDS",
             help="seconds that an answer may take (default: %(default)g)",
@@ -352,27 +347,6 @@ def _problems(failed: Mapping[str, str]) -> Iterator[str]:
             yield f"Scheduler {name} did not answer: {reason}"
 
 
-def add_hosts_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the number of hosts that an explanation lists."""
-    parser.add_argument(
-        "--hosts",
-        type=text.whole_number,
-        default=20,
-        metavar="N",
-        help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
-    )
-
-
-def shown_decision(found: FoundDecision, most_hosts: int) -> Shown:
-    """Return how a decision is shown, with so many hosts; 0: all that it names."""
-    decision = found.decision
-    return Shown(
-        found.document,
-        text.decision_lines(decision, found.origin),
-        [text.funnel(decision), text.hosts(decision, most_hosts or None)],
-    )
-
-
 class DecisionCommand(RecordedQuestion):
     """Explain a decision: what became of the hosts stage by stage, then one by one with reasons.
 
@@ -382,12 +356,18 @@ class DecisionCommand(RecordedQuestion):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="REQUEST_ID|INSTANCE_UUID", help="of the latest decision on it")
-        add_hosts_option(parser)
+        parser.add_argument(
+            "--hosts",
+            type=arguments.whole_number,
+            default=20,
+            metavar="N",
+            help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
+        )
         shown = parser.add_mutually_exclusive_group()
         shown.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
         shown.add_argument(
             "--serve",
-            type=text.whole_number,
+            type=arguments.whole_number,
             metavar="PORT",
             help="serve the page on the loopback address until the command is interrupted; 0: a free port",
         )
@@ -420,7 +400,14 @@ class DecisionCommand(RecordedQuestion):
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         found = self.find_decision(args, args.name)
-        return found and shown_decision(found, args.hosts)
+        if found is None:
+            return None
+        decision = found.decision
+        return Shown(
+            found.document,
+            text.decision_lines(decision, found.origin),
+            [text.funnel(decision), text.hosts(decision, args.hosts or None)],
+        )
 
 
 class ListDecisions(RecordedQuestion):
@@ -431,7 +418,7 @@ class ListDecisions(RecordedQuestion):
         parser.add_argument("--failed", action="store_true", help="only requests that found no host")
         parser.add_argument(
             "--since",
-            type=since,
+            type=arguments.since,
             default=0.0,
             metavar="TIME",
             help="an age such as 90s, 15m or 2h, or a time in UTC",
@@ -439,7 +426,7 @@ class ListDecisions(RecordedQuestion):
         parser.add_argument("--project", metavar="ID", help="only those for instances of this project")
         parser.add_argument(
             "--limit",
-            type=text.positive_integer,
+            type=arguments.positive_integer,
             default=100,
             metavar="N",
             help="entries (default: %(default)d)",
@@ -447,28 +434,7 @@ class ListDecisions(RecordedQuestion):
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        wanted = {
-            "failed": args.failed,
-            "since": args.since,
-            "project": args.project,
-            "at_most": args.limit,
-        }
-        entries = self.entries(args, **wanted)
+        entries = self.entries(
+            args, failed=args.failed, since=args.since, project=args.project, at_most=args.limit
+        )
         return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))
-
-
-def since(words: str) -> float:
-    """Return the seconds since the epoch of an age such as ``15m``, or of a time in ISO format, in UTC.
-
-    Raises:
-        ArgumentTypeError: It is neither.
-    """
-    age = _AGE.fullmatch(words)
-    if age:
-        return (datetime.now(UTC) - timedelta(seconds=float(age[1]) * _SECONDS[age[2]])).timestamp()
-    try:
-        return seconds_of(words)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{words!r} is neither an age such as 15m nor a time such as 2026-01-31T12:00"
-        ) from error

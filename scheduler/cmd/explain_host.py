@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.cmd import explain_host_text as host_text
 from scheduler.cmd import explain_text as text
+from scheduler.cmd.arguments import since
 from scheduler.cmd.explain_decisions import (
     FoundDecision,
     RecordedQuestion,
@@ -16,7 +17,6 @@ from scheduler.cmd.explain_decisions import (
     complain,
     not_answered,
     read_log,
-    since,
 )
 from scheduler.explain import rendering
 from scheduler.explain.document import REJECTED

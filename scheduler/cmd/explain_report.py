@@ -10,6 +10,7 @@ import time
 import msgspec
 
 from scheduler import conf as options
+from scheduler.cmd.arguments import since
 from scheduler.cmd.explain_decisions import (
     LOG_FILE,
     MEMORY,
@@ -19,7 +20,6 @@ from scheduler.cmd.explain_decisions import (
     Shown,
     complain,
     read_log,
-    since,
 )
 from scheduler.cmd.plan_base import quiet
 from scheduler.errors import BerthError

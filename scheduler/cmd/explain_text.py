@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote_plus
 
+from scheduler.cmd.explain_tables import Table
 from scheduler.explain import rendering
 from scheduler.explain.document import REFUSED, Candidates, Decision
 from scheduler.explain.failure_cause import cause_of
@@ -16,34 +17,8 @@ from scheduler.explain.rendering import NAMED, first
 from scheduler.explain.requested import requested_lines
 
 Document = Mapping[str, Any]
-Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
-
 #: Causes that are shown of one stage.
 CAUSES = 3
-
-
-def whole_number(words: str) -> int:
-    """Return the value of an argument; raises ``ValueError`` below 0."""
-    value = int(words)
-    if value < 0:
-        raise ValueError(words)
-    return value
-
-
-def positive_integer(words: str) -> int:
-    """Return the value of an argument; raises ``ValueError`` below 1."""
-    value = int(words)
-    if value < 1:
-        raise ValueError(words)
-    return value
-
-
-def positive_number(words: str) -> float:
-    """Return the value of an argument; raises ``ValueError`` if it is not above 0."""
-    value = float(words)
-    if not value > 0:
-        raise ValueError(words)
-    return value
 
 
 # -- a decision ------------------------------------------------------------------------------------------

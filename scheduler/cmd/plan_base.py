@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from cliff.lister import Lister
 
 from scheduler import conf as options
+from scheduler.cmd import plan_text
 from scheduler.cmd.explain_decisions import NotShown, Question, Shown
 from scheduler.errors import BerthError
 from scheduler.pages import files
@@ -65,10 +66,7 @@ class PlanCommand(Question):
     def plan(
         self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.ShowProgress
     ) -> dict[str, Any]:
-        """Return the plan; its ``all_placed`` tells whether every instance finds a place."""
-        raise NotImplementedError
-
-    def shown(self, plan: dict[str, Any], args: argparse.Namespace) -> Shown:
+        """Return the plan; its ``all_placed`` is whether every instance finds a place."""
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -79,7 +77,7 @@ class PlanCommand(Question):
                 plan = self.plan(PlannedCloud(read), parsed_args, progress)
         finally:
             progress.clear()
-        shown = self.shown(plan, parsed_args)
+        shown = plan_text.shown(plan)
         if parsed_args.html:
             write_page(parsed_args.html, plan, shown)
         self._print(shown, parsed_args)

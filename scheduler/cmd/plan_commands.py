@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.cmd import plan_text as text
-from scheduler.cmd.explain_decisions import Shown, since
-from scheduler.cmd.explain_text import positive_integer
+from scheduler.cmd.arguments import positive_integer, since
+from scheduler.cmd.explain_decisions import Shown
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.planning import balance, drain, policy, survive
 from scheduler.planning.cloud import PlannedCloud
@@ -45,9 +44,6 @@ class Drain(PlanCommand):
         found = drain.drain(cloud, rows_of_hosts(cloud, args), progress)
         return found | {"all_placed": not found["without_place"]}
 
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        return text.drain(plan)
-
     def _print(self, shown: Shown, args: argparse.Namespace) -> None:
         if not args.commands:
             super()._print(shown, args)
@@ -83,9 +79,6 @@ class Survive(PlanCommand):
         found = survive.survive(cloud, domains, args.flavor, progress)
         return found | {"all_placed": found["survived"] == found["domains"]}
 
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        return text.survive(plan)
-
 
 class Balance(PlanCommand):
     """Name the moves that help most, by the cloud's own weighers; the filters allow each of them.
@@ -112,9 +105,6 @@ class Balance(PlanCommand):
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         return balance.balance(cloud, args.goal, args.moves, progress) | {"all_placed": True}
 
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        return text.balance(plan)
-
 
 class Policy(PlanCommand):
     """Say what other options would change for the latest requests.
@@ -137,7 +127,10 @@ class Policy(PlanCommand):
             help="the number of requests at most (default: %(default)d)",
         )  # fmt: skip
         parser.add_argument(
-            "--since", metavar="TIME|AGE", help="only requests since this time, or of this age, such as 1d"
+            "--since",
+            type=since,
+            metavar="TIME",
+            help="only requests since this time, or of this age, such as 1d",
         )
         return parser
 
@@ -145,24 +138,8 @@ class Policy(PlanCommand):
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
         other = options.load([f"--config-file={args.other_config}"]) if args.other_config else None
-        begin = None if args.since is None else moment(args.since)
+        begin = None if args.since is None else datetime.fromtimestamp(args.since, UTC).replace(tzinfo=None)
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
         found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, progress, other)
         return found | {"all_placed": not found["sides"]["changed"]["refused"]}
-
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        return text.policy(plan)
-
-
-def moment(words: str) -> datetime:
-    """Return the time of an argument: one in ISO format, or an age such as ``2h``; naive UTC.
-
-    Raises:
-        WrongArgument: It is neither.
-    """
-    try:
-        found = since(words)
-    except argparse.ArgumentTypeError as error:
-        raise WrongArgument(f"{words} is neither a time in ISO format nor an age such as 1d") from error
-    return datetime.fromtimestamp(found, UTC).replace(tzinfo=None)

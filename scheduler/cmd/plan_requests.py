@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 import logging
 from typing import Any
 
-from scheduler.cmd import plan_text as text
-from scheduler.cmd.explain_decisions import NotShown, Shown
-from scheduler.cmd.explain_text import positive_integer
+from scheduler.cmd.arguments import positive_integer
+from scheduler.cmd.explain_decisions import NotShown
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument
 from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
 from scheduler.planning.cloud import PlannedCloud
@@ -77,9 +76,6 @@ class DryRun(RequestPlan):
         found = dry_run.dry_run(cloud, self.request(cloud, args))
         return found | {"all_placed": found["placed"] == found["instances"]}
 
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        return text.dry_run(plan)
-
 
 class Capacity(RequestPlan):
     """Say how many more instances of a request fit, by cell and zone, and what runs out first.
@@ -132,6 +128,3 @@ class Capacity(RequestPlan):
             except OSError as error:
                 raise NotShown(f"{args.textfile} cannot be written: {error}") from error
         return {"plan": "capacities", "flavors": found, "all_placed": True}
-
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        return text.capacities(plan) if plan["plan"] == "capacities" else text.capacity(plan)

@@ -7,7 +7,8 @@ import threading
 from cliff.command import Command
 import msgspec
 
-from scheduler.cmd.explain_decisions import NotShown, since
+from scheduler.cmd.arguments import since
+from scheduler.cmd.explain_decisions import NotShown
 from scheduler.errors import BerthError, ConfigError
 from scheduler.pages import files
 from scheduler.rpc.transport import TOPIC

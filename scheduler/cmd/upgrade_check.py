@@ -23,6 +23,7 @@ from scheduler import conf as options
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf import derived
 from scheduler.errors import BerthError, ConfigError
+from scheduler.explain.refusals import count_text
 from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
@@ -177,7 +178,7 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
         return
     computes = {row.host for row in rows if row.binary == "nova-compute"}
     if unmapped := sorted(computes - mapped):
-        hosts = "1 host" if len(unmapped) == 1 else f"{len(unmapped)} hosts"
+        hosts = count_text(len(unmapped), "host")
         text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
         yield Finding(State.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
     old = sorted(

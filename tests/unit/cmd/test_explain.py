@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from scheduler import conf as options
+from scheduler.cmd import arguments, explain_decisions, operator_app
 from scheduler.cmd import explain as command
-from scheduler.cmd import explain_decisions, operator_app
 from scheduler.explain.document import Error, encode, time_text
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.host_status import HostStatus, NodeStatus, Problem
@@ -471,7 +471,7 @@ def test_commands_have_reply_queues_of_their_own_also_where_daemons_have_fixed_n
 
 @pytest.mark.parametrize("words", ["90s", "1.5m", "2h", "1d"])
 def test_ages_are_before_now(words):
-    assert explain_decisions.since(words) < explain_decisions.since("0s")
+    assert arguments.since(words) < arguments.since("0s")
 
 
 def test_help_needs_no_configuration(capsys):
