@@ -1,8 +1,7 @@
-"""berth-status audit: does Placement agree with nova's databases?
+"""berth-status audit: compares Placement with nova's databases.
 
-Exit status: 0 all was compared and nothing is wrong, 1 findings, 2 not all could be compared and nothing was
-found in the rest, 3 findings and not all could be compared, 255 it could not be run. Findings that ``--fix``
-has settled do not count.
+Exit status: 0 no findings, 1 findings, 2 some parts could not be compared and there are no findings in the
+rest, 3 both, 255 it could not be run. Findings that ``--fix`` has settled do not count.
 """
 
 import argparse
@@ -36,17 +35,17 @@ FOUND = 1
 NOT_ALL_COMPARED = 2
 
 NOT_COMPARED = "not-compared"
-LOOK_AGAIN = "See to it that it can be read, then run the audit again: what was not read may hold anything."
+LOOK_AGAIN = "Make it readable, then run the audit again: it was not compared."
 
 
 class InvalidArgument(BerthError):
-    """An argument would do harm together with another one."""
+    """An argument would do harm in combination with another."""
 
 
 class AuditCommand(FindingsCommand):
-    """Compare Placement with nova's databases; nothing is changed without --fix.
+    """Compare Placement with nova's databases. Without --fix nothing is changed.
 
-    Exit status: 0 nothing is wrong, 1 findings, 2 not all could be compared, 3 both, 255 it could not run.
+    Exit status: 0 no findings, 1 findings, 2 some parts could not be compared, 3 both, 255 it could not run.
     """
 
     columns = ("Kind", "Subject", "Host", "Detail", "Next step")
@@ -55,16 +54,25 @@ class AuditCommand(FindingsCommand):
         parser = super().get_parser(prog_name)
         default = Settings()
         for name, kind, value, text in (
-            ("grace", seconds, default.grace.total_seconds(), "seconds that a build or a change may take"),
+            (
+                "grace",
+                seconds,
+                default.grace.total_seconds(),
+                "age in seconds below which a record counts as in progress",
+            ),
             (
                 "recheck-after",
                 seconds,
                 default.recheck_after,
-                "seconds until a finding is read a second time",
+                "seconds until a finding is read again, and reported if it is still there",
             ),
-            ("page", positive_integer, default.page, "provider trees that are read at once"),
-            ("at-once", positive_integer, 4, "requests to Placement in flight"),
-            ("limit", positive_integer, default.limit, "findings that are shown; more are counted"),
+            ("at-once", positive_integer, 4, "concurrent requests to Placement"),
+            (
+                "limit",
+                positive_integer,
+                default.limit,
+                "maximum number of findings that are shown; the others are counted",
+            ),
         ):
             parser.add_argument(
                 f"--{name}", type=kind, default=value, metavar="N", help=f"{text} (default: {value:g})"
@@ -72,8 +80,8 @@ class AuditCommand(FindingsCommand):
         parser.add_argument(
             "--fix",
             action="store_true",
-            help="release allocations of consumers that should hold nothing, if the spool of a scheduler on "
-            "this machine has an entry for them",
+            help="release allocations that no instance should hold, if a scheduler on this machine has them "
+            "in its spool",
         )
         return parser
 
@@ -88,7 +96,7 @@ class AuditCommand(FindingsCommand):
 
 
 def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
-    """Refuse to release what may be the claims of builds that are still waited for.
+    """Check that no claim of a build in progress can be released.
 
     Raises:
         InvalidArgument: ``--grace`` is shorter than a build may wait for the scheduler.
@@ -96,8 +104,8 @@ def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
     needed = min(caller_patience(conf), Settings().grace.total_seconds())
     if grace < needed:
         raise InvalidArgument(
-            f"--fix needs a --grace of {needed:g} seconds or more: a build may wait for the scheduler that "
-            "long, and holds its claim meanwhile"
+            f"--fix needs a --grace of {needed:g} seconds or more: a build may hold its claim that long "
+            f"while it waits for the scheduler"
         )
 
 
@@ -112,7 +120,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
     placement = PlacementReader(client, args.at_once)
     try:
         nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
-        settings = Settings(timedelta(seconds=args.grace), args.recheck_after, args.page, args.limit)
+        settings = Settings(timedelta(seconds=args.grace), args.recheck_after, limit=args.limit)
         report = Audit(placement, nova, settings).run()
         if args.fix:
             report.findings = fix(report.findings, spooled(spool_directory(conf)), AllocationWriter(client))

@@ -1,4 +1,4 @@
-"""berth-explain decision, host and list: questions about decisions that were made."""
+"""berth-explain decision and list, and what all commands of berth-explain have in common."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class BrokerUnavailable(NotAnswered):
 
 
 class NotShown(BerthError):
-    """A page can be neither written nor served."""
+    """A page cannot be written or served."""
 
 
 class Shown(NamedTuple):
@@ -79,7 +79,7 @@ class Shown(NamedTuple):
 
 
 class Question(Lister):
-    """The base of the commands: shows a document as text with tables, or as it is."""
+    """The base of the commands: shows a document as lines and tables, or as it is."""
 
     needs_conf = True
     default_timeout = TIMEOUT
@@ -91,15 +91,15 @@ class Question(Lister):
             action="append",
             metavar="HOST",
             default=[],
-            help="[DEFAULT]/host of a scheduler to ask; can be repeated. By default those are asked that "
-            "write heartbeats to nova's database, and the one of this host.",
+            help="query only the scheduler with this [DEFAULT]/host; can be repeated (default: all "
+            "schedulers that write heartbeats to nova's database, and the one of this host)",
         )
         parser.add_argument(
             "--timeout",
             type=arguments.positive_number,
             default=self.default_timeout,
             metavar="SECONDS",
-            help="seconds that an answer may take (default: %(default)g)",
+            help="timeout of an answer (default: %(default)g)",
         )
         return parser
 
@@ -108,15 +108,10 @@ class Question(Lister):
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what is to be shown; None if there is nothing.
-
-        Raises:
-            BerthError: It could not be found out.
-        """
+        """Return what to show; None if there is nothing, which was logged."""
         raise NotImplementedError
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Not called: ``run`` shows more than one table."""
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -176,7 +171,7 @@ class Question(Lister):
         return self.schedulers(args).ask(method, **arguments)
 
     def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
-        """Return what asks the schedulers of some hosts; by default those that the arguments name, or all.
+        """Return a client for the schedulers of some hosts; by default those that the arguments name, or all.
 
         Raises:
             BrokerUnavailable: No host of the message broker can be used.
@@ -188,7 +183,7 @@ class Question(Lister):
 
 
 def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
-    """Check that a host of the broker accepts connections: oslo.messaging would try again until the timeout.
+    """Check that a host of the broker accepts connections: oslo.messaging would retry until the timeout.
 
     Raises:
         BrokerUnavailable: None does.
@@ -199,12 +194,14 @@ def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
 
 
 def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the hosts of all schedulers that are alive, and this one."""
+    """Return the hosts of all schedulers that are up, and this host."""
     engines = Engines(conf)
     try:
         live = live_schedulers(engines, options.service_down_time(conf))
     except UNREADABLE as error:
-        LOG.warning("Only the scheduler of this host is asked: the others cannot be read: %s", brief(error))
+        LOG.warning(
+            "Querying only the scheduler of this host; cannot read the list of schedulers: %s", brief(error)
+        )
         live = []
     finally:
         engines.dispose()
@@ -239,27 +236,27 @@ class FoundDecision(NamedTuple):
 
 
 class RecordedQuestion(Question):
-    """A question about decisions that schedulers keep in memory, or have written to a decision log."""
+    """The base of commands on decisions in the memory of schedulers or in a decision log."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--log",
             metavar="DIRECTORY",
-            help="read the decision log in this directory, and ask no scheduler. By default the directory "
-            "[berth]/decision_log is read if no scheduler knows the decision.",
+            help="read the decision log in this directory and query no scheduler (default: "
+            "[berth]/decision_log is read if no scheduler knows the decision)",
         )
         return parser
 
     def find_decision(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
-        """Return the latest decision on a name; if there is none, log that.
+        """Return the latest decision on a request id or an instance; if there is none, log that.
 
         Raises:
-            NotAnswered: Nothing could be asked.
+            NotAnswered: No scheduler answered, and no log could be read.
         """
         found = self._find(args, name)
         if found is None:
-            LOG.error("There is no decision on %s, or it is no longer kept", name)
+            LOG.error("No decision on %s is kept", name)
         return found
 
     def entries(self, args: argparse.Namespace, **wanted: Any) -> list[Document]:
@@ -269,7 +266,7 @@ class RecordedQuestion(Question):
             wanted: As those of ``Explainer.decisions``.
 
         Raises:
-            NotAnswered: Nothing could be asked.
+            NotAnswered: No scheduler answered, and no log could be read.
         """
         if args.log:
             found = read_log(args.log, lambda log: log.entries(**wanted))
@@ -285,7 +282,7 @@ class RecordedQuestion(Question):
         """Return the latest decision on a name that a scheduler knows, else that of the decision log.
 
         Raises:
-            NotAnswered: Nothing could be asked.
+            NotAnswered: No scheduler answered, and no log could be read.
         """
         failed: Mapping[str, str] = {}
         if not args.log:
@@ -322,7 +319,7 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
     try:
         return logged(DecisionLogReader(directory))
     except OSError as error:
-        raise NotAnswered(f"The decision log cannot be read: {error}") from error
+        raise NotAnswered(f"Cannot read the decision log: {error}") from error
 
 
 def complain(failed: Mapping[str, str]) -> None:
@@ -332,7 +329,7 @@ def complain(failed: Mapping[str, str]) -> None:
 
 
 def not_answered(failed: Mapping[str, str]) -> NotAnswered:
-    """Return the error that says why no scheduler gave an answer."""
+    """Return the error that says why no scheduler answered."""
     if any(isinstance(reason, explain.Raised) for reason in failed.values()):
         return NotAnswered("; ".join(_problems(failed)))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
@@ -348,28 +345,30 @@ def _problems(failed: Mapping[str, str]) -> Iterator[str]:
 
 
 class DecisionCommand(RecordedQuestion):
-    """Explain a decision: what became of the hosts stage by stage, then one by one with reasons.
+    """Explain a decision: how many hosts each stage left and why, then each host with its outcome and reason.
 
     JSON and YAML have the whole document, CSV has the hosts.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("name", metavar="REQUEST_ID|INSTANCE_UUID", help="of the latest decision on it")
+        parser.add_argument(
+            "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
+        )
         parser.add_argument(
             "--hosts",
             type=arguments.whole_number,
             default=20,
             metavar="N",
-            help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
+            help="number of hosts in the list, the most important first; 0: all (default: %(default)d)",
         )
         shown = parser.add_mutually_exclusive_group()
-        shown.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
+        shown.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
         shown.add_argument(
             "--serve",
             type=arguments.whole_number,
             metavar="PORT",
-            help="serve the page on the loopback address until the command is interrupted; 0: a free port",
+            help="serve the HTML page on 127.0.0.1 at this port until Ctrl-C; 0: any free port",
         )
         return parser
 
@@ -382,7 +381,7 @@ class DecisionCommand(RecordedQuestion):
         try:
             self._show_page(page.render(found.decision, found.origin, parsed_args.hosts or None), parsed_args)
         except OSError as error:
-            raise NotShown(f"The page cannot be shown: {error}") from error
+            raise NotShown(f"Cannot show the page: {error}") from error
         return 0
 
     def _show_page(self, html: str, args: argparse.Namespace) -> None:
@@ -415,21 +414,21 @@ class ListDecisions(RecordedQuestion):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--failed", action="store_true", help="only requests that found no host")
+        parser.add_argument("--failed", action="store_true", help="only requests that failed")
         parser.add_argument(
             "--since",
             type=arguments.since,
             default=0.0,
             metavar="TIME",
-            help="an age such as 90s, 15m or 2h, or a time in UTC",
+            help="only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h",
         )
-        parser.add_argument("--project", metavar="ID", help="only those for instances of this project")
+        parser.add_argument("--project", metavar="ID", help="only requests of this project")
         parser.add_argument(
             "--limit",
             type=arguments.positive_integer,
             default=100,
             metavar="N",
-            help="entries (default: %(default)d)",
+            help="number of decisions (default: %(default)d)",
         )
         return parser
 

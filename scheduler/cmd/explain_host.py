@@ -1,4 +1,4 @@
-"""berth-explain host: why one host was not chosen for a request, or is never chosen."""
+"""berth-explain host: why a host was not chosen for a request, or is never chosen."""
 
 import argparse
 from collections.abc import Iterator
@@ -31,28 +31,31 @@ MOST_LOOKED_AT = 3
 
 
 class Host(RecordedQuestion):
-    """Say why a host is never chosen: its state, and what became of it in the latest requests.
+    """Explain why a host is not chosen: its status, and how the latest requests treated it.
 
-    With --decision: what each filter said of it for one decision; as of now, if the decision does not say.
+    With --decision: the result of each filter for this host in one decision. If the decision does not have
+    it, the filters run again on the host as it is now.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
         parser.add_argument(
-            "--decision", metavar="REQUEST_ID|INSTANCE_UUID", help="only the latest decision on it"
+            "--decision",
+            metavar="REQUEST_ID|INSTANCE_UUID",
+            help="explain the host for the latest decision on this request or instance",
         )
         parser.add_argument(
             "--now",
             action="store_true",
-            help="with --decision: also say what Placement and every filter say of the host as of now",
+            help="with --decision: also run Placement's query and every filter on the host as it is now",
         )
         parser.add_argument(
             "--since",
             type=since,
             default=0.0,
             metavar="TIME",
-            help="without --decision: requests since then; an age such as 90s, 15m or 2h, or a time in UTC",
+            help="only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h",
         )
         return parser
 
@@ -84,11 +87,6 @@ class Host(RecordedQuestion):
         return Shown(document, lines, [host_text.inventories(state), host_text.losses(history)])
 
     def _state(self, args: argparse.Namespace) -> HostStatus:
-        """Return the state of a host.
-
-        Raises:
-            NotAnswered: No scheduler answers.
-        """
         answers = self.schedulers(args).ask_one("host_status", host=args.host)
         if not answers.found:
             raise not_answered(answers.failed)
@@ -114,7 +112,7 @@ class Host(RecordedQuestion):
     def _looked_at(
         self, args: argparse.Namespace, history: HostHistory
     ) -> Iterator[tuple[Unexplained, NodeNow]]:
-        """Yield requests that decisions do not explain, and what is said of the host for them as of now."""
+        """Yield requests that decisions do not explain, with the filters' results on the host as of now."""
         for each in itertools.islice(history.unexplained, MOST_LOOKED_AT):
             known = self.find_decision(args, each.latest)
             now = known and self._now(args, known)
@@ -158,7 +156,7 @@ class Host(RecordedQuestion):
         return Shown(document, lines, tables)
 
     def _now(self, args: argparse.Namespace, known: FoundDecision) -> HostNow | None:
-        """Return what is said of a host as of now; None if no scheduler is to be asked, or can be.
+        """Return the filters' results on a host as of now; None with --log, or if no request was kept.
 
         Raises:
             NotAnswered: No scheduler answers.

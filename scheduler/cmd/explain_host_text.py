@@ -1,4 +1,4 @@
-"""What berth-explain host says of a host, as lines and tables."""
+"""The answer of berth-explain host as lines and tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from scheduler.explain.rendering import FilterVerdict
 #: What ends it if a host passes and others are chosen.
 OUTWEIGHED = "Change the multipliers of weighers, or wait until better hosts are full."
 
-#: Traits by which computes tell what they can do; there are dozens.
+#: Traits of what computes can do; there are dozens.
 CAPABILITIES = "COMPUTE_"
 
 Found = Sequence[tuple[Unexplained, NodeNow]]
@@ -77,7 +77,7 @@ def history_lines(history: HostHistory, found: Found) -> Iterator[str]:
 
 
 def losses(history: HostHistory) -> Table:
-    """Return where a host was lost as a table, most requests first."""
+    """Return the stages at which requests rejected a host as a table, most requests first."""
     rows = [(each.requests, each.stage, each.reason) for each in history.losses]
     rows += [(each.requests, PLACEMENT, f"{each.reason} ({_kind(each)})") for each in history.unexplained]
     return ("Requests", "Lost at", "Why"), sorted(rows, key=lambda row: -row[0])
@@ -106,7 +106,7 @@ def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> I
     for node in state.nodes if state else ():
         yield from ((each.remedy, each.text) for each in node.problems)
     if not history.requests:
-        yield "Ask for a time in which requests came.", "no request for hosts is kept"
+        yield "Choose a time in which there were requests.", "no request for hosts is kept"
     for loss in history.losses:
         if loss.stage == WEIGHTS:
             yield OUTWEIGHED, loss.reason

@@ -51,18 +51,19 @@ class ReportCommand(RecordedQuestion):
             type=since,
             default="24h",
             metavar="TIME",
-            help="an age such as 90s, 15m or 2h, or a time in UTC (default: %(default)s)",
+            help="only requests since this time in UTC, or of at most this age, such as 2h "
+            "(default: %(default)s)",
         )
         parser.add_argument(
             "--html",
             metavar="DIRECTORY",
-            help="write pages to this directory: index.html, and what it links to. They replace those of the "
-            "report before",
+            help="write HTML pages to this directory: index.html and what it links to. They replace the "
+            "pages of the previous report",
         )
         parser.add_argument(
             "--flavor",
             metavar="NAME",
-            help="with --html: the flavor that hosts have room for or not (default: that of most requests)",
+            help="with --html: show which hosts have room for this flavor (default: the most requested one)",
         )
         return parser
 

@@ -25,7 +25,7 @@ CAUSES = 3
 
 
 def decision_lines(decision: Decision, source: str) -> list[str]:
-    """Return the lines on a decision as a whole; ``source`` is who tells of it."""
+    """Return the lines on a decision as a whole; ``source`` is where it was found."""
     zone = decision.availability_zone
     project = f"project {decision.project_id}" if decision.project_id else "no project"
     milliseconds = decision.milliseconds.get("total", 0)
@@ -91,7 +91,7 @@ def _causes(stage: rendering.Stage) -> Iterator[str]:
     if rest := sum(cause.number for cause in stage.causes[most:]):
         yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
     if stage.unasked:
-        yield f"{stage.unasked} hosts were not asked for a reason"
+        yield f"{stage.unasked} hosts without a reason: it was not computed"
 
 
 def hosts(decision: Decision, most: int | None) -> Table:

@@ -1,4 +1,4 @@
-"""Commands that show findings as a table, and say by their exit status what they have found."""
+"""Commands that show findings as a table; their exit status says what was found."""
 
 from abc import abstractmethod
 import argparse

@@ -1,7 +1,7 @@
 """What all programs for operators have in common: an application with commands.
 
-Exit status of all commands: what the command documents, and 255 if it could not be run: a wrong argument,
-options that cannot be read, or an error that was not expected.
+Exit status: what the command documents, and 255 if it could not be run: a wrong argument, unreadable options,
+or an unexpected error.
 """
 
 import argparse
@@ -104,9 +104,9 @@ def run(
         argv: The command line without the name of the program; None for that of the process.
         streams: ``stdin``, ``stdout`` and ``stderr`` in place of those of the process.
     """
-    # A library imports eventlet where it finds it, though nothing here uses it
+    # futurist imports eventlet if it is installed; it is not used
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-    # To be settled before anything imports oslo.messaging, which would choose eventlet
+    # before oslo.messaging is imported, which would choose eventlet
     backend.init_backend(backend.BackendType.THREADING)
     app = OperatorApp(name, description, commands(), **streams)
     try:

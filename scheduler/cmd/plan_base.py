@@ -24,16 +24,16 @@ NO_PLACE = 3
 #: Seconds between two states of the progress line, and the width of its bar.
 INTERVAL, WIDTH = 0.1, 30
 
-#: What decisions log; a plan makes thousands of them, and says itself why one fails.
+#: Loggers of decisions: a plan makes thousands of decisions, and shows why one fails.
 QUIET = ("scheduler", "nova")
 
 
 class WrongArgument(BerthError):
-    """An argument names what is not there, or does not go with another one."""
+    """An argument names something that does not exist, or contradicts another argument."""
 
 
 class ProgressLine:
-    """One line on a terminal that says how far a plan is; nothing elsewhere."""
+    """A progress bar on a terminal; nothing is shown elsewhere."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream if stream.isatty() else None
@@ -60,7 +60,7 @@ class PlanCommand(Question):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = Lister.get_parser(self, prog_name)
-        parser.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
+        parser.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
         return parser
 
     def plan(
@@ -86,7 +86,7 @@ class PlanCommand(Question):
 
 @contextlib.contextmanager
 def quiet(wanted: bool) -> Iterator[None]:
-    """Log only the errors of decisions, if that is wanted."""
+    """Log only errors of decisions."""
     loggers = [logging.getLogger(name) for name in QUIET if wanted]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -107,7 +107,7 @@ def write_page(path: str, plan: dict[str, Any], shown: Shown) -> None:
     try:
         files.write(path, page.render(plan, shown.head, shown.tables))
     except OSError as error:
-        raise NotShown(f"{path} cannot be written: {error}") from error
+        raise NotShown(f"Cannot write {path}: {error}") from error
 
 
 def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
@@ -145,6 +145,6 @@ def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
-    """Return that there is no such thing, with the name that may be meant."""
+    """Return an error text with the most similar name."""
     near = difflib.get_close_matches(name, known, 1)
     return f"There is no {what} {name}" + (f"; did you mean {near[0]}?" if near else "")

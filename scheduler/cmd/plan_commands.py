@@ -21,22 +21,22 @@ MOST_REQUESTS = 10_000
 
 
 class Drain(PlanCommand):
-    """Say where each instance of some hosts would go, in an order that works, or why it cannot.
+    """Plan how to empty hosts: the new host of each instance, in an order that works, or why it has none.
 
     Exit status: 0 every instance finds a place, 3 some do not, 255 no plan could be made.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="HOST", nargs="*", help="a service host that is to be empty")
+        parser.add_argument("host", metavar="HOST", nargs="*", help="a service host to empty")
         for name in ("aggregate", "zone", "cell"):
             parser.add_argument(
                 f"--{name}", action="append", default=[], metavar="NAME",
-                help=f"all hosts of this {name}; can be repeated",
+                help=f"empty all hosts of this {name}; can be repeated",
             )  # fmt: skip
         parser.add_argument(
             "--commands", action="store_true",
-            help="print only the openstack commands that carry out the moves, one a line",
+            help="print only the openstack commands that carry out the moves",
         )  # fmt: skip
         return parser
 
@@ -53,9 +53,9 @@ class Drain(PlanCommand):
 
 
 class Survive(PlanCommand):
-    """Say for each failure domain whether all its instances would find a place on the rest.
+    """Check for each failure domain whether the other hosts have room for all its instances.
 
-    Exit status: 0 all failures are survived, 3 some are not, 255 no plan could be made.
+    Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -63,14 +63,17 @@ class Survive(PlanCommand):
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
             "--hosts", type=positive_integer, default=1, metavar="N",
-            help="hosts of a cell that fail together (default: %(default)d)",
+            help="number of hosts of a cell that fail together (default: %(default)d)",
         )  # fmt: skip
         what.add_argument(
-            "--by", metavar="zone|aggregate:PATTERN", help="what fails as a whole, such as aggregate:rack*"
+            "--by",
+            metavar="zone|aggregate:PATTERN",
+            help="fail whole availability zones, or aggregates whose names match a pattern, such as "
+            "aggregate:rack*",
         )
         parser.add_argument(
             "--flavor", metavar="NAME|ID",
-            help="the flavor in which is counted what may still be sold (default: that of most instances)",
+            help="count how many instances of this flavor may be added (default: the most frequent flavor)",
         )  # fmt: skip
         return parser
 
@@ -81,7 +84,7 @@ class Survive(PlanCommand):
 
 
 class Balance(PlanCommand):
-    """Name the moves that help most, by the cloud's own weighers; the filters allow each of them.
+    """Propose the moves that improve the weights of the cloud most. All filters allow each move.
 
     Exit status: 0, or 255 if no plan could be made.
     """
@@ -90,15 +93,15 @@ class Balance(PlanCommand):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--goal", choices=(balance.SPREAD, balance.PACK), default=balance.SPREAD,
-            help="spread: instances on the hosts that the weighers prefer; pack: hosts that are empty "
-            "(default: %(default)s)",
+            help="spread: move instances to the hosts that the weighers prefer; pack: empty as many hosts as "
+            "possible (default: %(default)s)",
         )  # fmt: skip
         parser.add_argument(
             "--moves",
             type=positive_integer,
             default=20,
             metavar="N",
-            help="moves at most (default: %(default)d)",
+            help="maximum number of moves (default: %(default)d)",
         )
         return parser
 
@@ -107,7 +110,7 @@ class Balance(PlanCommand):
 
 
 class Policy(PlanCommand):
-    """Say what other options would change for the latest requests.
+    """Compare the hosts that the latest requests get with the options in use and with other options.
 
     Exit status: 0 all find a host with the other options, 3 some do not, 255 no plan could be made.
     """
@@ -116,21 +119,21 @@ class Policy(PlanCommand):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--set", action="append", default=[], dest="settings", metavar="[GROUP.]OPTION=VALUE",
-            help="an option, of [filter_scheduler] if no group is named, with its value as in nova.conf; "
-            "can be repeated",
+            help="change an option, of [filter_scheduler] if no group is named; the value is written as in "
+            "nova.conf; can be repeated",
         )  # fmt: skip
         parser.add_argument(
-            "--other-config", metavar="FILE", help="another configuration file in place of all options"
+            "--other-config", metavar="FILE", help="use this configuration file as the other options"
         )
         parser.add_argument(
             "--last", type=positive_integer, metavar="N", default=100,
-            help="the number of requests at most (default: %(default)d)",
+            help="maximum number of requests (default: %(default)d)",
         )  # fmt: skip
         parser.add_argument(
             "--since",
             type=since,
             metavar="TIME",
-            help="only requests since this time, or of this age, such as 1d",
+            help="only requests since this time in UTC, or of at most this age, such as 1d",
         )
         return parser
 

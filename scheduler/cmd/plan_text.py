@@ -100,8 +100,10 @@ def _capacity(plan: Plan) -> Shown:
     total = plan["total"]
     head = [
         f"{plan['instances']} more of flavor {plan['flavor']} fit",
-        f"  {total['hosts_with_room']} of {count_text(total['hosts'], 'host')} that Placement offers "
-        "have room",
+        (
+            f"  {total['hosts_with_room']} of {count_text(total['hosts'], 'host')} that Placement offers "
+            "have room"
+        ),
         f"  runs out first: {_limits(total)}",
         f"  stranded when it has: {amounts(total['stranded'])}",
     ]
@@ -178,8 +180,10 @@ def _policy(plan: Plan) -> Shown:
 
 def _dry_run(plan: Plan) -> Shown:
     head = [
-        f"A place for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
-        f"{plan['flavor']}"
+        (
+            f"A place for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
+            f"{plan['flavor']}"
+        )
     ]
     head += [f"  asked of Placement: {plan['asked']}"] if plan["asked"] else []
     head += [f"  {note}" for note in plan["notes"]]

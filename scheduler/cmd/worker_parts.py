@@ -110,7 +110,7 @@ def make_server(
 def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
 ) -> Any:
-    """Return the server that answers questions about the decisions of a manager, not started."""
+    """Return the server for berth-explain's questions about the decisions of a manager, not started."""
 
     def table() -> HostTable:
         return serving.hosts.snapshot(math.inf)
@@ -146,17 +146,17 @@ def _with_traffic(state: WorkerState, answering: server.Server | None) -> Worker
         broker=answering.connected,
         in_flight=answering.activity.in_flight,
         unanswered=answering.unanswered,
-        # requests that wait for the end of an outage are no hang
+        # requests that wait for the end of an outage do not count as a hang
         stalled=max(state.stalled, 0.0 if state.waiting else answering.stalled()),
     )
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
-    """Yield the heartbeats of the service record; discovery and a look at the partition if wanted."""
+    """Yield the heartbeats of the service record; discovery and the check of the partition, if configured."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
-    tell = partial(notifier.service_created, context.RequestContext(is_admin=True))
-    row = service_record.OwnService(conf, engines, tell)
+    notify = partial(notifier.service_created, context.RequestContext(is_admin=True))
+    row = service_record.OwnService(conf, engines, notify)
     row.beat()
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)

@@ -355,8 +355,8 @@ def test_decisions_are_listed(run, scheduler):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["decision", "req-9"], "There is no decision on req-9"),
-        (["host", "h1", "--decision", "req-9"], "There is no decision on req-9"),
+        (["decision", "req-9"], "No decision on req-9 is kept"),
+        (["host", "h1", "--decision", "req-9"], "No decision on req-9 is kept"),
         (["host", "h8", "--decision", "req-1"], "No compute node"),
     ],
     ids=" ".join,
@@ -427,7 +427,7 @@ def test_the_configured_decision_log_is_read_if_no_scheduler_knows_the_decision(
 def test_a_log_that_is_missing_is_one_line(run, tmp_path):
     status, _, logged = run("decision", "req-1", "--log", str(tmp_path / "missing"))
     assert status == operator_app.NOT_RUN
-    assert "The decision log cannot be read" in logged
+    assert "Cannot read the decision log" in logged
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
         "decision", "req-1", "--log", log, "--html", str(tmp_path / "missing" / "page.html")
     )
     assert status == operator_app.NOT_RUN
-    assert "The page cannot be shown" in logged
+    assert "Cannot show the page" in logged
     assert "Traceback" not in logged
 
 

@@ -178,7 +178,7 @@ def test_metrics_are_written_in_one_step(run, tmp_path):
     assert list(tmp_path.glob("*.new")) == []
     status, _, logged = run("capacity", "--all", "--textfile", str(tmp_path / "none" / "x"))
     assert status == operator_app.NOT_RUN
-    assert "cannot be written" in logged
+    assert "Cannot write" in logged
 
 
 class Terminal(io.StringIO):

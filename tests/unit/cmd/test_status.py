@@ -48,7 +48,7 @@ def test_the_default_output_is_a_table_of_bounded_width(run):
 
 @pytest.mark.parametrize(
     "argv",
-    [["audit", "--page", "0"], ["audit", "--grace", "-1"], ["unknown"], ["audit", "unknown"]],
+    [["audit", "--limit", "0"], ["audit", "--grace", "-1"], ["unknown"], ["audit", "unknown"]],
     ids=" ".join,
 )
 def test_a_wrong_argument_is_told_from_what_an_audit_finds(run, argv):
