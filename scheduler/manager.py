@@ -203,7 +203,6 @@ class SchedulerManager:
         """
         self.hosts.reset()
         self.use_rules()
-        self.decisions.reset()
 
     def stop_claiming(self) -> None:
         """Claim nothing more. Requests that have not claimed all they need release what they claimed.
@@ -320,7 +319,7 @@ class SchedulerManager:
         """Send a request on, if another scheduler decides for its server group."""
         group = request.server_group
         if group is not None and group.uuid is not None and request.claims:
-            self.stream.owners.send_on_for_group(group.uuid, request.delivery)
+            self.stream.owners.forward_for_group(group.uuid, request.delivery)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

@@ -871,7 +871,7 @@ class Owners(NoStream):
     def __init__(self):
         self.calls = []
 
-    def send_on_for_group(self, group, call):
+    def forward_for_group(self, group, call):
         self.calls.append((group, call))
         raise Forwarded
 

@@ -434,7 +434,7 @@ class Redelivered(ConfirmedMessage):
     def has_reply_queue(self):
         return True
 
-    def send_on(self, queue, headers, timeout):
+    def forward(self, queue, headers, timeout):
         if self.unreachable:
             raise self.unreachable
         self.ends.append((queue, headers["berth-forwarded"]))
