@@ -62,7 +62,8 @@ def _survive(plan: Plan) -> Shown:
     if plan["missing"]:
         head.append(f"missing in the worst case: {amounts(plan['missing'])}")
     elif plan["flavor"]:
-        head.append(f"{plan['may_be_sold']} more of flavor {plan['flavor']} may be sold until one is not")
+        added = f"{plan['may_be_added']} more of flavor {plan['flavor']} can be added"
+        head.append(f"{added} until a failure is not survived")
     stays = [one for answer in plan["answers"] for one in answer["without_place"]]
     head += _reasons(stays)
     columns = ("Failure", "Hosts", "Instances", "Placed", "Missing")

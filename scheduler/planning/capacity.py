@@ -1,8 +1,8 @@
 """How many more instances of a request fit, where, and what runs out first.
 
-Placement says what is left of each host; the filters say whether a host may have one instance more, after
-those before it were charged to it. What cannot be counted in arrays, such as pinned guests and devices, is
-counted host by host with the topologies that the filters see.
+Placement limits the number on each host. After each instance that is charged to a host the filters decide
+whether it may have one more. Pinned guests and devices are counted host by host with the topologies that the
+filters use; all others in arrays.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ Document = dict[str, Any]
 #: Instances that are counted on one host.
 MOST_ON_HOST = 1000
 
-#: Filters that look at what is left on a host. Others reject hosts on which such instances may not be.
+#: Filters on what is left on a host. Others reject hosts that may not have such instances at all.
 OF_TOPOLOGY = (NUMATopologyFilter, PciPassthroughFilter)
 OF_ROOM = (
     *(*OF_TOPOLOGY, CountFilter),
@@ -73,7 +73,7 @@ class Fit:
 
     @property
     def stranded(self) -> dict[str, int]:
-        """What is left of each resource class, by which no further instance is helped."""
+        """What is left of each resource class when no further instance fits."""
         return {name: free - self.count * self.taken[name] for name, free in self.free.items()}
 
 
@@ -84,8 +84,8 @@ def fits(
 
     Args:
         cloud: The cloud; closed hosts are left out.
-        spec: The request, which is changed as by a request; server groups are not considered.
-        progress: Receives the hosts that are counted one by one.
+        spec: The request, which is changed as by a request; server groups are ignored.
+        progress: Called for the hosts that are counted one by one.
 
     Raises:
         BerthError: A pre-filter or Placement refuses the request.
@@ -108,7 +108,7 @@ def fits(
 
 
 def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
-    """Leave no instance to hosts that the request excludes, or that filters reject; return the others."""
+    """Set hosts that the request excludes or that filters reject to no instance; return the others."""
     narrowed = narrow(asked.hosts, asked.request)
     prepared = (
         cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain((), asked.request)
@@ -264,7 +264,7 @@ def capacity(
         "plan": "capacity",
         "flavor": name,
         "instances": sum(fit.count for fit in found.values()),
-        "total": _summed(list(found.values())) | {"not_offered": len(_not_offered(cloud, found))},
+        "total": summed(list(found.values())) | {"not_offered": len(_not_offered(cloud, found))},
         "places": list(_by_place(cloud, found)),
         "reason": reason,
     }
@@ -283,8 +283,8 @@ def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Documen
     for row in _not_offered(cloud, found):
         others[place(row)] += 1
     for cell, zone in sorted(offered.keys() | others.keys()):
-        summed = _summed(offered.get((cell, zone), []))
-        yield {"cell": cell, "zone": zone, **summed, "not_offered": others[cell, zone]}
+        total = summed(offered.get((cell, zone), []))
+        yield {"cell": cell, "zone": zone, **total, "not_offered": others[cell, zone]}
 
 
 def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
@@ -292,7 +292,8 @@ def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
     return [row for row in np.flatnonzero(cloud.snapshot.table.cell_enabled).tolist() if row not in found]
 
 
-def _summed(found: Sequence[Fit]) -> Document:
+def summed(found: Sequence[Fit]) -> Document:
+    """Return hosts, instances, limits, free and stranded amounts of several hosts together."""
     limits: Counter[str] = Counter(fit.limit for fit in found)
     stranded: Counter[str] = Counter()
     free: Counter[str] = Counter()

@@ -22,8 +22,8 @@ class Bar(NamedTuple):
     Attributes:
         label: What it is of.
         whole: The width of the pale bar.
-        part: The width of the strong one.
-        text: What is said of it.
+        part: The width of the strong bar.
+        text: The text next to it.
         bad: Whether it is marked as bad.
     """
 

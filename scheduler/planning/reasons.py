@@ -1,4 +1,4 @@
-"""What each step of a planned decision left of the hosts, and why."""
+"""How many hosts each step of a planned decision left, and why."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -57,11 +57,11 @@ class Why:
 
     Attributes:
         stages: The steps that dropped hosts, in order.
-        error: What ended it; "" for a decision that gave each instance a host.
-        amounts: What Placement was asked for.
+        error: What ended it; "" if each instance has a host.
+        amounts: What was requested from Placement.
         best: The best hosts with their weights, for the first instance.
         selections: For each instance the chosen host and the alternates.
-        notes: What a user may not expect, in a sentence each.
+        notes: Sentences on what a user may not expect.
     """
 
     stages: list[Stage]
@@ -80,11 +80,6 @@ class Why:
             or "no host was looked at"
         )
 
-    @property
-    def last(self) -> str:
-        """The step that left no host; "" if none did."""
-        return next((stage.name for stage in self.stages if not stage.after), "")
-
     def document(self) -> Document:
         return {"text": self.text, "error": self.error, "stages": [vars(stage) for stage in self.stages]}
 
@@ -101,8 +96,8 @@ class Watcher(DecisionObserver):
         """Note nothing yet.
 
         Args:
-            make: Called with an instance, the hosts, and the index of the one that it gets, and whether a
-                topology was fitted.
+            make: Called with an instance, the hosts, the index of the chosen one, and whether a topology was
+                fitted.
         """
         self._request = request
         self._fitted = bool(request.guest or request.pci_requests)
@@ -198,7 +193,7 @@ class Watcher(DecisionObserver):
 
 
 def refusals(nodes: Any, rows: np.ndarray, query: PlainQuery) -> Iterator[str]:
-    """Yield for each of some nodes that does not meet a query the first reason, in a few words.
+    """Yield the first reason of each node that does not meet a query.
 
     Args:
         nodes: ``mirror.Nodes``.

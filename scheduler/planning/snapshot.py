@@ -1,4 +1,4 @@
-"""A cloud as it is at one moment, read from nova's databases and from Placement. Nothing is written."""
+"""A cloud at one moment, read from nova's databases and from Placement. Nothing is written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
-from scheduler.planning.stored_requests import StoredRequests
+from scheduler.planning.stored_requests import MISSING, StoredRequests
 from scheduler.request import pci_aliases
 from scheduler.request.network import NeutronNetwork
 from scheduler.rules import nova_modules
@@ -39,12 +39,12 @@ ShowProgress = Callable[[str, int, int], None]
 #: Seconds that a page of instances may take.
 PAGE_TIMEOUT = 60.0
 
-#: Hosts and groups count instances in this state, but nothing can be done with them.
+#: Hosts and groups count instances in this state, but nova moves none of them.
 SOFT_DELETED = "soft-delete"
 
 
 class Unreadable(BerthError):
-    """A database or Placement does not answer, so that no plan can be made."""
+    """No plan can be made: a database or Placement does not answer."""
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
@@ -91,21 +91,21 @@ class Instances:
         return order, self.rows[order]
 
 
-UNREAD, MISSING = -1, -2
-"""In place of the number of a request: not read yet, and not stored or not readable."""
+#: In place of the number of a request that was not read yet.
+UNREAD = -1
 
 
 @dataclass
 class Snapshot:
-    """A cloud at one moment. Requests of instances are read when a plan asks for them.
+    """A cloud at one moment. Requests of instances are read when a plan needs them.
 
     Attributes:
         conf: The options.
         table: All hosts.
         mirror: What Placement has of compute nodes.
-        candidates: Answers what the mirror cannot.
+        candidates: Queries Placement where the mirror has no answer.
         candidate_hosts: Makes queries of requests.
-        hosts: The databases, which are no longer followed.
+        hosts: The databases; changes are not followed.
         all_instances: Reads instances.
         stored: Reads flavors, groups and requests.
         instances: All instances.
@@ -131,7 +131,7 @@ class Snapshot:
         self._seen = self.table.numbers["service_seen"]
 
     def keep_time(self) -> None:
-        """Let heartbeats be as old as when they were read: a plan may take longer than they are good for."""
+        """Keep heartbeats as old as when they were read: a plan may take longer than service_down_time."""
         self.table.numbers["service_seen"] = self._seen + (time.time() - self.read_at)
 
     def load_requests(self, indices: Iterable[int], progress: ShowProgress = no_progress) -> None:
@@ -158,7 +158,7 @@ class Snapshot:
             self.groups |= self.stored.groups(sorted(missing))
 
     def request(self, index: int) -> objects.RequestSpec:
-        """Return a copy of the request of an instance, in its server group; it was loaded, and is there."""
+        """Return a copy of the loaded request of an instance, in its server group."""
         uuid = self.instances.uuids[index]
         spec: Any = self.requests.spec(int(self.instances.specs[index]))
         spec.instance_uuid, spec.num_instances = uuid, 1
@@ -173,7 +173,7 @@ class Snapshot:
         return found.cell_uuid, found.host
 
     def cell_names(self) -> Mapping[str, str]:
-        """Return how operators call the cells, by UUID."""
+        """Return the names of the cells by UUID; of a cell without a name the UUID."""
         return {uuid: name or uuid for uuid, name in self.hosts.cell_names().items()}
 
     def zone(self, row: int) -> str:
@@ -220,14 +220,14 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Sna
         raise Unreadable(f"Cells that cannot be read: {unread}. A plan needs all of them")
     if not len(table):
         raise Unreadable("There is no compute node in any cell")
-    # a plan changes them
+    # copies: a plan changes them
     table.numbers = {name: column.copy() for name, column in table.numbers.items()}
     table.coded = dict(table.coded)
     progress("Placement", 0, 1)
     client = PlacementClient.from_conf(conf)
     client.start()
     ticks = count()
-    # Nothing becomes old in a plan; each look at the clock is later than the one before.
+    # Nothing expires in a plan, and each read of the clock is later than the one before.
     mirror = CandidateMirror(client, lambda: 0.0, lambda: next(ticks) * 1e-9, hosts.partition.aggregates)
     with _readable("Placement"):
         mirror.read()

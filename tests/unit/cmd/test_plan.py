@@ -132,7 +132,7 @@ def test_failures_that_are_survived(run):
     status, output, _ = run("survive", "--by", "aggregate:rack*")
     assert status == 0
     assert "2 of 2 failures would be survived" in output
-    assert "more of flavor m1 may be sold until one is not" in output
+    assert "more of flavor m1 can be added until a failure is not survived" in output
     assert run("survive", "--hosts", "4")[0] == NO_PLACE
 
 
