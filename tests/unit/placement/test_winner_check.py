@@ -83,7 +83,7 @@ def test_a_host_that_does_not_suit_any_more_is_refused_and_not_offered_again(
         assert refused["a"].startswith(f"changed in Placement since the mirror was read: {reason}")
         assert client.asked == asked
     conditions = {name: frozenset(names) for name, names in wanted.items()}
-    answer = mirror._mirror.find(PlainQuery(MEMORY, **conditions))
+    answer = mirror.known.find(PlainQuery(MEMORY, **conditions))
     assert "a" not in [answer.uuids[row] for row in answer.rows]
 
 
