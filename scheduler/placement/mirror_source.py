@@ -40,7 +40,7 @@ from scheduler.request.query import MICROVERSION, Query
 
 LOG = log.getLogger(__name__)
 
-# Without a query the interval of the rounds doubles, up to this many seconds.
+# Without a query each interval is four times the one before, up to this many seconds.
 LONGEST_INTERVAL = 600.0
 
 # The list of all providers is read for at most one part in so many of the time: 50,000 nodes keep Placement
@@ -278,7 +278,7 @@ class CandidateMirror:
             return INCOMPLETE_INTERVAL
         self._idle_rounds = 0 if self._wanted else min(self._idle_rounds + 1, 30)
         self._wanted = False
-        wait = min(LONGEST_INTERVAL, self._interval * 2.0**self._idle_rounds)
+        wait = min(LONGEST_INTERVAL, self._interval * 4.0**self._idle_rounds)
         return max(0.0, wait - (self._clock() - reading.begun))
 
     def _follow(self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]) -> None:

@@ -258,7 +258,7 @@ def test_members_of_aggregates_are_read_with_a_wide_answer(mirror, client):
 
 def test_the_interval_grows_while_no_query_comes(mirror, client, clock):
     waits = [next_round(mirror)[0] for _ in range(12)]
-    assert waits[:3] == [INTERVAL, 2 * INTERVAL, 4 * INTERVAL]
+    assert waits[:3] == [INTERVAL, 4 * INTERVAL, 16 * INTERVAL]
     assert waits[-1] == LONGEST_INTERVAL
     found(mirror)
     assert next_round(mirror)[0] == INTERVAL
