@@ -14,7 +14,7 @@ spec: host-state-and-cells 3.9, 4.1
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 import math
 import threading
 import time
@@ -132,28 +132,21 @@ class ServiceTracker:
     def update(self, connection: Connection) -> None:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
         due = since = self._window.open()
-        columns = services.c
         now, limit = self._now(), timedelta(seconds=ALIVE_SHARE * self._down_time())
-        lately = columns.last_seen_up.between(now - limit, now + limit)
-        alive = sa.case(
-            (sa.and_(columns.disabled.is_not(True), columns.forced_down.is_not(True), lately), 1), else_=0
-        ).label("alive")
-        is_compute, live = columns.binary == "nova-compute", columns.deleted == 0
-        query = sa.select(*_SERVICE_COLUMNS, columns.deleted, alive).where(is_compute)
+        read = partial(self._read, connection, seen_from=now - limit, seen_to=now + limit)
         total = None
         if due is None:
-            total = checksum(connection, *_LASTING_COLUMNS, where=sa.and_(is_compute, live))
+            total = checksum(connection, *_LASTING_COLUMNS, where=_LIVE_COMPUTE)
             since = self._window.late if total == self._checksum else None
         if since is None:
-            found = self._read(connection, query.where(live))
+            found = read(_LIVE_SERVICES)
             gone = self.rows.keys() - found.keys()
         else:
-            stamped = sa.or_(columns.created_at >= since, columns.deleted_at >= since)
-            found = self._read(connection, query.where(sa.or_(sa.and_(live, alive == 0), stamped)))
+            found = read(_DUE_SERVICES, since=since)
             # What was not alive and is not among them is alive now, or gone.
             gone = {number for number, row in self.rows.items() if not row.alive} - found.keys()
             for piece in chunks(gone):
-                found |= self._read(connection, query.where(live, columns.id.in_(piece)))
+                found |= read(_LIVE_SERVICES.where(services.c.id.in_(piece)))
         rows = merged(self.rows, gone - found.keys(), found)
         if since is None:
             self._checksum = total
@@ -164,9 +157,38 @@ class ServiceTracker:
         self._window.close(due)
 
     @staticmethod
-    def _read(connection: Connection, query: sa.Select) -> dict[int, ServiceRow | None]:
+    def _read(
+        connection: Connection, query: sa.Select, **parameters: datetime
+    ) -> dict[int, ServiceRow | None]:
         """Return the services by id; None for one that is deleted."""
-        return {row.id: _service(row) if row.deleted == 0 else None for row in connection.execute(query)}
+        found = connection.execute(query, parameters)
+        return {row.id: _service(row) if row.deleted == 0 else None for row in found}
+
+
+_LIVE_COMPUTE = sa.and_(services.c.binary == "nova-compute", services.c.deleted == 0)
+
+# Statements that are executed every few seconds are made once: to make one takes as long as all the rest.
+_ALIVE = sa.case(
+    (
+        sa.and_(
+            services.c.disabled.is_not(True),
+            services.c.forced_down.is_not(True),
+            services.c.last_seen_up.between(sa.bindparam("seen_from"), sa.bindparam("seen_to")),
+        ),
+        1,
+    ),
+    else_=0,
+)
+_SERVICES = sa.select(*_SERVICE_COLUMNS, services.c.deleted, _ALIVE.label("alive"))
+_LIVE_SERVICES = _SERVICES.where(_LIVE_COMPUTE)
+_DUE_SERVICES = _SERVICES.where(
+    services.c.binary == "nova-compute",
+    sa.or_(
+        sa.and_(services.c.deleted == 0, _ALIVE == 0),
+        services.c.created_at >= sa.bindparam("since"),
+        services.c.deleted_at >= sa.bindparam("since"),
+    ),
+)
 
 
 def _service(row: sa.Row) -> ServiceRow:
@@ -211,9 +233,7 @@ class NodeTracker:
     def _is_complete(self, connection: Connection, hosts: frozenset[str] | None) -> bool:
         """Return whether all live rows have the hashes that are known; no row is read for that."""
         known = len(self._hashes), sum(self._hashes.values())
-        return (
-            hosts is None and checksum(connection, *NODE_COLUMNS, where=compute_nodes.c.deleted == 0) == known
-        )
+        return hosts is None and checksum(connection, *NODE_COLUMNS, where=_LIVE_NODES) == known
 
     def _take(
         self, connection: Connection, since: datetime | None, load: Load, hosts: frozenset[str] | None
@@ -240,13 +260,9 @@ class NodeTracker:
     @staticmethod
     def _read_hashes(connection: Connection, since: datetime | None) -> list[sa.Row]:
         """Return id, host, ``deleted`` and hash of the live rows, or of all with a late stamp."""
-        columns = compute_nodes.c
-        digest = row_hash(connection.dialect.name, NODE_COLUMNS).label("hash")
-        query = sa.select(columns.id, columns.host, columns.deleted, digest)
         if since is None:
-            return list(connection.execute(query.where(columns.deleted == 0)))
-        stamps = (columns.updated_at, columns.created_at, columns.deleted_at)
-        return list(connection.execute(query.where(sa.or_(*(stamp >= since for stamp in stamps)))))
+            return list(connection.execute(_hashes(connection.dialect.name).where(_LIVE_NODES)))
+        return list(connection.execute(_late_hashes(connection.dialect.name), {"since": since}))
 
     def _rows(self, connection: Connection, wanted: Iterable[int], *, whole: bool) -> Iterator[sa.Row]:
         """Yield these rows, few in memory at a time: each takes 10 KiB until it is loaded."""
@@ -279,7 +295,21 @@ class NodeTracker:
             return ()
 
 
-_NODES = sa.select(*NODE_COLUMNS).where(compute_nodes.c.deleted == 0)
+_LIVE_NODES = compute_nodes.c.deleted == 0
+_NODES = sa.select(*NODE_COLUMNS).where(_LIVE_NODES)
+
+
+def _hashes(dialect: str) -> sa.Select:
+    columns = compute_nodes.c
+    return sa.select(columns.id, columns.host, columns.deleted, row_hash(dialect, NODE_COLUMNS).label("hash"))
+
+
+@cache
+def _late_hashes(dialect: str) -> sa.Select:
+    columns, since = compute_nodes.c, sa.bindparam("since")
+    return _hashes(dialect).where(
+        sa.or_(columns.updated_at >= since, columns.created_at >= since, columns.deleted_at >= since)
+    )
 
 
 def _replace(connection: Connection) -> None:

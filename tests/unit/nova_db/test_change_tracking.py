@@ -294,8 +294,8 @@ def rows_read(monkeypatch):
     for owner, name in ((NodeTracker, "_read_hashes"), (ServiceTracker, "_read")):
         read = getattr(owner, name)
 
-        def counted(*arguments, read=read):
-            found = read(*arguments)
+        def counted(*arguments, read=read, **named):
+            found = read(*arguments, **named)
             numbers.append(len(found))
             return found
 
