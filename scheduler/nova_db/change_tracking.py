@@ -306,7 +306,8 @@ def _hashes(dialect: str) -> sa.Select:
 
 @cache
 def _late_hashes(dialect: str) -> sa.Select:
-    columns, since = compute_nodes.c, sa.bindparam("since")
+    columns = compute_nodes.c
+    since: sa.BindParameter[datetime] = sa.bindparam("since")
     return _hashes(dialect).where(
         sa.or_(columns.updated_at >= since, columns.created_at >= since, columns.deleted_at >= since)
     )

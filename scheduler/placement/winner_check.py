@@ -3,9 +3,9 @@
 A host whose generation is the expected one has not changed since it was read, except for allocations that
 were removed. Any other host is read again, corrected in the mirror, and judged again.
 
-Placement checks amounts and unit limits at the claim itself, but no traits. So of several hosts generations
-are not read if the query has but one more condition, a trait that hosts must not have, as most queries of
-nova: the few hosts that have it are listed.
+Placement checks amounts and unit limits at the claim itself, but neither traits nor aggregates. So of several
+hosts generations are not read if the query has traits alone besides, as most queries of nova: the few hosts
+whose traits do not suit are listed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -64,9 +64,8 @@ class WinnerCheck:
         return found
 
     def _read(self, nodes: list[str]) -> dict[str, str]:
-        query = self._query
-        if len(nodes) > 1 and len(query.forbidden) == 1 and not (query.required or query.aggregates):
-            return self._read_forbidden(nodes)
+        if len(nodes) > 1 and self._mirror.has_few_unsuited(self._query):
+            return self._read_unsuited(nodes)
         if len(nodes) == 1 or SINGLE * len(nodes) <= LIST + LISTED * len(self._mirror):
             generation = partial(read_generation, self._client, context=self._context)
             return read_each(lambda uuid: self._judge(uuid, self._known(uuid), generation), nodes, AT_ONCE)
@@ -75,10 +74,12 @@ class WinnerCheck:
         generations = {one.uuid: one.generation for one in listed}
         return read_each(lambda uuid: self._judge(uuid, known[uuid], generations.get), nodes, AT_ONCE)
 
-    def _read_forbidden(self, nodes: list[str]) -> dict[str, str]:
-        listed = read_list(self._client, list_path(required=self._query.forbidden), self._context)
-        forbidden = {one.uuid for one in listed}
-        known = {uuid: None if uuid in forbidden else self._known(uuid) for uuid in nodes}
+    def _read_unsuited(self, nodes: list[str]) -> dict[str, str]:
+        conditions = [*self._query.forbidden, *(f"!{trait}" for trait in self._query.required)]
+        paths = [list_path(required=[each]) for each in sorted(conditions)]
+        lists = [read_list(self._client, path, self._context) for path in paths]
+        unsuited = {one.uuid for listed in lists for one in listed}
+        known = {uuid: None if uuid in unsuited else self._known(uuid) for uuid in nodes}
         return read_each(lambda uuid: self._judge(uuid, known[uuid]), nodes, AT_ONCE)
 
     def _known(self, uuid: str) -> ProviderState | None:

@@ -142,8 +142,8 @@ def test_without_an_answer_it_is_not_known_whether_a_host_may_be_claimed(mirror,
 
 
 def test_several_hosts_are_read_by_one_list_where_that_costs_less(mirror, client):
-    client.providers["b"].change(traits=set())
-    assert check(mirror, "a", "b", required=["AVX"]).keys() == {"b"}
+    client.providers["b"].change(used={"MEMORY_MB": 4096})
+    assert check(mirror, "a", "b").keys() == {"b"}
     assert client.asked == ["/resource_providers", *reads("b")]
 
 
@@ -181,14 +181,22 @@ def test_of_several_hosts_those_are_read_that_are_not_known(mirror, client):
     assert client.asked == [LIST_DISABLED, *reads("a")]
 
 
-@pytest.mark.parametrize(
-    "conditions",
-    [{**DISABLED, "required": ["AVX"]}, {"forbidden": ["COMPUTE_STATUS_DISABLED", "HDD"]}, {}],
-    ids=["required too", "several", "none"],
-)
-def test_with_other_conditions_generations_are_read_of_several_hosts(mirror, client, conditions):
-    assert check(mirror, "a", "b", **conditions) == {}
-    assert client.asked == ["/resource_providers"]
+def test_of_several_hosts_only_those_are_read_that_lack_what_is_required(mirror, client):
+    client.providers["b"].change(traits=set())
+    assert check(mirror, "a", "b", required=["AVX"], **DISABLED).keys() == {"b"}
+    assert client.asked == ["/resource_providers?required=%21AVX", LIST_DISABLED, *reads("b")]
+
+
+@pytest.mark.parametrize("conditions", [{"required": ["HDD"]}, {"forbidden": ["AVX"]}, {}])
+def test_generations_are_read_if_there_is_nothing_to_list_or_much(mirror, client, conditions):
+    check(mirror, "a", "b", **conditions)
+    assert client.asked[0] == "/resource_providers"
+
+
+def test_generations_are_read_if_aggregates_matter(mirror, client):
+    query = PlainQuery(MEMORY, forbidden=frozenset({"HDD"}), not_member_of=frozenset({"other"}))
+    assert mirror.check(query, None)(["a", "b"]) == {}
+    assert client.asked[0] == "/resource_providers"
 
 
 def test_a_request_does_not_go_through_all_hosts_of_a_mirror_that_is_stale(client):
