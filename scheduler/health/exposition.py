@@ -9,7 +9,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from scheduler.health import catalogue
 from scheduler.health.catalogue import Metric
@@ -79,7 +78,7 @@ def _reported(worker: WorkerRecord) -> Iterator[tuple[str, Labels, float]]:
 def _family(metric: Metric, samples: Iterable[tuple[Labels, list[float]]]) -> Family:
     if metric.buckets:
         histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-        bounds = [floatToGoString(bound) for bound in (*metric.buckets, float("inf"))]
+        bounds = [*map(str, metric.buckets), "+Inf"]
         for labels, (*counts, total) in samples:
             histogram.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
         return histogram
