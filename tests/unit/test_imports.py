@@ -58,7 +58,7 @@ ALLOWED = {
     "nova_service": {"nova_db", "conf"},
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects"},
-    "rules": {"conf", "filters", "weights", "hosts", "request"},
+    "rules": {"conf", "filters", "weights", "hosts", "request", "objects"},
     "stream": {"hosts", "conf"},
     "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
