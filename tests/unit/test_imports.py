@@ -180,6 +180,16 @@ def test_the_client_knows_only_the_schedulers_interface():
     ] == []
 
 
+def test_a_daemon_knows_nothing_of_what_operators_run_beside_it():
+    found, left = set(), {"scheduler.cmd.scheduler", "scheduler.cmd.router"}
+    while left:
+        found |= left
+        left = {target for name in left for target in modules_imported(name)} - found
+    packages = {package_of(name) for name in found}
+    assert "manager" in packages
+    assert packages & {"audit", "planning", "report", "shadow", "pages"} == set()
+
+
 @pytest.mark.parametrize("name", sorted(OURS))
 def test_nothing_imports_nova(name):
     assert [target for target in imported(name, OURS[name]) if target.split(".")[0] == "nova"] == []
