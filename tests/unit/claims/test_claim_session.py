@@ -103,7 +103,8 @@ def test_the_outcome_of_the_reply_decides(end, held):
 def test_after_an_error_all_is_released_and_reserved_no_more():
     world = World()
     table = make_table([make_host("h1")])
-    HostView.of(table, np.arange(1), pending=world.claims.reservations).reserve(0, "a", {})
+    view = HostView.of(table, np.arange(1), pending=world.claims.reservations)
+    view.reservations.reserve(view.position(0), "a", {})
     with pytest.raises(ZeroDivisionError):
         world.use("a", "b", then=fail)
     assert world.held == {}
