@@ -8,7 +8,6 @@ import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes, Overtaken
-from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import Outcome
 from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
@@ -26,7 +25,7 @@ from tests.unit.selection.requests import make_request, make_spec
 WAITING = InstanceState.WAITING
 
 
-class Told(NoObserver):
+class Told:
     """Writes down what it is told."""
 
     def __init__(self):
