@@ -3,7 +3,7 @@
 A row that nova's services write has a new stamp, so each reading asks for the rows with late stamps. Clocks
 differ, a commit may become visible late, and in MySQL two writes of one second have the same stamp. So each
 window of stamps overlaps with the one before, and a row in it is read again if its hash differs. From time to
-time the hashes of all rows are compared.
+time the sum of all hashes is compared, and where it differs all hashes.
 
 The stamp of a service changes with each heartbeat: at 10,000 computes a thousand do in a second. Nothing is
 read of services that are enabled and were seen lately; all others are read each time.
