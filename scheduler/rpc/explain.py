@@ -66,7 +66,7 @@ class Explainer(Protocol):
     def host_history(self, name: str, since: float) -> Document:
         """Return what became of a host."""
 
-    def host_state(self, name: str) -> Document:
+    def host_status(self, name: str) -> Document:
         """Return how a host is."""
 
     def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> Document:
@@ -112,10 +112,10 @@ class Explanations(Endpoint):
         return self._answer(self._explainer.host_history(name, began))
 
     @answering
-    def host_state(self, context: RequestContext, host: object) -> WorkerAnswer:
+    def host_status(self, context: RequestContext, host: object) -> WorkerAnswer:
         """Say how a host is as of now."""
         _require_admin(context)
-        return self._answer(self._explainer.host_state(checks.text(host, "host")))
+        return self._answer(self._explainer.host_status(checks.text(host, "host")))
 
     @answering
     def decisions(
