@@ -3,7 +3,7 @@
 import pytest
 
 from tools.worked_cases import cases
-from tools.worked_cases.__main__ import DIRECTORY
+from tools.worked_cases.command import DIRECTORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -4,7 +4,6 @@ Two servers and a router in processes of their own and a private RabbitMQ; one c
 Nothing is decided: the answer is empty.
 """
 
-import argparse
 from collections.abc import Sequence
 import contextlib
 import multiprocessing
@@ -23,7 +22,7 @@ from scheduler.conf import partitions
 from scheduler.router.service import RouterService
 from scheduler.rpc import serializer, server, transport
 from scheduler.rpc.context import RequestContext
-from tools.rig import servers
+from tools.rig import command, servers
 
 FIRST, SECOND, ROUTER = "first", "second", "router"
 
@@ -56,8 +55,8 @@ class Manager:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser("tools/benchmark forwarding", description=__doc__)
-    parser.add_argument("--calls", type=int, default=2000, help="calls of each way (default 2000)")
+    parser = command.Parser("tools/benchmark forwarding", __doc__)
+    parser.add("--calls", 2000, "calls of each way")
     parser.add_argument("--quorum", action="store_true", help="rabbit_quorum_queue = true")
     options = parser.parse_args(arguments)
     servers.stop_on_sigterm()

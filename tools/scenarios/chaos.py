@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import logging
 import random
-import sys
 import time
 from typing import Any
 
@@ -280,20 +279,11 @@ def _run(cloud: ChaosCloud, drawn: Sequence[str], options: argparse.Namespace) -
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/chaos", __doc__)
-    parser.add_seed()
+    parser.share(callers=CALLERS, minutes=240.0, seed=1, directory=None)
     parser.add("--rounds", None, "rounds to run (default: one for each fault)", type=int)
-    parser.add("--minutes", 240.0, "no round begins after this time")
-    parser.add(
-        "--only", None, "this fault; may be repeated", action="append", choices=faults.NAMES, metavar="FAULT"
-    )
+    only = {"action": "append", "choices": faults.NAMES, "metavar": "FAULT"}
+    parser.add("--only", None, "this fault; may be repeated", **only)
     parser.add("--queues", "classic", "queues of the broker", choices=sorted(QUEUES))
-    parser.add(
-        "--seconds", None, f"how long each fault lasts (default: {SHORTEST:g} to {LONGEST:g})", type=float
-    )
-    parser.add("--callers", CALLERS, "callers at the same time")
-    parser.add_directory()
+    lasts = f"how long each fault lasts (default: {SHORTEST:g} to {LONGEST:g})"
+    parser.add("--seconds", None, lasts, type=float)
     return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -86,14 +86,9 @@ BOUNDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """How much one measure grew.
+    """How much a measure grew: its medians in the first and last third after the warm-up, and what may pass.
 
-    Attributes:
-        measure: Its name.
-        first: Its median in the first third after the warm-up.
-        last: Its median in the last third.
-        requests: Requests between the middles of these thirds.
-        allowed: The largest growth that passes.
+    ``requests`` were sent between the middles of these thirds.
     """
 
     measure: str

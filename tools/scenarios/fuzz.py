@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 import functools
+import math
 import resource
 import signal
 import sys
@@ -96,7 +97,7 @@ class Campaign:
             for value in corpus.load(target.name).values():
                 self._guarded(lambda target=target, value=value: self._try(target, value))
 
-    def run(self, count: int, minutes: float = float("inf")) -> Report:
+    def run(self, count: int, minutes: float = math.inf) -> Report:
         """Feed about ``count`` inputs, or as many as the time allows, and measure what grew."""
         deadline, number = time.monotonic() + minutes * 60, 0
         before, fed = None, self.report.done.total()
@@ -191,9 +192,8 @@ def _highest_memory() -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Run a campaign and print what it found; return 1 if it found anything."""
     parser = command.Parser("tools/fuzz", __doc__)
-    parser.add_seed()
+    parser.share(seed=1, minutes=math.inf)
     parser.add("--count", 10_000, "number of inputs")
-    parser.add("--minutes", float("inf"), "end after this time at the latest")
     parser.add("--target", None, "only this one; may be repeated", choices=TARGETS, action="append")
     parser.add("--database", corpus.DATABASE, "where inputs that failed are kept, and tried first")
     options = parser.parse_args(arguments)
@@ -219,7 +219,3 @@ def _print(report: Report) -> None:
     print(
         f"{report.done.total()} inputs, {len(report.findings)} findings, {len(report.grown)} containers grew"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,6 @@ import itertools
 from pathlib import Path
 import random
 import sqlite3
-import sys
 import threading
 import time
 from typing import Any
@@ -44,18 +43,12 @@ SETTLE_TIME = 30  # seconds for background work of the scheduler after the last 
 
 
 class SoakCloud(Cloud):
-    """RabbitMQ, Placement and berth-scheduler, each a process on loopback; a context manager.
-
-    Attributes:
-        bus: The message bus.
-        scheduler: The scheduler.
-    """
+    """RabbitMQ, Placement and berth-scheduler, each a process on loopback; a context manager."""
 
     bus: Bus
     scheduler: SchedulerProcess
 
     def __init__(self, directory: Path, hosts: int, workers: int) -> None:
-        """Describe a cloud of hosts in two cells, and a scheduler with workers; it is started on entry."""
         super().__init__(directory)
         self._workers = workers
         self.make_fleet(hosts, [Cell(name, self.database(name)) for name in DATABASES[2:]])
@@ -109,22 +102,21 @@ class Load:
         self._lock = threading.Lock()
         self._rng = random.Random(options.seed)
         self._allocations = Allocations(placement_adapter(cloud.conf))
-        self._instances: deque[tuple[str, str, int]] = deque()
+        self._instances: deque[tuple[str, str]] = deque()
         self._finished = itertools.count(1)
-        engines = {name: cloud.engine(cloud.database(name)) for name in ("api", "cell1", "cell2")}
         client = SchedulerClient(cloud.bus, timeout=120, monitor=60)
-        self.churn = Churn(cloud.fleet, engines, cloud.placement_url, client, self._rng)
+        self.churn = Churn(cloud, client, self._rng)
         requests = itertools.islice(self._requests(), options.requests)
         seconds = options.minutes * 60
-        self.callers = Callers(client, requests, options.threads, seconds=seconds, after=self._ended)
+        self.callers = Callers(client, requests, options.callers, seconds=seconds, after=self._ended)
 
     def delete(self, held: int = 0) -> None:
         """Delete the oldest instances, so that no more than so many are left."""
         while len(self._instances) > held:
             with contextlib.suppress(IndexError):  # another thread has deleted it
-                instance, host, memory_mb = self._instances.popleft()
+                instance, host = self._instances.popleft()
                 self._allocations.remove(instance)
-                self.churn.deleted(host, instance, memory_mb)
+                self.churn.deleted(host, instance)
 
     def _requests(self) -> Iterator[SoakRequest]:
         rng = self._rng
@@ -156,9 +148,9 @@ class Load:
         with self._lock:
             self.outcomes[REFUSED if call.error and request.strange else outcome] += 1
         for instance, selections in zip(request.uuids, call.selections, strict=False):
-            host, memory_mb = selections[0].service_host, request.flavor.memory_mb
-            self.churn.built(host, instance, memory_mb)
-            self._instances.append((instance, host, memory_mb))
+            host = selections[0].service_host
+            self.churn.built(host, instance, request.flavor)
+            self._instances.append((instance, host))
         if next(self._finished) % CHURN_INTERVAL == 0:
             self.churn.step()
         self.delete(self._held)
@@ -234,18 +226,9 @@ def _report(samples: list[Sample], load: Load, problems: list[str]) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/soak", __doc__)
+    parser.share(hosts=60, callers=4, minutes=240.0, seed=1, output=Path("soak"), directory=None)
     parser.add("--requests", 100_000, "requests to send")
-    parser.add("--minutes", 240.0, "end after this time at the latest")
-    parser.add("--hosts", 60, "compute hosts")
     parser.add("--workers", 2, "workers of the scheduler")
-    parser.add("--threads", 4, "callers at the same time")
     parser.add("--held", 200, "instances that exist at the same time")
-    parser.add_seed()
     parser.add("--interval", 100, "requests between two samples")
-    parser.add("--output", Path("soak"), "CSV and PNG file to write, without the suffix")
-    parser.add_directory()
     return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,9 +2,8 @@
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
+import math
 import statistics
-import sys
 import time
 
 from tools.rig import command
@@ -204,25 +203,15 @@ def main(arguments: list[str] | None = None) -> int:
             for stop in (building.stop, cloud.nova.kill, cloud.berth.stop):
                 cloud.callback(stop)
             problems = Swap(cloud, building, transcript, options.seconds).run()
-        if options.transcript:
-            transcript.write(options.transcript)
+        if options.output:
+            transcript.write(options.output)
     return 1 if problems else 0
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/swap", __doc__)
-    parser.add("--hosts", 100, "compute hosts in two cells")
-    parser.add("--callers", 4, "callers at the same time")
+    parser.share(hosts=100, callers=4, seconds=15.0, seed=1, output=None, software=command.SOFTWARE)
     parser.add("--pause", 1.0, "seconds between two requests of a caller, at most")
-    parser.add("--seconds", 15.0, "seconds of building between two steps")
-    parser.add_seed()
-    parser.add("--transcript", None, "file to write what is printed to", type=Path)
-    parser.add_software()
     options = parser.parse_args(arguments)
-    if options.hosts < FEWEST_HOSTS:
-        parser.error(f"--hosts: at least {FEWEST_HOSTS}")
+    parser.bound(options, hosts=(FEWEST_HOSTS, math.inf))
     return options
-
-
-if __name__ == "__main__":
-    sys.exit(main())

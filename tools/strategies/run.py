@@ -1,6 +1,5 @@
 """Scenarios, strategies, one run and what came of it, and the command line."""
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 import logging
@@ -9,6 +8,7 @@ import uuid
 
 from scheduler.hosts.pending import LIFETIME
 from scheduler.stream.records import Kind
+from tools.rig import command
 from tools.strategies.cloud import PLACES, REFRESH_INTERVAL, Cloud
 from tools.strategies.scheduler import ClaimsInFlight, SimulatedScheduler
 from tools.strategies.stream import Events, SimulatedStream
@@ -204,15 +204,15 @@ class _Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all strategies in the chosen scenarios, print a table; return 1 if something was wrong."""
-    parser = argparse.ArgumentParser(
-        prog="tools/simulate strategies", description="Compare how several schedulers avoid each other."
-    )
-    parser.add_argument("--scenario", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), metavar="NAME")
-    parser.add_argument("--seed", type=int, default=1, help="determines everything (default: 1)")
-    numbers = {one.name: one.default for one in fields(Scenario) if isinstance(one.default, (int, float))}
-    del numbers["fill_first"]
-    for name, default in numbers.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), metavar="N")
+    parser = command.Parser("tools/simulate strategies", "Compare how several schedulers avoid each other.")
+    parser.share(seed=1)
+    names = ", ".join(SCENARIOS)
+    parser.add("--scenario", list(SCENARIOS), names, nargs="+", choices=SCENARIOS, metavar="NAME")
+    numbers = {
+        each.name: type(each.default) for each in fields(Scenario) if type(each.default) in {int, float}
+    }
+    for name, kind in numbers.items():
+        parser.add(f"--{name.replace('_', '-')}", None, "in the place of that of the scenario", type=kind)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.ERROR)
     given = {name: value for name in numbers if (value := getattr(options, name)) is not None}

@@ -11,14 +11,14 @@ from conductor_client.journal import Event, Record
 from scheduler.conf import partitions as conf_partitions
 from scheduler.nova_db import schema
 from tests.support.waiting import eventually
-from tools.partitions.building import Building, again, make_requests
-from tools.partitions.cloud import PARTITIONS, partition_of
-from tools.partitions.command import Killer
-from tools.partitions.outcome import Outcome, lines_of_logs
 from tools.rig import truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest
+from tools.rig.partitioned_cloud import PARTITIONS, partition_of
+from tools.scenarios.partitions import Killer
+from tools.scenarios.partitions_builds import Building, again, make_requests
+from tools.scenarios.partitions_outcome import Outcome, lines_of_logs
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 HOSTS = {host.name: partition_of(host) for host in FLEET.hosts}
