@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.explain.explainer import MOST_ENTRIES
 from scheduler.report import directory, site
-from scheduler.report.hosts import Hosts, HostState, State
+from scheduler.report.hosts import Hosts, ReportedHost, State
 from scheduler.report.overview import name_of, summarize
 from tests.support.pages import Page
 from tests.unit.report.entries import GPU, LENGTH, RAM, SINCE, entry
@@ -20,7 +20,7 @@ FREE = {"VCPU": 8.0, "MEMORY_MB": 4096.0, "DISK_GB": 10.0}
 
 
 def host(name, zone="az1", state=State.ROOM, room=3, chosen=0, words=""):
-    return HostState(name, f"{name}.example", "cell1", zone, state, words, room, 5, FREE, chosen)
+    return ReportedHost(name, f"{name}.example", "cell1", zone, state, words, room, 5, FREE, chosen)
 
 
 HOSTS = Hosts(
