@@ -124,7 +124,7 @@ class Fleet:
             Aggregate("ssd", {"disk": "ssd"}, self.hosts[::2]),
         ]
         self.partitions = [
-            Aggregate(f"part{number + 1}", {}, self.hosts[_share(number, partitions, count)])
+            Aggregate(f"part{number + 1}", {}, self.hosts[fleet_share(number, partitions, count)])
             for number in range(partitions if partitions > 1 else 0)
         ]
         self.aggregates += self.partitions
@@ -188,7 +188,7 @@ class Fleet:
             _insert(connection, schema.aggregate_metadata, metadata)
 
 
-def _share(number: int, parts: int, count: int) -> slice:
+def fleet_share(number: int, parts: int, count: int) -> slice:
     """Return the slice of ``count`` items that one of equal parts has."""
     return slice(number * count // parts, (number + 1) * count // parts)
 

@@ -71,12 +71,7 @@ class Shape:
 class PartitionedCloud(NovaCloud):
     """A context manager that starts everything on entry and stops it on exit.
 
-    Attributes:
-        bus: The message bus of schedulers and super-conductor.
-        conductor: The super-conductor, which is in this process.
-        schedulers: Those of each partition, by its name.
-        routers: The routers.
-        api_database: An engine of nova's API database.
+    ``schedulers`` are those of each partition by its name; the super-conductor is in this process.
     """
 
     bus: Bus

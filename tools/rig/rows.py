@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import sqlalchemy as sa
 
 from conductor_client.observers import CellRows
+from scheduler.nova_db import schema
 from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
+from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Fleet, Host
 from tools.rig.load import PROJECT, USER, Flavor
 
@@ -33,6 +35,15 @@ class ApiRows:
         with self._engine.begin() as connection:
             connection.execute(mapped.values(cell_id=cell))
             connection.execute(build_requests.delete().where(build_requests.c.instance_uuid.in_(uuids)))
+
+
+def set_disabled(cloud: Cloud, host: Host, *, disabled: bool, reason: str | None = None) -> None:
+    """Disable or enable the compute service of a host, as operators do."""
+    row = schema.services
+    changed = sa.update(row).where(row.c.host == host.name, row.c.deleted == 0)
+    values = {"disabled": disabled, "disabled_reason": reason, "updated_at": schema.utcnow()}
+    with cloud.connection(host.cell.name) as connection:
+        connection.execute(changed.values(values))
 
 
 class Computes:

@@ -1,12 +1,10 @@
 """Changes of a cloud while requests are served: instances, usage, aggregates, services, whole hosts."""
 
-from collections.abc import Callable, Iterator, Sequence
-import contextlib
+from collections.abc import Callable, Sequence
 import random
 import threading
 import uuid
 
-import requests
 import sqlalchemy as sa
 
 from conductor_client.client import SchedulerClient
@@ -16,8 +14,8 @@ from scheduler.rpc.context import RequestContext
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Host, compute_node_row, service_row
 from tools.rig.load import Flavor
-from tools.rig.providers import HEADERS, create_fleet
-from tools.rig.rows import Computes
+from tools.rig.providers import create_fleet, send
+from tools.rig.rows import Computes, set_disabled
 
 OPERATOR = RequestContext(user_id="user", project_id="operator")
 #: The first number of hosts that are added; those of the fleet have smaller ones.
@@ -86,7 +84,7 @@ class Churn:
     def _sync_instances(self) -> None:
         host = self._some_host()
         here = sa.select(schema.instances.c.uuid).where(schema.instances.c.host == host.name)
-        with self._written(host.cell.name) as connection:
+        with self._cloud.connection(host.cell.name) as connection:
             uuids = list(connection.scalars(here))
         self._scheduler.sync_instance_info(OPERATOR, host.name, uuids)
 
@@ -94,7 +92,7 @@ class Churn:
         value = str(self._rng.randrange(10**6))
         number = len(self._fleet.aggregates)  # the last one, which is no zone
         row = schema.aggregate_metadata
-        with self._written("api") as connection:
+        with self._cloud.connection("api") as connection:
             connection.execute(sa.delete(row).where(row.c.aggregate_id == number, row.c.key == "round"))
             connection.execute(sa.insert(row).values(aggregate_id=number, key="round", value=value))
         self._cast_aggregate(number, self._fleet.aggregates[-1].name, {"round": value}, [])
@@ -113,21 +111,15 @@ class Churn:
     def _disable_service(self) -> None:
         """Disable a service, and enable the one that was disabled before it."""
         if self._disabled:
-            self._set_disabled(self._disabled, disabled=False)
+            set_disabled(self._cloud, self._disabled, disabled=False)
         self._disabled = self._some_host()
-        self._set_disabled(self._disabled, disabled=True)
-
-    def _set_disabled(self, host: Host, *, disabled: bool) -> None:
-        row = schema.services
-        changed = sa.update(row).where(row.c.host == host.name, row.c.deleted == 0)
-        with self._written(host.cell.name) as connection:
-            connection.execute(changed.values(disabled=disabled, updated_at=schema.utcnow()))
+        set_disabled(self._cloud, self._disabled, disabled=True)
 
     def _replace_host(self) -> None:
         """Add a host, disable the one added before it, and remove the disabled ones that are empty."""
         self._leaving = [host for host in self._leaving if not self._remove_host(host)]
         if self._newest:
-            self._set_disabled(self._newest, disabled=True)
+            set_disabled(self._cloud, self._newest, disabled=True)
             self._leaving.append(self._newest)
         number = FIRST_NEW_HOST + self.added
         self.added += 1
@@ -136,11 +128,11 @@ class Churn:
 
     def _add_host(self, host: Host) -> None:
         create_fleet(self._cloud.placement_url, [host.provider()])
-        with self._written(host.cell.name) as connection:
+        with self._cloud.connection(host.cell.name) as connection:
             connection.execute(sa.insert(schema.services).values(service_row(host)))
             connection.execute(sa.insert(schema.compute_nodes).values(compute_node_row(host)))
         cells = schema.cell_mappings.c
-        with self._written("api") as connection:
+        with self._cloud.connection("api") as connection:
             number = connection.scalar(sa.select(cells.id).where(cells.uuid == host.cell.uuid))
             connection.execute(sa.insert(schema.host_mappings).values(host=host.name, cell_id=number))
         self.hosts[host.name] = host
@@ -148,26 +140,19 @@ class Churn:
     def _remove_host(self, host: Host) -> bool:
         """Remove a host that has no instance, and return whether it had none."""
         url = f"{self._cloud.placement_url}/resource_providers/{host.uuid}"
-        answer = requests.delete(url, headers=HEADERS, timeout=30)
-        if answer.status_code == requests.codes.conflict:
+        answer = send("DELETE", url)
+        if answer.status_code == 409:
             return False
         answer.raise_for_status()
         del self.hosts[host.name]
-        with self._written(host.cell.name) as connection:
+        with self._cloud.connection(host.cell.name) as connection:
             for table in (schema.services, schema.compute_nodes):
                 gone = {"deleted": table.c.id, "deleted_at": schema.utcnow()}
                 connection.execute(sa.update(table).where(table.c.host == host.name).values(gone))
-        with self._written("api") as connection:
+        with self._cloud.connection("api") as connection:
             mappings = schema.host_mappings
             connection.execute(sa.delete(mappings).where(mappings.c.host == host.name))
         return True
-
-    @contextlib.contextmanager
-    def _written(self, database: str) -> Iterator[sa.Connection]:
-        """Give a connection to a database; what is written is committed at the end."""
-        engine = sa.create_engine(self._cloud.database(database), poolclass=sa.NullPool)
-        with engine.begin() as connection:
-            yield connection
 
     def _some_host(self) -> Host:
         return self._rng.choice(self._fleet.hosts)

@@ -5,7 +5,7 @@ does, deleters make room, and the allocations are read all the time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
 from pathlib import Path
@@ -14,19 +14,10 @@ import threading
 import time
 from typing import Any
 
-import requests
-
-from conductor_client import errors
-from scheduler.errors import NoValidHost
-from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
-from scheduler.rpc.notifications import Notifications
 from tools.rig import command, servers, truth
-from tools.rig.cloud import Cloud
-from tools.rig.fleet import Cell
+from tools.rig.contention_cloud import ContentionCloud
 from tools.rig.load import Call, Callers, Flavor, random_requests, random_uuid
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS, fill
+from tools.rig.providers import send
 from tools.rig.rows import Computes
 from tools.scenarios.contention_history import History, Verdict
 
@@ -39,54 +30,6 @@ CALLERS, DELETERS = 6, 2
 FREE_SHARE = 0.12
 IDLE_TIME = 0.005  # seconds of a deleter that finds nothing to delete
 LOOK_INTERVAL = 0.05  # seconds between two looks at all allocations
-#: Placement as it does not over-commit by itself (see ``EmbeddedPlacement``).
-CONFLICT_RETRIES = 1
-
-
-class ContentionCloud(Cloud):
-    """A cloud whose databases are on a server; ``select_destinations`` asks a scheduler in this process."""
-
-    def __init__(self, server: str, directory: Path, hosts: int) -> None:
-        """Describe a cloud; ``server`` is the URL of a user who may create databases."""
-        super().__init__(directory)
-        self._server, self._hosts = server, hosts
-        self._urls: dict[str, str] = {}
-
-    def database(self, name: str) -> str:
-        """Return the URL of a database of the cloud."""
-        return self._urls[name]
-
-    def _start(self) -> None:
-        for name in ("api", "cell0", "cell1", "cell2", "placement"):
-            self._urls[name] = self.enter_context(servers.made_database(self._server, name))
-        self.make_fleet(self._hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
-        placement = self.database("placement")
-        self.placement_url = self.enter_context(
-            PlacementProcess(placement, conflict_retries=CONFLICT_RETRIES)
-        )
-        fill(placement, self.fleet.providers())
-        self.placement_database = self.engine(placement)
-        self.write_databases()
-
-    @contextlib.contextmanager
-    def scheduler(self) -> Iterator[None]:
-        """Run a scheduler with default options; at the end it gives back what it claimed for no reply."""
-        self.configure("fake://")
-        self._manager = SchedulerManager(self.conf, Notifications(()), ManagerParts.from_conf(self.conf))
-        self._manager.start()
-        try:
-            if not self._manager.wait_until_ready(60):
-                raise RuntimeError("The scheduler cannot read the API database")
-            yield
-        finally:
-            self._manager.stop(30)
-
-    def select_destinations(self, *arguments: Any, **options: Any) -> Any:
-        """Ask the scheduler, in the place of a ``SchedulerClient``."""
-        try:
-            return self._manager.select_destinations(*arguments, **options)
-        except NoValidHost as error:
-            raise errors.NoValidHost(str(error)) from error
 
 
 class Contention:
@@ -211,9 +154,9 @@ class Contention:
             if status not in {409, 500, 503}:
                 raise RuntimeError(f"Allocations of {instance} cannot be deleted: HTTP {status}")
 
-    def _send(self, method: str, path: str, body: Any = None, **more: Any) -> requests.Response:
+    def _send(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         url = f"{self._cloud.placement_url}{path}"
-        return requests.request(method, url, json=body, headers=HEADERS, timeout=60, **more)
+        return send(method, url, body, **more)
 
 
 def run(server: str, directory: Path, seconds: float, hosts: int = 10, seed: int = 1) -> Contention:

@@ -47,7 +47,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     building = Building(cloud.conductor, options.callers, cloud.api_database)
     points = [share * options.builds for share in options.kill]
     killer = Killer(cloud.killable(), points, lambda: building.placed)
-    with Usage(lambda: cloud.services().items(), interval=None) as usage:
+    with Usage(lambda: cloud.services().items()) as usage:
         killer.start()
         building.build(requests)
         killer.end()

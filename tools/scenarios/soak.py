@@ -16,15 +16,12 @@ import uuid
 
 import psutil
 
-from conductor_client.bus import Bus
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from scheduler import objects
 from tools.rig import command, servers, truth
-from tools.rig.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
-from tools.rig.fleet import Cell
+from tools.rig.daemon_cloud import DaemonCloud
 from tools.rig.load import FLAVORS, BootRequest, Call, Callers, random_requests, random_uuid
-from tools.rig.placement import PlacementProcess
 from tools.scenarios import flatness
 from tools.scenarios.churn import Churn
 from tools.scenarios.flatness import Sample
@@ -33,7 +30,6 @@ from tools.scenarios.flatness import Sample
 FEW_DECISIONS = "[berth]\ndecision_memory = 1\n"
 #: Variables that the unit of systemd and the image set.
 AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}
-DATABASES = ("api", "cell0", "cell1", "cell2")
 #: Outcomes that are expected of some requests.
 CHOSEN, REFUSED, NO_HOST = "host chosen", "message refused", "no valid host"
 #: Requests after which the cloud changes in one more way.
@@ -42,31 +38,16 @@ REPORT_INTERVAL = 30  # seconds between two lines of progress
 SETTLE_TIME = 30  # seconds for background work of the scheduler after the last request
 
 
-class SoakCloud(Cloud):
-    """RabbitMQ, Placement and berth-scheduler, each a process on loopback; a context manager."""
+class SoakCloud(DaemonCloud):
+    """A daemon as it is shipped, with little memory for decisions."""
 
-    bus: Bus
-    scheduler: SchedulerProcess
+    sections, environment = FEW_DECISIONS, AS_SHIPPED
 
-    def __init__(self, directory: Path, hosts: int, workers: int) -> None:
-        super().__init__(directory)
-        self._workers = workers
-        self.make_fleet(hosts, [Cell(name, self.database(name)) for name in DATABASES[2:]])
-
-    def _start(self) -> None:
-        transport_url = self.enter_context(servers.rabbitmq()).url
-        self.placement_url = self.enter_context(PlacementProcess(self.fill_placement()))
-        self.write_databases()
-        for name in DATABASES:
+    def _prepare_databases(self) -> None:
+        for name in ("api", "cell0", "cell1", "cell2"):
             # it is read while it is written
             with contextlib.closing(sqlite3.connect(self.directory / f"{name}.sqlite")) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
-        config_file = self.configure(transport_url, workers=self._workers, sections=FEW_DECISIONS)
-        self.bus = self.connect()
-        self.scheduler = BerthSchedulerProcess(config_file, self.directory / "scheduler.log", AS_SHIPPED)
-        self.scheduler.start()
-        self.callback(self.scheduler.stop)
-        self.scheduler.wait_until_it_answers(self.bus)
 
 
 @dataclass(frozen=True)
@@ -161,7 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     with (
         command.running("soak", options.directory) as directory,
-        SoakCloud(directory, options.hosts, options.workers) as cloud,
+        servers.rabbitmq() as rabbit,
+        SoakCloud(directory, rabbit.url, options.hosts, options.workers) as cloud,
     ):
         print(f"A scheduler with {options.workers} workers for {options.hosts} hosts", flush=True)
         load = Load(cloud, options)

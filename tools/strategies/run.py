@@ -20,10 +20,7 @@ INTENTS = frozenset({Kind.INTENT, Kind.CLAIMED, Kind.RELEASED})
 class Strategy:
     """A way for schedulers to keep out of each other's way.
 
-    Attributes:
-        name: What it is called in tables.
-        shared: The kinds of decisions that schedulers tell each other.
-        slices: Whether each scheduler prefers the hosts that it owns.
+    They share decisions of some kinds, or each prefers the hosts of its own slice.
     """
 
     name: str
@@ -50,19 +47,16 @@ class Scenario:
     A host has ``PLACES`` places, one for each instance.
 
     Attributes:
-        name: What it is called in tables.
         fill_first: Whether the fullest host is preferred; if not, the emptiest.
         most_free: Hosts have any number of free places between 1 and this with the same probability.
         share: Instances to be built, as a share of the free places.
-        hosts: Number of hosts.
-        schedulers: Number of schedulers.
-        rate: Requests a second, of all schedulers together.
-        question: Time from the query to Placement to its answer, on which the decision begins.
-        choice: Time from there to the claim.
-        claim: Time of a claim, on average; each takes between half and three halves of it.
-        latency: Time until other schedulers read a record of the stream.
+        rate: Requests per second, of all schedulers together.
+        question: From the query to Placement to its answer, on which the decision begins.
+        choice: From there to the claim.
+        claim: Of a claim, on average; each takes between half and three halves of it.
+        latency: Until other schedulers read a record of the stream.
         loss: The probability with which a scheduler misses a record.
-        report: Time until the compute reports an instance.
+        report: Until the compute reports an instance.
     """
 
     name: str = "spread, half full"
@@ -98,14 +92,8 @@ SCENARIOS = {
 class Result:
     """What came of a run.
 
-    Attributes:
-        placed: Instances that got a host.
-        denied: Instances that got none.
-        refused: Refused claims for each placed instance.
-        overlapping: Claims, for each placed instance, that began while another scheduler had one under way on
-            the same host.
-        hosts_used: Hosts that got an instance.
-        problems: What is wrong, one line each.
+    ``denied`` instances got no host. For each placed instance there were so many ``refused`` claims, and so
+    many that began ``overlapping`` with one of another scheduler on the same host.
     """
 
     placed: int
