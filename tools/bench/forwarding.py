@@ -1,4 +1,4 @@
-"""What it costs to send a call on: the same call straight to a server, by way of another, and of a router.
+"""What it costs to forward a call: the same call straight to a server, by way of another, and of a router.
 
 Two servers and a router in processes of their own and a private RabbitMQ; one caller asks them in turns.
 Nothing is decided: the answer is empty.
@@ -41,13 +41,13 @@ _PROCESSES = multiprocessing.get_context("fork")
 
 
 class Manager:
-    """Sends calls on to a topic, or answers them with nothing."""
+    """Forwards calls to a topic, or answers them with nothing."""
 
     def __init__(self, topic: str = "") -> None:
         self._topic = topic
 
     def select_destinations(self, context: Any, *_arguments: Any) -> list[Any]:
-        """Send the call on if there is a topic."""
+        """Forward the call if there is a topic."""
         if self._topic:
             context.delivery.forward(self._topic, "benchmark")
         return []
@@ -65,13 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ready = _PROCESSES.Semaphore(0)
         running = {}
         programs = {
-            FIRST: (_serve, SECOND),
-            SECOND: (_serve, ""),
-            "partition": (_serve_partition, PARTITION),
-            ROUTER: (_route, PARTITION),
+            FIRST: (_serve, "", SECOND),
+            SECOND: (_serve, "", ""),
+            "partition": (_serve, PARTITION, ""),
+            ROUTER: (_route, PARTITION, ""),
         }
-        for host, (program, topic) in programs.items():
-            process = _PROCESSES.Process(target=program, args=(url, options.quorum, host, topic, ready))
+        for host, (program, topic, forward) in programs.items():
+            arguments = (url, options.quorum, host, topic, forward, ready)
+            process = _PROCESSES.Process(target=program, args=arguments)
             process.start()
             running[host] = psutil.Process(process.pid)
             started.callback(process.join)
@@ -97,25 +98,20 @@ def _conf(url: str, host: str, quorum: bool) -> Any:
     return conf
 
 
-def _serve(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+def _serve(url: str, quorum: bool, host: str, topic: str, forward: str, ready: Any) -> None:
+    """Run a server of calls of a topic, or without one of its own queue, which forwards calls to a topic."""
     conf = _conf(url, host, quorum)
-    running = server.build(conf, transport.rpc_transport(conf), Manager(topic))
-    running.own_queue = server.OwnQueue(host, lambda _taken: None)
+    running = server.build(conf, transport.rpc_transport(conf), Manager(forward))
+    if topic:
+        running.topic = topic
+    else:
+        running.own_queue = server.OwnQueue(host, lambda _taken: None)
     running.start()
     ready.release()
     threading.Event().wait()
 
 
-def _serve_partition(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
-    conf = _conf(url, host, quorum)
-    running = server.build(conf, transport.rpc_transport(conf), Manager())
-    running.topic = topic
-    running.start()
-    ready.release()
-    threading.Event().wait()
-
-
-def _route(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+def _route(url: str, quorum: bool, host: str, topic: str, _forward: str, ready: Any) -> None:
     conf = _conf(url, host, quorum)
     partitions.register(conf, "p")
     conf.set_override("topic", topic, f"{partitions.PREFIX}p")
@@ -142,8 +138,8 @@ def _measure(url: str, quorum: bool, calls: int) -> dict[str, list[float]]:
 
     times = [(ask(SECOND), ask(FIRST), ask(ROUTER)) for _ in range(WARM_UP + calls)][WARM_UP:]
     bus.cleanup()
-    straight, sent_on, routed = zip(*times, strict=True)
-    return {"straight": list(straight), "sent on": list(sent_on), "by a router": list(routed)}
+    straight, forwarded, routed = zip(*times, strict=True)
+    return {"straight": list(straight), "forwarded": list(forwarded), "by a router": list(routed)}
 
 
 def _show(times: dict[str, list[float]]) -> None:

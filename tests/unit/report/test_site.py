@@ -90,7 +90,7 @@ def test_hosts_have_pages_with_why_and_with_the_decision_that_chose_them():
     assert row(table, "h1")[1:] == ["room", "3", "5", "8", "4", "10", "2", "01-12 13:46", "cell1"]
     assert row(table, "h2")[1] == "room, never chosen"
     assert row(table, "h3")[1] == "stranded: not enough VCPU"
-    assert row(Page(pages["hosts-0002.html"]).tables[0], "h4")[1] == "disabled service disabled (new kernel)"
+    assert row(Page(pages["hosts-0002.html"]).tables[0], "h4")[1] == "disabled: service disabled (new kernel)"
 
 
 @pytest.mark.parametrize("count", [2, 130, 450], ids=["with names", "squares", "several pages"])
