@@ -23,6 +23,7 @@ from scheduler.router.service import RouterService
 from scheduler.rpc import serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tools.rig import command, servers
+from tools.rig.load import Flavor
 
 FIRST, SECOND, ROUTER = "first", "second", "router"
 
@@ -32,10 +33,7 @@ PARTITION = "berth.scheduler.p"
 #: Calls before the measurement, in which connections are made.
 WARM_UP = 50
 
-FLAVOR = objects.Flavor(
-    id=1, name="m1", flavorid="1", vcpus=1, memory_mb=512, root_gb=1, ephemeral_gb=0, swap=0, extra_specs={}
-)
-
+FLAVOR = Flavor(1, "m1", 1, 512, 1).wire()
 
 _PROCESSES = multiprocessing.get_context("fork")
 

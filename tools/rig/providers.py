@@ -15,13 +15,7 @@ import requests
 import sqlalchemy as sa
 
 HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service", "OpenStack-API-Version": "placement 1.36"}
-INVENTORY = {
-    "reserved": 0,
-    "min_unit": 1,
-    "max_unit": 2147483647,
-    "step_size": 1,
-    "allocation_ratio": 1.0,
-}
+INVENTORY = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1, "allocation_ratio": 1.0}
 HOST_INVENTORIES = {
     "VCPU": {"total": 64, "allocation_ratio": 4.0, "max_unit": 64},
     "MEMORY_MB": {"total": 524288, "reserved": 512},

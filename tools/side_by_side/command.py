@@ -18,13 +18,7 @@ from tools.rig.command import SOFTWARE, Parser, running
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
-from tools.side_by_side.contenders import (
-    REFRESHING,
-    UNREFRESHED,
-    BerthScheduler,
-    Contender,
-    NovaScheduler,
-)
+from tools.side_by_side.contenders import REFRESHING, UNREFRESHED, BerthScheduler, Contender, NovaScheduler
 from tools.side_by_side.measuring import Case, Result, cases
 
 #: The contenders by the names of the command line.
@@ -133,11 +127,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("tools/benchmark side-by-side", __doc__)
     parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE, nice=0)
     add = parser.add
-    add(
-        "--rounds",
-        3,
-        "rounds to add to the files of --output; 0: only draw what was measured before",
-    )
+    add("--rounds", 3, "rounds to add to the files of --output; 0: only draw what was measured before")
     add("--callers", [1, 4, 16, 64], "callers at the same time, one load each", type=int, nargs="+")
     add("--schedulers", list(USUAL), "what is compared", nargs="+", choices=CONTENDERS)
     add("--filled", 0, "instances that are on the hosts before")

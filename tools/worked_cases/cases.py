@@ -155,12 +155,7 @@ CASES = (
         "az3",
         questions=("decision INSTANCE --hosts 2", "host cmp-00004 --decision INSTANCE"),
     ),
-    Case(
-        "numa",
-        "m1.wide",
-        "az2",
-        questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2"),
-    ),
+    Case("numa", "m1.wide", "az2", questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2")),
     Case("lost-claims", "m1.large", "az2", lost_claims, empty=True),
     Case("cell-away", "m1.gpu", "az2", cell_away),
 )

@@ -63,18 +63,9 @@ def planned(config_file: Path, pages: Sequence[Path]) -> list[tuple[int, str]]:
     """Return exit status and output of each command; they run one after the other in one process."""
     argvs = []
     for case, page in zip(CASES, pages, strict=True):
-        wide = [] if "--commands" in case.command else ["--max-width", str(WIDTH)]
-        argvs.append(
-            [
-                "berth-plan",
-                "--config-file",
-                str(config_file),
-                *case.command.split(),
-                "--html",
-                str(page),
-                *wide,
-            ]
-        )
+        wide = "" if "--commands" in case.command else f"--max-width {WIDTH}"
+        command = f"berth-plan --config-file {config_file} {case.command} --html {page} {wide}"
+        argvs.append(command.split())
     return run_commands(argvs, PATIENCE)
 
 
