@@ -18,7 +18,7 @@ from scheduler import objects
 from scheduler.nova_db import schema
 from tools.rig import instances
 from tools.rig.cloud import Cloud
-from tools.rig.fleet import RESERVED_MB, Aggregate, Cell, fleet_share
+from tools.rig.fleet import RESERVED_MB, Aggregate, Cell, fleet_share, insert
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import database_url
@@ -36,8 +36,6 @@ GROUP, MEMBERS = "databases", 6
 RACKS = 4
 #: Days in which the instances were created.
 AGE = 30
-#: Rows of one statement.
-ROWS = 5000
 SECTIONS = """
 [filter_scheduler]
 enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,NUMATopologyFilter,\
@@ -109,16 +107,13 @@ class PlanCloud(Cloud):
         members = [{"group_id": 1, "instance_uuid": one.uuid} for one in self.placed if one.grouped]
         connection.execute(sa.insert(schema.instance_group_member), members)
         specs = {flavor: BootRequest([""], flavor).spec() for flavor in FLAVORS}
-        for piece in schema.chunks(self.placed, ROWS):
-            rows = [_request(one, specs, group) for one in piece]
-            connection.execute(sa.insert(schema.request_specs), rows)
+        insert(connection, schema.request_specs, (_request(one, specs, group) for one in self.placed))
 
     def _write_cell(self, cell: Cell) -> None:
         here = [one for one in self.placed if one.host.cell == cell]
         now = schema.utcnow()
         with self.connection(cell.name) as connection:
-            for piece in schema.chunks(here, ROWS):
-                connection.execute(sa.insert(schema.instances), [_instance(one, now) for one in piece])
+            insert(connection, schema.instances, (_instance(one, now) for one in here))
         instances.fill_cell(self.engine(cell.database_url), here)
 
 
