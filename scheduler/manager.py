@@ -24,7 +24,8 @@ from scheduler.errors import (
 )
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.document import Decision
-from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
+from scheduler.explain.empty_answers import EmptyAnswers
+from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Names, Trace
@@ -202,7 +203,6 @@ class SchedulerManager:
         """
         self.hosts.reset()
         self.use_rules()
-        self.decisions.reset()
 
     def stop_claiming(self) -> None:
         """Claim nothing more. Requests that have not claimed all they need release what they claimed.
@@ -319,7 +319,7 @@ class SchedulerManager:
         """Send a request on, if another scheduler decides for its server group."""
         group = request.server_group
         if group is not None and group.uuid is not None and request.claims:
-            self.stream.owners.send_on_for_group(group.uuid, request.delivery)
+            self.stream.owners.forward_for_group(group.uuid, request.delivery)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

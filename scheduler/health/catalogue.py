@@ -139,8 +139,8 @@ DROPPED = Metric(
 FORWARDED = Metric(
     "berth_requests_forwarded",
     "counter",
-    "Requests that were sent on to another scheduler, which answers them, by reason: server_group (the other "
-    "one decides for the group).",
+    "Requests that were forwarded to another scheduler, by reason: server_group (that scheduler decides "
+    "for the group).",
     ("reason",),
     FORWARD_REASONS,
 )

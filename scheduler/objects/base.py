@@ -274,9 +274,9 @@ def register(cls):
 
 
 def _version_kept(version: object, known: str) -> str | None:
-    """Return the version under which an object that came as ``version`` is sent on; None if unreadable.
+    """Return the version under which an object that came as ``version`` is forwarded; None if unreadable.
 
-    The version of an older peer is kept. A newer object is sent on in the version that is known here.
+    The version of an older peer is kept. A newer object is forwarded in the version that is known here.
     """
     # The length is checked before the cache, which keeps its keys.
     if not isinstance(version, str) or len(version) > _LONGEST_VERSION:

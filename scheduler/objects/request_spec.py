@@ -157,7 +157,6 @@ class RequestSpec(base.WireObject):
 
     @property
     def vcpus(self):
-        """Virtual CPUs of one instance."""
         return self.flavor.vcpus
 
     @property

@@ -79,10 +79,10 @@ class Explanations(Endpoint):
         return self._answer(self._explainer.host_history(name, began))
 
     @answering
-    def host_state(self, context: Any, host: Any) -> dict[str, Any]:
+    def host_status(self, context: Any, host: Any) -> dict[str, Any]:
         """Say how a host is as of now."""
         _require_admin(context)
-        return self._answer(self._explainer.host_state(checks.text(host, "host")))
+        return self._answer(self._explainer.host_status(checks.text(host, "host")))
 
     @answering
     def decisions(

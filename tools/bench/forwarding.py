@@ -1,4 +1,4 @@
-"""What it costs to forward a call: the same call straight to a server, by way of another, and of a router.
+"""What forwarding a call costs: the same call straight to a server, by way of another, and of a router.
 
 Two servers and a router in processes of their own and a private RabbitMQ; one caller asks them in turns.
 Nothing is decided: the answer is empty.

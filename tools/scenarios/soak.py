@@ -14,8 +14,6 @@ from tools.scenarios import flatness
 from tools.scenarios.flatness import Sample
 from tools.scenarios.soak_load import CHOSEN, NO_HOST, REFUSED, Load
 
-#: Each worker keeps decisions in memory, up to 1,000: fewer are complete before growth is judged.
-FEW_DECISIONS = "[berth]\ndecision_memory = 1\n"
 #: Variables that the unit of systemd and the image set.
 AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}
 REPORT_INTERVAL = 30  # seconds between two lines of progress
@@ -23,9 +21,9 @@ SETTLE_TIME = 30  # seconds for background work of the scheduler after the last 
 
 
 class SoakCloud(DaemonCloud):
-    """A daemon as it is shipped, with little memory for decisions."""
+    """A daemon as it is shipped."""
 
-    sections, environment = FEW_DECISIONS, AS_SHIPPED
+    environment = AS_SHIPPED
 
     def _prepare_databases(self) -> None:
         for name in ("api", "cell0", "cell1", "cell2"):

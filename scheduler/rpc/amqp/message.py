@@ -139,7 +139,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """Return the message to the broker, to be delivered again."""
         self.listener.deliveries.requeue(self)
 
-    def send_on(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
+    def forward(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
         """Publish the message to another queue, as it was received, and acknowledge it after that.
 
         The broker keeps it there on disk if it does so in the queue of all schedulers.
