@@ -26,6 +26,8 @@ IMAGE = "155d900f-4e14-4e4c-a73d-069cbf4541e6"
 ZONE_SHARE = 0.2
 #: Seconds that a caller waits for an answer, as nova's ``long_rpc_timeout``.
 CALL_TIMEOUT = 1800
+#: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
+FEWEST_HOSTS = 50
 
 
 class Flavor(NamedTuple):

@@ -72,7 +72,7 @@ class Decider:
         """All requests that it looked for hosts for."""
         return self.placed + self.refused
 
-    def sent_on(self):
+    def forwarded(self):
         """Return how many requests it sent to another scheduler without looking for hosts."""
         counts = self.counters.take()
         self.counters.put_back(counts)

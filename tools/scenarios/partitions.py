@@ -17,7 +17,7 @@ from tools.rig.nova_cloud import set_priority
 from tools.rig.partitioned_cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
 from tools.rig.software import Software
 from tools.rig.usage import Usage
-from tools.scenarios.partitions_builds import Building, make_requests
+from tools.scenarios.partitions_builds import Builds, make_requests
 from tools.scenarios.partitions_outcome import TARGET, Outcome, lines_of_logs
 
 #: Seconds in which schedulers release what they claimed for requests that others answered.
@@ -44,7 +44,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     requests = make_requests(options.builds, options.seed)
     parts = ", ".join(f"{len(each)} of {name or 'all hosts'}" for name, each in cloud.schedulers.items())
     print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
-    building = Building(cloud.conductor, options.callers, cloud.api_database)
+    building = Builds(cloud.conductor, options.callers, cloud.api_database)
     points = [share * options.builds for share in options.kill]
     killer = Killer(cloud.killable(), points, lambda: building.placed)
     with Usage(lambda: cloud.services().items()) as usage:

@@ -53,7 +53,7 @@ def _varied(plain: BootRequest, rng: random.Random, most: int) -> Iterator[BootR
         yield replace(plain, uuids=part, group=uuids)
 
 
-class Building:
+class Builds:
     """Callers that play the super-conductor's clients.
 
     Attributes:

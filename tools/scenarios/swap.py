@@ -6,12 +6,12 @@ import time
 
 from tools.rig import command
 from tools.rig.building import Building
+from tools.rig.load import FEWEST_HOSTS
 from tools.rig.software import Software
 from tools.rig.swap_cloud import CUT_CELL, SwapCloud
 from tools.rig.tcp_proxy import Direction, Passage
 from tools.scenarios.swap_steps import LOG, NOVA_CONF, Steps
 from tools.scenarios.transcript import Transcript
-from tools.side_by_side.command import FEWEST_HOSTS
 
 #: Seconds for which a database is away: readiness tells it after a minute.
 OUTAGE = 75

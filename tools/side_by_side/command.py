@@ -15,6 +15,7 @@ from typing import Any
 from tools.bench import report as bench_report
 from tools.bench import stages
 from tools.rig.command import SOFTWARE, Parser, running
+from tools.rig.load import FEWEST_HOSTS
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
@@ -33,9 +34,6 @@ CONTENDERS: dict[str, Contender] = {
 
 #: Those that are compared unless others are named.
 USUAL = ("nova", "berth")
-
-#: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
-FEWEST_HOSTS = 50
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ from tools.rig.fleet import Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest
 from tools.rig.partitioned_cloud import PARTITIONS, partition_of
 from tools.scenarios.partitions import Killer
-from tools.scenarios.partitions_builds import Building, again, make_requests
+from tools.scenarios.partitions_builds import Builds, again, make_requests
 from tools.scenarios.partitions_outcome import Outcome, lines_of_logs
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
@@ -116,7 +116,7 @@ class Conductor:
 def test_building_ends_when_all_is_built_also_what_was_asked_for_again(tmp_path):
     database = sa.create_engine(f"sqlite:///{tmp_path}/api")
     schema.API.create_all(database)
-    building = Building(Conductor(failures=2), 4, database)
+    building = Builds(Conductor(failures=2), 4, database)
     assert building.build([single(f"i{number}") for number in range(6)])
     assert building.placed == len(building.requests) == 8
     assert [list(each.excluded) for each in building.requests[6:]] == [["x"], ["x"]]
