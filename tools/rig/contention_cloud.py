@@ -14,7 +14,7 @@ from tools.rig import servers
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import fill
+from tools.rig.providers import fill, send
 
 #: Placement as it does not over-commit by itself (see ``EmbeddedPlacement``).
 CONFLICT_RETRIES = 1
@@ -64,3 +64,27 @@ class ContentionCloud(Cloud):
             return self._manager.select_destinations(*arguments, **options)
         except NoValidHost as error:
             raise errors.NoValidHost(str(error)) from error
+
+    def offers(self, amounts: dict[str, int], aggregate: str | None = None) -> list[dict[str, Any]]:
+        """Return the allocations that Placement offers for the query that nova's scheduler sends."""
+        resources = ",".join(f"{name}:{amount}" for name, amount in amounts.items())
+        query = {"resources": resources, "limit": "1000", "root_required": "!COMPUTE_STATUS_DISABLED"}
+        if aggregate:
+            query["member_of"] = aggregate
+        answer = send("GET", f"{self.placement_url}/allocation_candidates", params=query)
+        answer.raise_for_status()
+        return [each["allocations"] for each in answer.json()["allocation_requests"]]
+
+    def claim(self, instance: str, allocations: dict[str, Any]) -> int:
+        """Claim as another scheduler, and return the HTTP status."""
+        owner = {"project_id": "another", "user_id": "another", "consumer_generation": None}
+        body = {"allocations": allocations, **owner}
+        return send("PUT", f"{self.placement_url}/allocations/{instance}", body).status_code
+
+    def free(self, instance: str) -> None:
+        """Delete the allocations of an instance; once more while the database refuses."""
+        url, status = f"{self.placement_url}/allocations/{instance}", 0
+        while status not in {204, 404}:
+            status = send("DELETE", url).status_code
+            if status not in {204, 404, 409, 500, 503}:
+                raise RuntimeError(f"Allocations of {instance} cannot be deleted: HTTP {status}")

@@ -12,12 +12,10 @@ from pathlib import Path
 import random
 import threading
 import time
-from typing import Any
 
 from tools.rig import command, servers, truth
 from tools.rig.contention_cloud import ContentionCloud
 from tools.rig.load import Call, Callers, Flavor, random_requests, random_uuid
-from tools.rig.providers import send
 from tools.rig.rows import Computes
 from tools.scenarios.contention_history import History, Verdict
 
@@ -83,7 +81,7 @@ class Contention:
         elif call.error != "NoValidHost":
             self._found(f"Instance {request.uuids[0]}: {call.error}")
         else:
-            offers = self._offers(request.amounts, self._zones.get(request.zone))
+            offers = self._cloud.offers(request.amounts, self._zones.get(request.zone))
             providers = {provider for each in offers for provider in each}
             verdict = self._history.judge(providers, call.sent)
             self.outcomes[f"NoValidHost, {verdict.name.lower()}"] += 1
@@ -93,21 +91,18 @@ class Contention:
     def _claim_outside(self, rng: random.Random) -> None:
         """Claim on one of the hosts that Placement offers, as another scheduler does."""
         instance, flavor = random_uuid(rng), rng.choice(FLAVORS)
-        offers = self._offers(flavor.amounts)
+        offers = self._cloud.offers(flavor.amounts)
         if not offers:
             return
         allocations = rng.choice(offers)
         (provider,) = allocations
-        owner = {"project_id": "another", "user_id": "another", "consumer_generation": None}
-        status = self._send(
-            "PUT", f"/allocations/{instance}", {"allocations": allocations, **owner}
-        ).status_code
+        status = self._cloud.claim(instance, allocations)
         self.outcomes[f"outside claim, HTTP {status}"] += 1
         if status == 204:
             self._built(instance, provider, flavor)
         elif status != 409:
             with self._history.freeing(provider):  # it may have been granted in spite of the status
-                self._free(instance)
+                self._cloud.free(instance)
 
     def _delete(self, rng: random.Random) -> None:
         """Delete an instance, its allocations first, if there is less memory free than there should be."""
@@ -117,7 +112,7 @@ class Contention:
             return
         instance, provider = gone
         with self._history.freeing(provider):
-            self._free(instance)
+            self._cloud.free(instance)
         self._computes.deleted(self._hosts[provider], instance)
         self.outcomes["deleted"] += 1
 
@@ -137,26 +132,6 @@ class Contention:
     def _free_share(self) -> float:
         """Return the share of the hosts' memory, in slots of the smallest instance, that is free."""
         return 1 - self._history.used() / SLOT_MB / self._slots
-
-    def _offers(self, amounts: dict[str, int], aggregate: str | None = None) -> list[dict[str, Any]]:
-        """Return the allocations that Placement offers for the query that nova's scheduler sends."""
-        resources = ",".join(f"{name}:{amount}" for name, amount in amounts.items())
-        query = {"resources": resources, "limit": "1000", "root_required": "!COMPUTE_STATUS_DISABLED"}
-        if aggregate:
-            query["member_of"] = aggregate
-        answer = self._send("GET", "/allocation_candidates", params=query)
-        answer.raise_for_status()
-        return [each["allocations"] for each in answer.json()["allocation_requests"]]
-
-    def _free(self, instance: str) -> None:
-        """Delete the allocations of an instance; once more while the database refuses."""
-        while (status := self._send("DELETE", f"/allocations/{instance}").status_code) not in {204, 404}:
-            if status not in {409, 500, 503}:
-                raise RuntimeError(f"Allocations of {instance} cannot be deleted: HTTP {status}")
-
-    def _send(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        url = f"{self._cloud.placement_url}{path}"
-        return send(method, url, body, **more)
 
 
 def run(server: str, directory: Path, seconds: float, hosts: int = 10, seed: int = 1) -> Contention:
