@@ -124,7 +124,10 @@ def judge(samples: Sequence[Sample]) -> list[Growth]:
     start = samples[-1].requests * WARM_UP if samples else 0
     warm = [sample for sample in samples if sample.requests >= start and sample.seconds >= WARM_UP_TIME]
     if len(warm) < FEWEST_SAMPLES:
-        raise ValueError(f"{len(warm)} samples after the warm-up are too few; {FEWEST_SAMPLES} are needed")
+        minutes = f"at least {WARM_UP_TIME / 60:.0f} minutes"
+        raise ValueError(
+            f"{len(warm)} samples after the warm-up ({minutes}) are too few; {FEWEST_SAMPLES} are needed"
+        )
     third = len(warm) // 3
     first, last = warm[:third], warm[-third:]
     requests = _median(last, "requests") - _median(first, "requests")

@@ -88,7 +88,7 @@ def _problems(cloud: SoakCloud, load: Load) -> list[str]:
 
 def _report(samples: list[Sample], load: Load, problems: list[str]) -> int:
     last, finished = samples[-1], load.outcomes.total()
-    print(f"{finished} requests in {last.seconds / 60:.1f} minutes, {finished / last.seconds:.1f} a second")
+    print(f"{finished} requests in {last.seconds / 60:.1f} minutes, {finished / last.seconds:.1f} per second")
     print(", ".join(f"{name}: {count}" for name, count in sorted(load.outcomes.items())))
     print(f"Hosts added: {load.churn.added}; hosts at the end: {len(load.churn.hosts)}")
     try:

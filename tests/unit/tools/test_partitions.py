@@ -150,7 +150,7 @@ def test_what_came_out_is_told_by_partition():
             (single("e"), [failed("e")]),
         ).lines()
     )
-    assert text[0] == "3 of 4 instances built in 9.0 s, 0.3 a second"
+    assert text[0] == "3 of 4 instances built in 9.0 s, 0.3 per second"
     assert [line.split() for line in text[2:5]] == [
         ["general", "2", "1.00", "3.00", "3.00", "3.00", "9.00", "9.00"],
         ["large", "1", "2.00", "2.00", "2.00", "4.00", "4.00", "4.00"],
