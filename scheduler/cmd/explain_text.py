@@ -55,7 +55,7 @@ def outcome(decision: Decision) -> str:
 
 def _candidates(found: Candidates) -> Iterator[str]:
     notes = []
-    if found.asked == "placement" and found.hosts:
+    if found.origin == "placement" and found.hosts:
         notes.append(f"Placement's answer was {found.age * 1000:.0f} ms old")
     if found.requests > 1:
         notes.append(f"{found.requests} requests shared it")
@@ -90,8 +90,8 @@ def _causes(stage: rendering.Stage) -> Iterator[str]:
         yield cause.reason + (f" ({first(cause.hosts, NAMED, cause.number)})" if cause.hosts else "")
     if rest := sum(cause.number for cause in stage.causes[most:]):
         yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
-    if stage.unasked:
-        yield f"{stage.unasked} hosts without a reason: it was not computed"
+    if stage.unexplained:
+        yield f"{stage.unexplained} more hosts, reason not computed"
 
 
 def hosts(decision: Decision, most: int | None) -> Table:

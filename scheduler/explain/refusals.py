@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import msgspec
 
-#: What becomes of an amount on a provider, mildest first. The mildest of its providers counts for a host.
+#: Why a provider refuses an amount, mildest first. For a host the mildest of its providers counts.
 ROOM, FREE, CAPACITY, STEP_SIZE, MIN_UNIT, MAX_UNIT, ABSENT = range(7)
 
 
 class Inventory(msgspec.Struct, frozen=True, order=True):
-    """What a resource provider has of a resource class, as Placement tells it.
+    """The inventory of a resource class on a provider, as in Placement.
 
     Attributes:
         total: All of it.
         reserved: What must not be allocated.
         min_unit: The smallest amount of one allocation.
         max_unit: The largest amount of one allocation.
-        step_size: Of what each amount must be a multiple.
+        step_size: Each amount must be a multiple of it.
         allocation_ratio: How often what is not reserved can be allocated.
     """
 
@@ -96,7 +96,7 @@ def _text(name: str, kind: int, found: Sequence[_Refusal], noun: str) -> str:
 
 
 def _formula(found: Sequence[_Refusal]) -> str:
-    """Return what the largest capacity is made of."""
+    """Return the parts of the largest capacity."""
     _, inventory = max((each.value, each.inventory) for each in found)
     return (
         f"total {inventory.total}, reserved {inventory.reserved}, "

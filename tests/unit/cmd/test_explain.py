@@ -125,7 +125,7 @@ class HostNows:
             "later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts, [ConstraintKind.TRAIT])]
         )
 
-    def state(self, name):
+    def status(self, name):
         if name not in {"h1", "h9"}:
             return HostStatus("later", [])
         provider = Provider({"VCPU": Inventory(8, 8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"])
