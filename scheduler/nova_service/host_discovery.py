@@ -48,7 +48,7 @@ class Discovery:
         )
 
     def run(self) -> None:
-        """Make one round, if this scheduler is the first one. Databases that are away are logged."""
+        """Make one round, if this scheduler is the first one. Databases that are unavailable are logged."""
         try:
             if self._leads():
                 with self._engines.api_connection() as connection:
@@ -61,7 +61,7 @@ class Discovery:
             self._outage.report_success()
 
     def _leads(self) -> bool:
-        """Tell whether this host's name is the first among the schedulers that are enabled and up."""
+        """Return whether this host's name is the first among the schedulers that are enabled and up."""
         names = ("host", "disabled", "forced_down", "last_seen_up", "created_at")
         query = sa.select(*(services.c[name] for name in names)).where(
             services.c.deleted == 0, services.c.binary == BINARY
@@ -73,7 +73,7 @@ class Discovery:
         return min(hosts, default=None) == self._conf.host
 
     def _discover(self, cell: Cell) -> None:
-        """Map the new hosts of one cell. A cell that is away does not stop discovery in the others."""
+        """Map the new hosts of one cell. An unavailable cell does not stop discovery in the others."""
         if cell.uuid == CELL0 or cell.url is None:
             return
         try:

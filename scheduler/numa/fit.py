@@ -111,7 +111,7 @@ class Fitter:
             host: The host's topology, None if it has none.
             guest: The guest's topology, None if it has none.
             limits: The limits of overcommitment; None for no limits.
-            pools: The host's PCI pools; None if it has no PCI data, and then requests are not looked at.
+            pools: The host's PCI pools; None if it has no PCI data; requests are ignored then.
             mappings: The providers that Placement chose for the requests, if any.
             budget: The steps that the request may use on all its hosts; None for the limit of one host only.
         """

@@ -87,7 +87,7 @@ class WireObject(base.VersionedObject):
 
     A field that is not set reads as the first of these: what ``lazy_defaults`` makes for it, the field's
     default (both are then set), None if the field is nullable (the field stays unset). Otherwise reading it
-    raises ``MissingField``. ``"name" in obj`` tells whether a field is set.
+    raises ``MissingField``. ``"name" in obj`` is whether a field is set.
     """
 
     OBJ_SERIAL_NAMESPACE = "nova_object"

@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 # What nova's conductors can use for claims of their own; from 1.38 on they could not.
 MICROVERSION = "1.36"
 
-# Filters for these hints look at named hosts, which a limit could cut off.
+# Filters for these hints need named hosts, which a limit could cut off.
 _UNLIMITED_HINTS = ("group", "same_host", "different_host")
 
 
@@ -26,7 +26,7 @@ class Query:
     Attributes:
         params: The parameters, in order of name and value.
         querystring: The same as text; equal texts are equal queries.
-        limit: The most candidates that may come back, or None.
+        limit: The maximum number of candidates in the answer, or None.
     """
 
     params: tuple[Pair, ...]

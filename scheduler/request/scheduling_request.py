@@ -19,7 +19,7 @@ from scheduler.request.progress import Progress
 
 
 class RequestKind(Enum):
-    """What a request wants.
+    """The request of an instance.
 
     Attributes:
         BUILD: Hosts for instances: new ones, or one that moves.
@@ -40,7 +40,7 @@ class ServerGroup:
         policies: The policies of the older form of the group; ``policy`` alone where it has none.
         members: Instance uuids, the instances of this request among them.
         hosts: Service hosts where members are.
-        name: Its name for users; None if the caller does not tell.
+        name: Its name for users; None if the caller does not send it.
     """
 
     uuid: str | None
@@ -223,7 +223,7 @@ class SchedulingRequest:
 
     @property
     def has_past(self) -> bool:
-        """Whether the message may have been run before, or its caller may have left by now."""
+        """Whether the message may have been run before, or its caller may have timed out."""
         return bool(self.delivery and self.delivery.has_past)
 
     @property

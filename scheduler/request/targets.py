@@ -89,7 +89,7 @@ def apply_lookup(
     if not found:
         raise errors.NoValidHost(f"No such host - host: {target.host} node: {target.node} ")
     if len(found) > 1:
-        # Placement has no "one of these trees": all candidates are fetched, and hosts are told apart later.
+        # Placement has no "one of these trees": all candidates are fetched, and hosts are selected later.
         return Targets(limited=False)
     destination = read(spec, "requested_destination")
     if destination is not None:

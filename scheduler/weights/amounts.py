@@ -116,7 +116,7 @@ class BuildFailureWeigher(NumberWeigher):
 
 
 class PCIWeigher(NumberWeigher):
-    """Raw weight: 100 - free PCI devices, the request not looked at. ``pci_weight_multiplier`` (1.0)."""
+    """Raw weight: 100 - free PCI devices, whatever the request. ``pci_weight_multiplier`` (1.0)."""
 
     option = "pci_weight_multiplier"
 

@@ -93,7 +93,7 @@ def remote_managed_ports_filter(spec, context, services: PrefilterServices) -> b
     request that such a port needs: Neutron is queried only for ports that the PCI requests do not describe.
 
     Raises:
-        NetworkError: Neutron had to be asked and did not answer.
+        NetworkError: Neutron did not answer.
     """
     networks = read(spec, "requested_networks", ())
     if any(_is_remote_managed(spec, requested, context, services) for requested in networks):
@@ -105,14 +105,14 @@ def _is_remote_managed(spec, requested, context, services: PrefilterServices) ->
     port_id = read(requested, "port_id")
     if not port_id:
         return False
-    told = _told_by_pci_requests(spec, requested)
-    if told is not None:
-        return told
+    known = _from_pci_requests(spec, requested)
+    if known is not None:
+        return known
     return services.network.port(context, port_id).get("binding:vnic_type") == "remote-managed"
 
 
-def _told_by_pci_requests(spec, requested) -> bool | None:
-    """Whether the port is remote-managed; None if the request does not tell."""
+def _from_pci_requests(spec, requested) -> bool | None:
+    """Whether the port is remote-managed; None if the request does not say."""
     pci_requests = read(spec, "pci_requests")
     if pci_requests is None:
         return None
