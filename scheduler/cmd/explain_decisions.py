@@ -212,7 +212,6 @@ class FoundDecision(NamedTuple):
     """A document, and where it was found.
 
     Attributes:
-        text: The document as JSON.
         source: ``memory`` of a scheduler, or ``log``.
         scheduler: The worker that answered, or the file.
     """

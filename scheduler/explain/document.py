@@ -151,13 +151,9 @@ class Hosts(msgspec.Struct, gc=False):
 
     Attributes:
         complete: Whether these are all hosts that were offered.
-        host: The service host.
-        node: The name of the node.
         cell: A key of ``cells``.
         zone: A key of ``zones``.
         verdict: An index of the decision's ``verdicts``.
-        cells: Names of cells.
-        zones: Names of availability zones.
     """
 
     complete: bool = False
@@ -174,7 +170,6 @@ class Weights(msgspec.Struct, gc=False):
     """The weights of the best hosts by one weigher, in their order.
 
     Attributes:
-        weigher: Its name.
         raw: The raw weights, clamped.
         low: The raw weight that becomes 0.
         high: The raw weight that becomes 1.
@@ -273,11 +268,9 @@ class Decision(Entry, kw_only=True, gc=False):
         notes: Sentences on what a user may not expect.
         partition: The partition of the scheduler, if there are any.
         error: What ended a failed request.
-        queries: The query strings for Placement.
         filters: All filters for the first instance; for others those that rejected a host.
         verdicts: Outcomes of hosts; ``hosts`` refers to them.
         hosts: All hosts of a failed request, some of a served one.
-        best: The best hosts of the first instance.
         claims: The events of claims by instance.
     """
 

@@ -29,7 +29,6 @@ class Loss(msgspec.Struct, frozen=True):
     Attributes:
         stage: A filter, ``request``, ``claim`` or ``weights``.
         reason: Why; numbers that differ are a range.
-        requests: The number of requests.
     """
 
     stage: str
@@ -42,9 +41,6 @@ class Unexplained(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: ``NOT_OFFERED``, ``NOT_NAMED`` or that Placement hides it, since its service is disabled.
-        flavor: The name of the flavor.
-        zone: The requested zone, if any.
-        requests: The number of requests.
         latest: The request id, or an instance, of the latest request.
         time: When the latest request came.
     """

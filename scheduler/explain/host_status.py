@@ -37,12 +37,7 @@ class NodeStatus(msgspec.Struct):
     """One compute node.
 
     Attributes:
-        host: Its service host.
-        node: Its name.
         uuid: Its UUID, which is that of its resource provider.
-        cell: The name of its cell.
-        zone: Its availability zone.
-        aggregates: The names of its aggregates.
         seen: When its service was last seen up, or None.
         updated: When the compute last wrote its row, or None.
         provider: Its resource provider in Placement, or None.

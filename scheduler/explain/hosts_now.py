@@ -45,10 +45,6 @@ class NodeNow(msgspec.Struct):
     """One compute node as of now.
 
     Attributes:
-        host: Its service host.
-        node: Its name.
-        cell: The name of its cell.
-        zone: Its availability zone.
         excluded: Why the request itself excludes it; "" if it does not.
         unoffered: Why Placement does not offer it; "" if it does.
         verdicts: The result of each filter.
@@ -95,7 +91,6 @@ class HostsNow:
         """Return the results on the compute nodes of a host.
 
         Args:
-            instances: The UUIDs of its instances.
             name: A service host, a node name or the UUID of a node; it may have no node.
 
         Raises:

@@ -14,8 +14,6 @@ class Kept:
 
     Attributes:
         name: Request id and time.
-        instances: The UUIDs of its instances.
-        encoded: The document.
     """
 
     name: tuple[str, str]

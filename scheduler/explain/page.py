@@ -78,7 +78,6 @@ def render(
 
     Args:
         most_hosts: Maximum number of hosts in the table; None: all that are named.
-        links: The addresses of the pages of hosts, by their names.
         home: The address of the list of decisions; "" if there is none.
     """
     hosts = list(rendering.hosts(decision))

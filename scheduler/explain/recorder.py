@@ -32,11 +32,7 @@ def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
 
 
 class DecisionRecorder:
-    """Keeps the document of each request, with the reason in one line if the request failed.
-
-    Attributes:
-        memory: The latest documents.
-    """
+    """Keeps the document of each request, with the reason in one line if the request failed."""
 
     def __init__(
         self,

@@ -50,7 +50,6 @@ class Stage(NamedTuple):
 
     Attributes:
         kind: ``candidates``, ``cells``, ``request``, ``filter`` or ``claims``.
-        name: Its name.
         start: Hosts before; claims made.
         end: Hosts after; claims granted.
         causes: Why others did not pass, the cause of most hosts first.

@@ -82,7 +82,6 @@ class Trace(DecisionObserver):
     """Notes one decision.
 
     Attributes:
-        request: The request.
         decision: Its document, complete once the trace has finished.
         times: Seconds by stage.
         sent_at: When the query was sent, monotonic seconds, which identifies shared answers; 0: no query.

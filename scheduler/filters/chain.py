@@ -29,7 +29,6 @@ class Step:
     """What one filter did.
 
     Attributes:
-        filter: The filter.
         judge: What it prepared for the request; None if it did not apply.
         hosts: The hosts that it was given.
         kept: Its verdict: bool, shape (hosts,).
@@ -92,7 +91,6 @@ class Filtered:
     """What a chain did.
 
     Attributes:
-        hosts: The hosts that passed.
         kept: Their indices in the view that the chain was given.
         steps: What each filter did, in order.
     """

@@ -36,7 +36,6 @@ class Discovery:
         """Set up discovery.
 
         Args:
-            engines: The engines of all databases.
             down_time: Seconds without heartbeat after which another scheduler counts as down.
         """
         self._conf = conf

@@ -130,7 +130,6 @@ def live_schedulers(engines: Engines, down_time: float) -> list[str]:
     """Return the hosts of the schedulers that have written a heartbeat lately.
 
     Args:
-        engines: The engines of all databases; the local one has the records.
         down_time: Seconds since the last heartbeat at most.
 
     Raises:

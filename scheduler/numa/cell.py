@@ -157,7 +157,6 @@ def try_host_cell(
     Page size, pins and id of the guest cell change up to the step that fails.
 
     Args:
-        limits: The limits of overcommitment, if any.
         emulator_cpus: Number of host CPUs for emulator threads, 0 or 1.
 
     Returns:

@@ -53,7 +53,6 @@ class GuestTopology:
     """The cells of a guest.
 
     Attributes:
-        cells: The cells.
         isolated_emulator: Whether emulator threads get a host CPU of their own.
     """
 

@@ -122,7 +122,6 @@ def usable_candidates(
 
     Args:
         pools: The pools of the host; None if it has not reported yet.
-        mappings: One entry for each candidate.
     """
     if not requests:
         return UsableCandidates(tuple(range(len(mappings))))

@@ -59,11 +59,9 @@ class Fit:
     """How many instances fit on a host.
 
     Attributes:
-        count: Their number.
         limit: What runs out first: a resource class or the name of a filter.
         free: What Placement has left of each resource class that the request takes, before them; empty if
             such instances may not be there.
-        taken: What one instance takes.
     """
 
     count: int
@@ -85,7 +83,6 @@ def fits(
     Args:
         cloud: The cloud; closed hosts are left out.
         spec: The request, which is changed as by a request; server groups are ignored.
-        progress: Called for the hosts that are counted one by one.
 
     Raises:
         BerthError: A pre-filter or Placement refuses the request.

@@ -30,7 +30,6 @@ class Move:
     """An instance that goes to another host.
 
     Attributes:
-        index: The instance.
         source: The row that it leaves.
         target: The row that it gets.
         way: ``live`` or ``cold``; "" for an evacuation.
@@ -47,8 +46,6 @@ class Stuck:
     """An instance that finds no place.
 
     Attributes:
-        index: The instance.
-        why: Why.
         amounts: What it requests, by resource class.
     """
 

@@ -20,11 +20,8 @@ class Bar(NamedTuple):
     """One row of a picture: two widths from the left, the second over the first.
 
     Attributes:
-        label: What it is of.
         whole: The width of the pale bar.
         part: The width of the strong bar.
-        text: The text next to it.
-        bad: Whether it is marked as bad.
     """
 
     label: str
@@ -38,9 +35,7 @@ class Picture(NamedTuple):
     """Bars with a title.
 
     Attributes:
-        title: What is drawn.
         pale: What the pale bars mean, and ``strong`` the strong ones; "" if there are none.
-        bars: One for each row.
         more: Rows that are not drawn.
     """
 
@@ -187,11 +182,7 @@ HEADINGS = {
 
 
 def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return the page of a plan.
-
-    Args:
-        tables: Column names and rows of each table.
-    """
+    """Return the page of a plan."""
     shown = [(columns, rows) for columns, rows in tables if rows]
     return frame.render(
         "scheduler.planning",

@@ -36,8 +36,6 @@ class Stage:
 
     Attributes:
         name: ``Placement``, ``request``, ``plan`` or the name of a filter.
-        before: Hosts before it.
-        after: Hosts after it.
         causes: Why hosts were dropped, the cause of most hosts first.
     """
 

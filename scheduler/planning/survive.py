@@ -42,7 +42,6 @@ class Domain(NamedTuple):
     """Hosts that fail together.
 
     Attributes:
-        name: Its name.
         rows: Their rows; sorted.
     """
 
@@ -121,12 +120,9 @@ class _Kind:
     """Instances of one request, cell and server group.
 
     Attributes:
-        number: The number of the request.
-        cell: The UUID of the cell.
         amounts: What each takes in Placement, of its node alone.
         spare: How many hosts the server group may exclude.
         passing: Which hosts pass for one of them now; bool, (hosts,).
-        count: Their number.
     """
 
     number: int
@@ -281,10 +277,8 @@ def survive(
     """Return which failure domains the cloud would survive, the worst first.
 
     Args:
-        cloud: The cloud; it stays as it is.
         domains: What fails, each alone.
         flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
-        progress: Receives each domain.
     """
     snapshot, survival = cloud.snapshot, Survival(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})

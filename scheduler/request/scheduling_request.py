@@ -85,10 +85,8 @@ class SchedulingRequest:
 
     Attributes:
         spec: The RequestSpec of the wire, with what pre-filters added.
-        context: The request context of the caller.
         instance_uuids: One for each host that is wanted. Stand-ins if the caller named none.
         claims: Whether chosen hosts are claimed; not so if the caller named no instances, nor for a check.
-        with_alternates: Whether the caller wants alternates.
         deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
         arrived_at: When the request arrived, in the same seconds; None if that does not matter.
         kind: Build or rebuild check.
@@ -131,7 +129,6 @@ class SchedulingRequest:
 
         Args:
             instance_uuids: None: hosts for ``spec.num_instances`` are chosen and none is claimed.
-            with_alternates: Whether the caller wants alternates.
             deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
             arrived_at: When the request arrived, in the same seconds.
         """

@@ -19,8 +19,6 @@ class NamedTarget:
     the node's name.
 
     Attributes:
-        host: A service host.
-        node: A node's name.
         cell_uuid: The only cell to search; None: the cell of the host's mapping, or all.
     """
 

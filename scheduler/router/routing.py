@@ -30,8 +30,6 @@ class RoutingFacts:
     Attributes:
         key: Spreads requests for which several partitions are alike: the first instance.
         zone: The availability zone that it names; None: none.
-        flavor: Name and id of its flavor.
-        extra_specs: The extra specs of its flavor.
         group: The server group of a hard policy that it is for; None: none.
     """
 

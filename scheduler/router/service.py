@@ -82,11 +82,7 @@ class RouterService:
 
 
 class Calls:
-    """The methods that a router takes. Arguments and replies are as they are on the wire.
-
-    Attributes:
-        unanswered: Returns the number of calls that were received and not answered.
-    """
+    """The methods that a router takes. Arguments and replies are as they are on the wire."""
 
     target = messaging.Target(version=VERSION)
 
