@@ -31,6 +31,7 @@ from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Names, Trace
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
@@ -228,23 +229,25 @@ class SchedulerManager:
         """Return what health checks and metrics show of this scheduler, apart from its messages."""
         cells = self.hosts.reader.cell_readings()[:MOST_CELLS]
         shared = self.stream.status()
+        gauges = {
+            catalogue.WAITING.name: self.outages.waiting,
+            catalogue.SCHEDULERS.name: shared.schedulers,
+            catalogue.COMPUTE_NODES.name: len(self.hosts.store),
+            catalogue.PENDING.name: len(self.hosts.pending),
+            catalogue.CLEANUPS.name: len(self._claimer.spool),
+            catalogue.MIRROR_AGE.name: self._mirror.age(),
+        }
         return WorkerState(
             cells=tuple(
-                CellState(cell.uuid, cell.name or cell.uuid, cell.enabled, usable, age)
-                for cell, usable, age in cells
+                CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),
             api_database=self.hosts.cells.readable,
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
-            waiting=self.outages.waiting,
             decision_stream=shared.in_step if shared.wanted else None,
-            schedulers=shared.schedulers,
-            compute_nodes=len(self.hosts.store),
-            pending=len(self.hosts.pending),
-            cleanups=len(self._claimer.spool),
             spool_problem=self._claimer.spool.problem,
-            mirror_age=self._mirror.age(),
             stalled=self.hosts.store.overdue(),
+            gauges=gauges,
         )
 
     def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:

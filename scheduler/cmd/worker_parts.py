@@ -21,6 +21,7 @@ from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.obstacles import Obstacles
 from scheduler.explain.providers import PlacementQuestions
+from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
@@ -144,10 +145,13 @@ def _with_traffic(state: WorkerState, answering: server.Server | None) -> Worker
     return msgspec.structs.replace(
         state,
         broker=answering.connected,
-        in_flight=answering.activity.in_flight,
-        unanswered=answering.unanswered,
         # requests that wait for the end of an outage do not count as a hang
-        stalled=max(state.stalled, 0.0 if state.waiting else answering.stalled()),
+        stalled=max(state.stalled, 0.0 if state.gauges.get(catalogue.WAITING.name) else answering.stalled()),
+        gauges=state.gauges
+        | {
+            catalogue.IN_FLIGHT.name: answering.activity.in_flight,
+            catalogue.UNANSWERED.name: answering.unanswered,
+        },
     )
 
 

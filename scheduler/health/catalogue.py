@@ -145,25 +145,6 @@ FORWARDED = Metric(
     FORWARD_REASONS,
 )
 
-#: What workers count.
-COUNTED = (
-    REQUESTS,
-    NO_VALID_HOST,
-    INSTANCES,
-    REQUEST_SECONDS,
-    STAGE_SECONDS,
-    CANDIDATES,
-    FILTERED,
-    ANSWERED,
-    CLAIMS,
-    CLAIM_TRIES,
-    CAPACITY_CHECKS,
-    REFUSED,
-    UNDELIVERED,
-    DROPPED,
-    FORWARDED,
-)
-
 IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.", ("worker",))
 UNANSWERED = Metric(
     "berth_calls_unanswered",
@@ -234,24 +215,5 @@ RELOADED = Metric(
 STARTED = Metric("berth_start_time_seconds", "gauge", "When the daemon started, in seconds since the epoch.")
 BUILD = Metric("berth_build_info", "gauge", "1; its label has the version.", ("version",))
 
-METRICS = (
-    *COUNTED,
-    IN_FLIGHT,
-    UNANSWERED,
-    WAITING,
-    PENDING,
-    CLEANUPS,
-    COMPUTE_NODES,
-    CELL_AGE,
-    MIRROR_AGE,
-    DEPENDENCY_UP,
-    SCHEDULERS,
-    WORKER_MEMORY,
-    WORKER_CPU,
-    REPORT_AGE,
-    WORKERS,
-    EXITS_SEEN,
-    RELOADED,
-    STARTED,
-    BUILD,
-)
+METRICS = tuple(each for each in tuple(vars().values()) if isinstance(each, Metric))
+"""All of them, in the order of this file."""
