@@ -116,7 +116,7 @@ def _mark(engine: sa.Engine, node_id: int) -> None:
 
 
 def is_up(service: Any, now: datetime, down_time: float) -> bool:
-    """Tell whether a service is up.
+    """Return whether a service is up.
 
     Args:
         service: A row of ``services``. One that was never seen counts as seen when it was created.

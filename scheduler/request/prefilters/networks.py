@@ -1,6 +1,6 @@
 """Pre-filters on networks: routed networks, remote-managed ports."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oslo_log import log as logging
 from oslo_utils.strutils import bool_from_string
@@ -46,34 +46,33 @@ def _aggregates_of(requested, context, services: PrefilterServices) -> list[str]
     if port_id:
         port = services.network.port(context, port_id)
         if port.get("fixed_ips"):
-            return _aggregates_of_subnet(port["fixed_ips"][0]["subnet_id"], context, services)
+            subnet_id = port["fixed_ips"][0]["subnet_id"]
+            return _aggregates_of_segments(
+                f"subnet {subnet_id}",
+                lambda: [services.network.segment_of_subnet(context, subnet_id)],
+                context,
+                services,
+            )
         network_id = port["network_id"]
-    return _aggregates_of_network(network_id, context, services) if network_id else []
-
-
-def _aggregates_of_network(network_id: str, context, services: PrefilterServices) -> list[str]:
-    what = f"network {network_id}"
-    try:
-        segments = services.network.segments_of_network(context, network_id)
-    except errors.NetworkError as error:
-        raise _not_found(what, error) from error
-    return _aggregates_of_segments(segments, what, context, services)
-
-
-def _aggregates_of_subnet(subnet_id: str, context, services: PrefilterServices) -> list[str]:
-    what = f"subnet {subnet_id}"
-    try:
-        segment = services.network.segment_of_subnet(context, subnet_id)
-    except errors.NetworkError as error:
-        raise _not_found(what, error) from error
-    return _aggregates_of_segments([segment] if segment else [], what, context, services)
+    if not network_id:
+        return []
+    return _aggregates_of_segments(
+        f"network {network_id}",
+        lambda: services.network.segments_of_network(context, network_id),
+        context,
+        services,
+    )
 
 
 def _aggregates_of_segments(
-    segments: Iterable[str], what: str, context, services: PrefilterServices
+    what: str, segments: Callable[[], Iterable[str | None]], context, services: PrefilterServices
 ) -> list[str]:
+    try:
+        known = [segment for segment in segments() if segment]
+    except errors.NetworkError as error:
+        raise _not_found(what, error) from error
     uuids: list[str] = []
-    for segment in segments:
+    for segment in known:
         found = services.provider_aggregates(context, segment)
         if not found:
             raise _not_found(what, f"segment {segment} is in none")
