@@ -72,7 +72,7 @@ class Peers(Protocol):
         """Return whether another scheduler is alive, for the same hosts, that has no outage."""
 
     def announce(self, *, can_decide: bool) -> None:
-        """Tell the others whether this one can decide; must not wait."""
+        """Announce whether this scheduler can decide; must not wait."""
 
 
 class Listener(Protocol):

@@ -1,6 +1,6 @@
 """The kinds of findings, and what an operator does about each.
 
-A finding names no class or module of ours: its texts are for who operates the cloud.
+A finding names no class or module of ours: its texts are for operators.
 """
 
 from dataclasses import dataclass, field

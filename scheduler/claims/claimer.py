@@ -194,7 +194,7 @@ class Claimer:
         """Return what instances hold now, by UUID.
 
         Raises:
-            PlacementSilent: Placement does not tell what one of them holds.
+            PlacementSilent: Placement gives no usable answer for one of them.
         """
         return self.writer.reader.read_many(instance_uuids, context)
 

@@ -13,7 +13,7 @@ from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.placement.claim_events import ClaimState
 
-#: Queries that are remembered, to tell the requests that share one from those with one of their own.
+#: Queries that are remembered, to distinguish requests that share one from requests with their own.
 QUERIES = 256
 
 _CLAIM_OUTCOMES: dict[str, str] = {

@@ -89,7 +89,7 @@ class MappedHosts:
         self._loop.wake()
 
     def __contains__(self, host: str) -> bool:
-        """Tell whether a host is mapped. Nothing is read."""
+        """Return whether a host is mapped. Nothing is read."""
         return host not in self._unmapped
 
     def refresh(self) -> float:

@@ -65,7 +65,7 @@ class Inventory:
         instances: Where instances are.
         states: Whether callers still wait for instances.
         pending: Placements that no compute has reported yet.
-        mapped: Tells whether conductors will find a host that was chosen. Nothing is read.
+        mapped: Returns whether conductors find a chosen host. Nothing is read.
         members_of: Returns the uuids of all instances that were put in a group; none if they cannot be read.
         minimum_compute_version: Returns the lowest service version of any compute, at most a minute old; 0 if
             none is known.

@@ -361,7 +361,7 @@ def data_of(stored: object, name: str, is_known: Callable[[object], bool]) -> Ma
     Args:
         stored: Parsed JSON.
         name: The class that the envelope has to name.
-        is_known: Tells whether a version can be read.
+        is_known: Returns whether a version can be read.
 
     Raises:
         Malformed: ``stored`` is no envelope of this class in a known version.

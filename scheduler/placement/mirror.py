@@ -1,6 +1,6 @@
 """What Placement knows of all compute nodes, as arrays: candidates without a GET for each request.
 
-One wide question, ``GET /allocation_candidates?resources=MEMORY_MB:1``, tells capacity, usage and traits of
+One wide question, ``GET /allocation_candidates?resources=MEMORY_MB:1``, returns capacity, usage and traits of
 every compute node. A query is answered from that if the answer is exact as of then, which is so under the
 conditions that ``plain_query`` checks, and if only compute nodes have mirrored classes; all other queries go
 to Placement.
@@ -304,7 +304,7 @@ class Reading(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What a list of generations tells.
+    """The changes in a list of generations.
 
     Attributes:
         moved: Nodes that changed for a reason that is not known.

@@ -22,7 +22,7 @@ _FLAVOR_AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 #: Bytes of a Selection in a message, its quotes escaped; with a network or nested providers it has more.
 SELECTION_SIZE = 1160
 
-#: Bytes of the dict that callers get who want no Selections.
+#: Bytes of the dict for callers that want no Selections.
 DICT_SIZE = 250
 
 

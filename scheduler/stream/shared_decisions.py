@@ -33,7 +33,7 @@ class SharedMirror(Protocol):
     """The mirror of Placement's compute nodes, as far as other schedulers' claims concern it."""
 
     def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count a claim of another scheduler, unless it is part of what Placement told the mirror later.
+        """Count a claim of another scheduler, unless Placement returned it to the mirror later.
 
         Args:
             age: Seconds since it was granted.

@@ -107,12 +107,12 @@ def _noticing_the_end_of_sending(channel: Channel, sent: Callable[[], None]) -> 
     """Call a function when a message is written to the connection, and its confirmation is awaited."""
     publish = channel._basic_publish
 
-    def publish_and_tell(*args: object, **kwargs: object) -> object:
+    def publish_and_report(*args: object, **kwargs: object) -> object:
         result = publish(*args, **kwargs)
         sent()
         return result
 
-    channel._basic_publish = publish_and_tell
+    channel._basic_publish = publish_and_report
     try:
         yield
     finally:
