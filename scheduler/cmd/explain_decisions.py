@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
+from functools import cached_property
 import logging
 from typing import Any, NamedTuple
 
@@ -107,6 +108,11 @@ class Question(Lister):
     def conf(self) -> cfg.ConfigOpts:
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
+    @cached_property
+    def live_hosts(self) -> list[str]:
+        """The hosts of all schedulers that are up; a command reads them once."""
+        return scheduler_hosts(self.conf)
+
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return what to show; None if there is nothing, which was logged."""
         raise NotImplementedError
@@ -170,16 +176,15 @@ class Question(Lister):
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
         return self.schedulers(args).ask(method, **arguments)
 
-    def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
-        """Return a client for the schedulers of some hosts; by default those that the arguments name, or all.
+    def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
+        """Return a client for the schedulers that the arguments name, or all.
 
         Raises:
             BrokerUnavailable: No host of the message broker can be used.
         """
         bus = transport.rpc_transport(self.conf)
         require_broker(self.conf, args.timeout)
-        hosts = hosts or args.scheduler or scheduler_hosts(self.conf)
-        return explain.Schedulers(bus, hosts, args.timeout)
+        return explain.Schedulers(bus, args.scheduler or self.live_hosts, args.timeout)
 
 
 def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:

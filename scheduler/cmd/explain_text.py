@@ -148,7 +148,7 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
             f"Placement does not offer it: {node.unoffered}" if node.unoffered else "Placement offers it"
         )
         yield (
-            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now, {now.time}, "
+            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now ({now.time}), "
             f"not of the decision: {'; '.join(filter(None, (node.excluded, offered)))}"
         )
 

@@ -120,7 +120,7 @@ class Watcher(DecisionObserver):
         open_hosts = hosts.where(~closed[hosts.table_rows]) if len(hosts) else hosts
         if len(open_hosts) < len(hosts):
             self._stages.append(
-                Stage("plan", len(hosts), len(open_hosts), ["hosts that are to be empty or have failed"])
+                Stage("plan", len(hosts), len(open_hosts), ["hosts to empty, or failed hosts"])
             )
         return open_hosts
 
