@@ -148,8 +148,8 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
             f"Placement does not offer it: {node.unoffered}" if node.unoffered else "Placement offers it"
         )
         yield (
-            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now ({now.time}), "
-            f"not of the decision: {'; '.join(filter(None, (node.excluded, offered)))}"
+            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, "
+            f"as of now ({now.time}), not of the decision: {'; '.join(filter(None, (node.excluded, offered)))}"
         )
 
 
