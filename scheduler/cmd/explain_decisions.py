@@ -173,8 +173,25 @@ class Question(Lister):
         else:
             self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
-    def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
-        return self.schedulers(args).ask(method, **arguments)
+    def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> Mapping[str, Any]:
+        """Return the answers of all schedulers by worker, and log which gave none.
+
+        Raises:
+            NotAnswered: None did.
+        """
+        answers = self.schedulers(args).ask(method, **arguments)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        complain(answers.failed)
+        return answers.found
+
+    def ask_one(self, args: argparse.Namespace, method: str, **arguments: Any) -> Any:
+        """Return the answer of the first scheduler that gives one; raises as ``ask``."""
+        answers = self.schedulers(args).ask_one(method, **arguments)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        (answer,) = answers.found.values()
+        return answer
 
     def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
         """Return a client for the schedulers that the arguments name, or all.
@@ -276,10 +293,7 @@ class RecordedQuestion(Question):
             found = read_log(args.log, lambda log: log.entries(**wanted))
         else:
             answers = self.ask(args, "decisions", **wanted)
-            if not answers.found:
-                raise not_answered(answers.failed)
-            complain(answers.failed)
-            found = [{**each, "scheduler": name} for name, answer in answers.found.items() for each in answer]
+            found = [{**each, "scheduler": name} for name, answer in answers.items() for each in answer]
         return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
     def _find(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
@@ -291,7 +305,7 @@ class RecordedQuestion(Question):
         failed: Mapping[str, str] = {}
         if not args.log:
             try:
-                answers = self.ask(args, "decision", name=name)
+                answers = self.schedulers(args).ask("decision", name=name)
             except BrokerUnavailable as error:
                 if not self.conf.berth.decision_log:
                     raise

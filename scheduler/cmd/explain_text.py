@@ -149,7 +149,8 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
         )
         yield (
             f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, "
-            f"as of now ({now.time}), not of the decision: {'; '.join(filter(None, (node.excluded, offered)))}"
+            f"as of now ({now.time}), not of the decision: "
+            f"{'; '.join(filter(None, (node.excluded, offered)))}"
         )
 
 
