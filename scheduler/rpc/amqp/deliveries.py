@@ -85,7 +85,7 @@ class Deliveries:
 
     def requeue(self, call: ConfirmedMessage) -> None:
         """Return a call to the broker, however often it was delivered."""
-        self._end(self._pop(call), self.give_back)
+        self._end(self._pop(call), self.return_message)
 
     def hand_over(self, call: ConfirmedMessage, publish: Callable[[], None]) -> None:
         """Publish a call elsewhere, and acknowledge it after that; it is not answered here.
@@ -117,7 +117,7 @@ class Deliveries:
         """Return whether the broker has not had a call again since this delivery."""
         return bool(call.message._raw_message.acknowledged) or self._is_current(call)
 
-    def give_back(self, message: RabbitMessage) -> None:
+    def return_message(self, message: RabbitMessage) -> None:
         """Return a message to the broker, in the reading thread."""
         raw = message._raw_message
         if raw.delivery_info.get("routing_key") in self.forwarding_queues:

@@ -110,7 +110,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
             super().__call__(message)  # acknowledges it
             self.msg_id_cache.add(unique_id)
         elif self._stopping or self.consumers.paused:
-            self.deliveries.give_back(message)
+            self.deliveries.return_message(message)
         else:
             amqpdriver.AMQPListener.__call__(self, message)
             call = self.incoming[-1]

@@ -72,7 +72,7 @@ class BoundedPublisher:
 
     def _publish(self, queue: str, message: object, properties: dict[str, object]) -> None:
         producer = self._connection._producer
-        with _noticing_the_end_of_sending(producer.channel, self._after_sending):
+        with _reporting_end_of_sending(producer.channel, self._after_sending):
             producer.publish(
                 message,
                 exchange=kombu.Exchange(""),
@@ -103,7 +103,7 @@ class BoundedPublisher:
 
 
 @contextmanager
-def _noticing_the_end_of_sending(channel: Channel, sent: Callable[[], None]) -> Iterator[None]:
+def _reporting_end_of_sending(channel: Channel, sent: Callable[[], None]) -> Iterator[None]:
     """Call a function when a message is written to the connection, and its confirmation is awaited."""
     publish = channel._basic_publish
 
