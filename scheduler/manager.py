@@ -141,7 +141,7 @@ class SchedulerManager:
         return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
 
     def candidates(self, queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        """Return what Placement offers for the queries of a request that is only asked about.
+        """Return what Placement offers for the queries of a request that is only explained.
 
         Raises:
             NoValidHost: It offers nothing.

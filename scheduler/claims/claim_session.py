@@ -40,7 +40,7 @@ class Overtaken(Exception):
 
 
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
-    """Let every host be claimed: Placement was asked for it after the request came."""
+    """Let every host be claimed: the query to Placement was sent after the request came."""
     return {}
 
 

@@ -75,7 +75,7 @@ class Claimer:
     def stop_claiming(self) -> None:
         """Send no further claim.
 
-        Claims that are asked for from now on are refused, as are those in flight that have not been
+        Later claims are refused, as are those in flight that have not been
         granted. What was claimed can still be released.
         """
         self._stopping.set()

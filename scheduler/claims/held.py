@@ -52,7 +52,7 @@ def _total(allocations: Resources) -> Counter[str]:
 
 
 def _wanted(query: Query) -> Counter[str]:
-    """Return the amounts that a query asks for in all its groups, by resource class."""
+    """Return the amounts in all groups of a query, by resource class."""
     wanted: Counter[str] = Counter()
     for name, value in query.params:
         if name.startswith("resources"):

@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 #: Seconds between two looks whether the API database answers, at start.
 READY_INTERVAL = 0.5
 
-#: Seconds that the table may be old in which a compute node is looked up by name, before it is asked for.
+#: Seconds that the table may be old in which a compute node is looked up by name, before it is read.
 LOOKUP_MAX_AGE = 1.0
 
 

@@ -285,7 +285,7 @@ class MirrorAnswer:
         }
 
     def candidate(self, uuid: str) -> AllocationCandidate:
-        """Make the allocation candidate of one node: all that is asked for, from the node itself."""
+        """Make the allocation candidate of one node: all amounts from the node itself."""
         allocations = {uuid: {"resources": dict(self.query.amounts)}}
         return AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]})
 
@@ -369,7 +369,7 @@ class Mirror:
     # -- what was read ---------------------------------------------------------------------------------------
 
     def begin_reading(self) -> Reading:
-        """Return what a list of generations is compared with that is asked for next."""
+        """Return the generations to compare the next list with."""
         with self._lock:
             known = self._nodes.generation != UNKNOWN
             least = np.where(known, self._nodes.generation + self._nodes.heard, UNKNOWN)
@@ -388,7 +388,7 @@ class Mirror:
         as a full one, stays as it was known if Placement still has it.
 
         Args:
-            reading: The begin of all reading; the list of generations was asked for first.
+            reading: The begin of all reading; the list of generations was requested first.
             generations: The generation of each root that Placement has.
             members: The members of each aggregate that is to be known.
         """

@@ -48,7 +48,7 @@ def request_spec(value: object) -> objects.RequestSpec:
 
     Raises:
         InvalidRequest: It is no RequestSpec, has no flavor, or one with an amount that nova cannot store, or
-            asks for too many instances.
+            requests too many instances.
     """
     spec = _require(value, objects.RequestSpec, "spec_obj", "a RequestSpec")
     for name in _FLAVOR_AMOUNTS:

@@ -42,7 +42,7 @@ class HeldHosts:
         self._candidate_hosts = candidate_hosts
 
     def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> dict[str, HeldHost]:
-        """Return the host of each instance that holds what the request asks for on one host.
+        """Return the host of each instance that holds the requested amounts on one host.
 
         Raises:
             PlacementUnavailable: Placement gives no answer, so no host may be chosen.
