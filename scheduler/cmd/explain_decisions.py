@@ -216,7 +216,6 @@ def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
 
 
 def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the hosts of all schedulers that are up, and this host."""
     engines = Engines(conf)
     try:
         live = live_schedulers(engines, options.service_down_time(conf))
@@ -252,7 +251,6 @@ class FoundDecision(NamedTuple):
 
     @property
     def document(self) -> Document:
-        """The document as JSON and YAML have it."""
         return {"source": self.source, "scheduler": self.scheduler, **msgspec.json.decode(self.text)}
 
 
@@ -341,13 +339,11 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
 
 
 def complain(failed: Mapping[str, str]) -> None:
-    """Log which schedulers did not answer, or answered with an error."""
     for line in _problems(failed):
         LOG.warning("%s", line)
 
 
 def not_answered(failed: Mapping[str, str]) -> NotAnswered:
-    """Return the error that says why no scheduler answered."""
     if any(isinstance(reason, explain.Raised) for reason in failed.values()):
         return NotAnswered("; ".join(_problems(failed)))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())

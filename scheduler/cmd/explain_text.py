@@ -183,7 +183,6 @@ def entries(found: Iterable[Document]) -> Table:
 
 
 def narrow_entries(found: Iterable[Document]) -> Table:
-    """Return a list of decisions as a table of few columns."""
     rows = [
         (
             (one["request_id"], first(one["instances"], 1), one["time"][:19] + "Z"),

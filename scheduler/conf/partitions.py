@@ -155,7 +155,6 @@ def own_name(conf: cfg.ConfigOpts) -> str:
 
 
 def _groups(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Return the group of each partition by its name."""
     return {str(group).removeprefix(PREFIX): str(group) for group in conf if str(group).startswith(PREFIX)}
 
 

@@ -33,7 +33,6 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def registered(conf: cfg.ConfigOpts) -> Iterator[tuple[str, cfg.Opt, Any]]:
-    """Yield the group, the option and the default of each option that is registered."""
     for info, group in conf._all_opt_infos():  # noqa: SLF001 - oslo.config shows names and values only
         option = info["opt"]
         yield group.name if group else "DEFAULT", option, info.get("default", option.default)

@@ -130,14 +130,12 @@ class DecisionLog:
         self._thread.start()
 
     def add(self, encoded: bytes) -> None:
-        """Write a document, or drop it if too many wait."""
         try:
             self._queue.put_nowait(encoded)
         except queue.Full:
             self._warnings.warning("behind", "Decision log is behind; decisions are dropped")
 
     def stop(self, timeout: float) -> None:
-        """Write what still waits, in ``timeout`` seconds at most."""
         try:
             self._queue.put(None, timeout=timeout)
         except queue.Full:

@@ -183,7 +183,6 @@ class Weights(msgspec.Struct, gc=False):
     multiplier: float | Sequence[float | None] | None
 
     def added(self, index: int) -> float:
-        """Return its part of the total of one of the hosts."""
         raw, factor = self.raw[index], self.multiplier
         if isinstance(factor, Sequence):
             factor = factor[index]

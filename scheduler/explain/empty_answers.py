@@ -73,7 +73,6 @@ class EmptyAnswers:
         self._loop.start(delay=INTERVAL)
 
     def stop(self) -> None:
-        """End the thread after the current query."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()

@@ -87,7 +87,6 @@ def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
 
 
 def merged(histories: Iterable[HostHistory]) -> HostHistory:
-    """Return the histories of several workers as one."""
     each = list(histories)
     ranks = Counter[int]()
     for one in each:

@@ -41,7 +41,6 @@ class DecisionMemory:
         return len(self._ring)
 
     def add(self, decision: Decision, encoded: bytes) -> None:
-        """Keep a document that is complete."""
         with self._lock:
             self._ring.append(Kept(_name(decision), tuple(decision.instances), encoded))
             self._bytes += len(encoded)

@@ -134,7 +134,6 @@ def funnel_rows(stages: Sequence[rendering.Stage], *, failed: bool) -> list[Row]
 
 
 def _is_idle(stage: rendering.Stage) -> bool:
-    """Return whether a stage rejected no host."""
     return stage.kind not in {"candidates", "claims"} and stage.start == stage.end
 
 

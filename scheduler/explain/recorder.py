@@ -63,23 +63,19 @@ class DecisionRecorder:
         )
 
     def start(self) -> None:
-        """Begin to write decisions to disk, if configured."""
         if self._log is not None:
             self._log.start()
 
     def stop(self, timeout: float) -> None:
-        """Write what still waits to disk, in at most ``timeout`` seconds."""
         if self._log is not None:
             self._log.stop(timeout)
 
     def begin(self, request: SchedulingRequest) -> Trace:
-        """Return the trace of a request."""
         trace = Trace(request, self._clock, names=self._names)
         trace.decision.partition = own_name(self._conf) or None
         return trace
 
     def amend(self, decision: Decision) -> None:
-        """Keep an amended document, and write it to disk again."""
         self.memory.amend(decision)
         if self._log is not None:
             self._log.add(encode(decision))

@@ -31,7 +31,6 @@ class Inventory(msgspec.Struct, frozen=True, order=True):
 
     @property
     def capacity(self) -> int:
-        """All that can be allocated."""
         return int((self.total - self.reserved) * self.allocation_ratio)
 
 
@@ -42,7 +41,6 @@ class Stock(NamedTuple):
     used: int
 
     def has_room(self, amount: int) -> bool:
-        """Return whether an amount can be allocated."""
         return _refusal(amount, *self).kind == ROOM
 
 
@@ -96,7 +94,6 @@ def _text(name: str, kind: int, found: Sequence[_Refusal], noun: str) -> str:
 
 
 def _formula(found: Sequence[_Refusal]) -> str:
-    """Return the parts of the largest capacity."""
     _, inventory = max((each.value, each.inventory) for each in found)
     return (
         f"total {inventory.total}, reserved {inventory.reserved}, "

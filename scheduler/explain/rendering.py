@@ -101,14 +101,12 @@ class FilterVerdict(NamedTuple):
 
 
 def result(decision: Decision) -> str:
-    """Return the result of a request in a few words."""
     if decision.error:
         return f"no host ({decision.error.kind})"
     return f"scheduled to {first([one.host.host for one in decision.chosen], NAMED)}"
 
 
 def flavor(of: Flavor) -> str:
-    """Return name and amounts of a flavor."""
     values = to_builtins(of)
     amounts = [
         f"{values[name]} {unit}"
@@ -226,7 +224,6 @@ def hosts_total(decision: Decision) -> int:
 
 
 def verdicts(decision: Decision, host: Host) -> Iterator[FilterVerdict]:
-    """Yield the result of each filter on a host."""
     first = [step for step in decision.filters if step.instance == decision.filters[0].instance]
     before = host.outcome != EXCLUDED
     for step in first:

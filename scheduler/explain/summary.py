@@ -39,7 +39,6 @@ def summarize(decision: Decision, last: Sequence[Step], left: int | None, *, cla
 
 
 def is_no_valid_host(error: Error) -> bool:
-    """Return whether an error is a NoValidHost for the caller."""
     return error.kind in {"NoValidHost", "RequestFilterFailed"}
 
 

@@ -147,7 +147,6 @@ class Trace(DecisionObserver):
         self._found("mirror", offered, age)
 
     def looked_up(self, hosts: HostView) -> None:
-        """Note that the hosts are from the table alone."""
         self._found("table", len(hosts))
 
     def held(self, hosts: int) -> None:
@@ -163,7 +162,6 @@ class Trace(DecisionObserver):
             self._claims.append(claims)
 
     def finish(self, error: BaseException | None) -> Decision:
-        """Return the complete document."""
         decision = self.decision
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
@@ -228,7 +226,6 @@ class Trace(DecisionObserver):
             self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        """Note the weights of the best hosts of the first instance."""
         if number or self._best_rows:
             return
         indices = best_indices(totals, BEST)

@@ -144,7 +144,6 @@ class GuestCellState:
         )
 
     def as_guest_cell(self) -> GuestCell:
-        """Return the guest cell as the search has left it."""
         pins = None if self.pins is None else tuple(sorted(self.pins.items()))
         return replace(self.cell, id=self.id, pagesize=self.pagesize, pins=pins, reserved=self.reserved)
 

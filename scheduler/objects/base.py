@@ -326,7 +326,6 @@ def _reader(name):
 
 
 def is_envelope(value: object) -> bool:
-    """Return whether a piece of JSON is a serialized object."""
     return isinstance(value, dict) and NAME in value
 
 

@@ -64,7 +64,6 @@ def _describe(spec: Mapping[str, str | None]) -> str:
 
 
 def make_request(count: int, specs: Sequence[Mapping[str, str | None]], **members: Any) -> PciRequest:
-    """Return a request with specs given as maps."""
     return PciRequest(count, tuple(tuple(sorted(spec.items())) for spec in specs), **members)
 
 

@@ -145,7 +145,6 @@ def room(
 
 
 def _claim_all(ways: Sequence[Sequence[Share]], left: dict[tuple[str, str], int]) -> int:
-    """Take instances from what is left until no more fits; return their number."""
     count = 0
     while count < MOST_ON_HOST:
         way = next((way for way in ways if all(left[share[:2]] >= share[2] for share in way)), None)
@@ -247,7 +246,6 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 def capacity(
     cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
 ) -> Document:
-    """Return how many instances fit, by cell and availability zone."""
     name = spec.flavor.name if "name" in spec.flavor else None
     reason, again = "", spec.obj_clone()
     try:

@@ -105,7 +105,6 @@ class Places:
         self.rows = snapshot.instances.rows.copy()
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        """Return the place of each of some instances that is on a host."""
         known = self._snapshot.instances.index_of
         found = ((uuid, known[uuid]) for uuid in uuids if uuid in known)
         return {uuid: [self._snapshot.place(self.rows[at])] for uuid, at in found if self.rows[at] >= 0}

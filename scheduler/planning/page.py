@@ -148,7 +148,6 @@ HEADINGS = {
 
 
 def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return the page of a plan."""
     shown = [(columns, rows) for columns, rows in tables if rows]
     return frame.render(
         "scheduler.planning",

@@ -111,7 +111,6 @@ class Watcher(DecisionObserver):
         self.selections: Sequence[Sequence[objects.Selection]] = ()
 
     def asked(self, queries: Sequence[Query], mirror: CandidateMirror) -> None:
-        """Note the queries, and the mirror that may answer them."""
         self._queries, self._mirror = queries, mirror
 
     def offered(self, hosts: HostView, closed: np.ndarray) -> HostView:

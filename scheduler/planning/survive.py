@@ -156,12 +156,10 @@ class Survival:
         self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
 
     def instances_of(self, domain: Domain) -> list[int]:
-        """Return the instances that need another place."""
         instances = self._snapshot.instances
         return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
 
     def stuck(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
-        """Return the instances of a domain that find no place on the rest."""
         if self._surely_fit(indices, domain):
             return []
         return self.evacuate(domain, indices)

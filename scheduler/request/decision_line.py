@@ -69,7 +69,6 @@ def placed_lines(
 
 
 def refused_line(instance_uuids: Sequence[str], counts: DecisionCounts, seconds: float, reason: str) -> str:
-    """Return the line on a request that ended without hosts."""
     first = instance_uuids[0] if instance_uuids else "none"
     more = f" and {len(instance_uuids) - 1} more" if len(instance_uuids) > 1 else ""
     numbers = _numbers(counts, counts.tries.total(), seconds)

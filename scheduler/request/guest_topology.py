@@ -142,7 +142,6 @@ def _cpu_amounts(wishes: FlavorAndImage) -> dict[str, int]:
 
 
 def _pinned(wishes: FlavorAndImage, policy: str | None) -> set[int]:
-    """Return the vCPUs that are pinned."""
     vcpus = wishes.flavor.vcpus
     mask = wishes.extra_specs.get("hw:cpu_dedicated_mask")
     dedicated = parse_mask(mask, vcpus) if mask else set()

@@ -1,5 +1,6 @@
 """RequestSpec → queries of ``GET /allocation_candidates`` (spec: placement-and-workflow 1.1, 1.10-1.13)."""
 
+from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -32,6 +33,16 @@ class Query:
     params: tuple[Pair, ...]
     querystring: str
     limit: int | None
+
+    def amounts(self) -> Counter[str]:
+        """Return the amounts in all groups, by resource class."""
+        amounts: Counter[str] = Counter()
+        for name, value in self.params:
+            if name.startswith("resources"):
+                for text in value.split(","):
+                    resource_class, _, amount = text.partition(":")
+                    amounts[resource_class] += int(amount)
+        return amounts
 
 
 def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
@@ -99,7 +110,6 @@ def _limit(spec, conf, targets: Targets) -> int | None:
 
 
 def without_limit(query: Query) -> Query:
-    """Return the same query without its limit."""
     pairs = tuple(pair for pair in query.params if pair[0] != "limit")
     return Query(pairs, urlencode(pairs), None)
 
