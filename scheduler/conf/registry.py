@@ -44,10 +44,5 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     return [*_own(), partition, *keystone.list_opts(), *libraries.list_opts()]
 
 
-def set_library_defaults() -> None:
-    """Make oslo-config-generator show nova's defaults of library options; it calls this."""
-    libraries.set_library_defaults()
-
-
 def _own() -> list[tuple[str | None, list[cfg.Opt]]]:
     return [*((module.GROUP, module.OPTS) for module in MODULES), *small_groups.GROUPS.items()]
