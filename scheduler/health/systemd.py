@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends the state of the service to systemd; does nothing unless systemd started the service so.
+    """Sends the state of the service to systemd; does nothing without a notify socket of systemd.
 
     Attributes:
         watchdog_interval: Seconds after which systemd restarts a service that does not feed its watchdog;
