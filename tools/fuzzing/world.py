@@ -43,10 +43,7 @@ from tools.rig.fleet import Cell, Host
 
 HOSTS = 8
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
-PREFILTERS = (
-    "limit_tenants_to_placement_aggregate",
-    "query_placement_for_image_type_support",
-)
+PREFILTERS = ("limit_tenants_to_placement_aggregate", "query_placement_for_image_type_support")
 
 
 class World(Cloud):
