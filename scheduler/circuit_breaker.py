@@ -103,7 +103,7 @@ class CircuitBreaker:
         self._outage.report_success()
 
     def probe_due(self) -> bool:
-        """Tell whether to probe now. If so, the next probe is due after twice the interval."""
+        """Return whether to probe now. If so, the next probe is due after twice the interval."""
         with self._lock:
             due = self._clock() >= self._probe_at
             if due:

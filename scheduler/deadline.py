@@ -1,7 +1,7 @@
 """Deadlines: one moment that bounds everything that is done for a request.
 
 The manager limits the work of a request with ``limit_to``. Whatever waits for another party in that thread
-asks ``current`` and waits at most that long. So a new wait is bounded by the request without being given
+reads ``current`` and waits at most that long. So a new wait is bounded by the request without being given
 anything; a wait in a background thread, which no request limits, has only its own bound.
 """
 

@@ -59,7 +59,7 @@ class BerthError(Exception):
 
 @contextmanager
 def faults_of_request() -> Iterator[None]:
-    """Mark what is raised inside as caused by what a user asks for: it costs one line of the log."""
+    """Mark what is raised inside as caused by a request of a user: it costs one line of the log."""
     try:
         yield
     except Exception as error:

@@ -1,8 +1,9 @@
 """Tokens and the catalog of Keystone, so that a Keystone that is away costs requests little.
 
-keystoneauth lets one thread at a time ask for a token, and the others wait for it without a bound; if the
-first one fails the next one asks, and so on. Here the others wait for a bounded time. After a failure they
-fail at once until Keystone has answered again; its circuit breaker lets one of them try from time to time.
+keystoneauth lets one thread at a time request a token, and the others wait for it without a bound; if the
+first one fails the next one requests it, and so on. Here the others wait for a bounded time. After a failure
+they fail at once until Keystone has answered again; its circuit breaker lets one of them try from time to
+time.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
 #: The errors of a Keystone that is away. Discovery hides those of its connection.
 AWAY = (exceptions.ConnectionError, exceptions.DiscoveryFailure)
 
-#: Seconds that a thread waits for another one that is asking for a token: discovery, then the token.
+#: Seconds that a thread waits for another one that requests a token: discovery, then the token.
 WAIT_TIMEOUT = 30.0
 
 #: Seconds between two probes of Keystone at most.
@@ -55,7 +56,7 @@ class GuardedAccess:
 
 
 def guard(auth: BaseAuthPlugin | None, what: str) -> None:
-    """Guard the access of an authentication plugin, if it asks Keystone at all."""
+    """Guard the access of an authentication plugin, if it uses Keystone at all."""
     get_access = getattr(auth, "get_access", None)
     if get_access is not None:
         breaker = CircuitBreaker(f"Keystone ([{what}])", max_probe_interval=MAX_PROBE_INTERVAL)

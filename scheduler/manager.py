@@ -141,7 +141,7 @@ class SchedulerManager:
         return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
 
     def candidates(self, queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        """Return what Placement offers for the queries of a request that is only asked about.
+        """Return what Placement offers for the queries of a request that is only explained.
 
         Raises:
             NoValidHost: It offers nothing.
@@ -302,7 +302,7 @@ class SchedulerManager:
         )
         request = replace(request, deadline=request.received_at + options.caller_patience(self.conf))
         with limit_to(Deadline(request.deadline, self._clock)):
-            self._send_on_to_owner(request)
+            self._forward_to_owner(request)
             return self._serve(request, list if return_objects else as_dicts)
 
     def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
@@ -318,7 +318,7 @@ class SchedulerManager:
             run.note_earlier_runs(request)
             return self.outages.run(attempt, request)
 
-    def _send_on_to_owner(self, request: SchedulingRequest) -> None:
+    def _forward_to_owner(self, request: SchedulingRequest) -> None:
         """Send a request on, if another scheduler decides for its server group."""
         group = request.server_group
         if group is not None and group.uuid is not None and request.claims:

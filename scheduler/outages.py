@@ -72,7 +72,7 @@ class Peers(Protocol):
         """Return whether another scheduler is alive, for the same hosts, that has no outage."""
 
     def announce(self, *, can_decide: bool) -> None:
-        """Tell the others whether this one can decide; must not wait."""
+        """Announce whether this scheduler can decide; must not wait."""
 
 
 class Listener(Protocol):
@@ -115,7 +115,7 @@ class Outages:
         Args:
             find: Returns why this scheduler can decide no request now, or None; it may take some seconds. It
                 is given the last error if there is an outage, or a request has failed since the last look;
-                otherwise it need not ask anything.
+                otherwise it need not query anything.
             patience: Returns the seconds for which a request waits.
             peers: The other schedulers.
             wait: Waits for a change, for tests.

@@ -1,6 +1,6 @@
 """The kinds of findings, and what an operator does about each.
 
-A finding names no class or module of ours: its texts are for who operates the cloud.
+A finding names no class or module of ours: its texts are for operators.
 """
 
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ class Report:
     """What an audit found.
 
     Attributes:
-        findings: in the order of their second reads; no more than were asked for.
+        findings: in the order of their second reads; at most ``limit``.
         left_out: number of findings beyond those.
         gaps: what could not be compared.
         counts: what was compared: name -> number.

@@ -105,7 +105,9 @@ class PlacementReader:
     def _get(self, path: str, *, search: bool = False, missing: bool = False) -> Reply:
         with self._lock:
             if self._failures >= FAILURES:
-                raise PlacementUnreachable(f"not asked after {FAILURES} requests in a row without an answer")
+                raise PlacementUnreachable(
+                    f"not queried after {FAILURES} requests in a row without an answer"
+                )
         try:
             reply = self._client.get(path, VERSION, search=search)
             if reply.status != 200 and not (missing and reply.status == 404):

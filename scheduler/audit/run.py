@@ -39,7 +39,7 @@ CONSUMERS = 1000
 #: Suspects that wait for their second read; beyond these the audit waits for it.
 SUSPECTS = 2000
 
-#: Different reasons for gaps that are told apart.
+#: Maximum number of different reasons for gaps.
 REASONS = 20
 
 #: Pages between two lines about the progress.

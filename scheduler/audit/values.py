@@ -130,7 +130,7 @@ class ConsumerRecords:
         migrations: rows with this UUID, or of the instance with this UUID.
         build_requested: whether there is a build request, which waits for its instance.
         build_requested_at: time of the build request, if readable.
-        unread: why the databases could not tell all, or None.
+        unread: why the databases could not be read completely, or None.
     """
 
     uuid: str

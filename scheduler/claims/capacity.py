@@ -19,7 +19,7 @@ ReadFree = Callable[[str], Mapping[str, float]]
 """Provider UUID → resource class → what is left, as far as it is known without a query."""
 
 ReadUsage = Callable[[str], Mapping[str, Usage]]
-"""Provider UUID → resource class → usage as Placement tells it now; empty if it does not."""
+"""Provider UUID → resource class → usage in Placement now; empty if it gives no answer."""
 
 Added = Mapping[str, Resources]
 """Instance UUID → what its claim added, by provider."""
@@ -76,7 +76,7 @@ class OvercommitCheck:
         """Return which claims have to be released.
 
         Of several schedulers that find a provider over its capacity each waits for a random time, and looks
-        again: the first ones release, and the last ones find that enough. If Placement does not tell, or
+        again: the first ones release, and the last ones find that enough. If Placement gives no answer, or
         the deadline of the request has passed, the claim stays.
 
         Args:
@@ -86,14 +86,14 @@ class OvercommitCheck:
             return CheckedClaims()
         near = {uuid: self._nearly_full(one) for uuid, one in added.items()}
         usages = {provider: self._usage_of(provider) for provider in dict.fromkeys(chain(*near.values()))}
-        told = {uuid for uuid, providers in near.items() if providers and all(map(usages.get, providers))}
+        known = {uuid for uuid, providers in near.items() if providers and all(map(usages.get, providers))}
         over: dict[str, Excess] = {}
         if any(one.used > one.capacity for usage in usages.values() for one in usage.values()):
             self.timing.sleep(self.timing.uniform(*self.policy.retry_delay))
             for provider, usage in usages.items():
                 if any(one.used > one.capacity for one in usage.values()):
                     _choose_one_by_one(provider, self._usage_of(provider), added, over)
-        return CheckedClaims(frozenset(told - over.keys()), over)
+        return CheckedClaims(frozenset(known - over.keys()), over)
 
     def _usage_of(self, provider: str) -> Mapping[str, Usage]:
         return {} if deadline.current().expired else self.read(provider)

@@ -1,6 +1,6 @@
 """The claims of one request: for which project, until when, and what became of them.
 
-A request is over when its reply is delivered, or cannot be: ``confirm``, ``keep`` or ``give_back`` of its
+A request is over when its reply is delivered, or cannot be: ``confirm``, ``keep`` or ``release`` of its
 session is called then.
 """
 
@@ -40,7 +40,7 @@ class Overtaken(Exception):
 
 
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
-    """Let every host be claimed: Placement was asked for it after the request came."""
+    """Let every host be claimed: the query to Placement was sent after the request came."""
     return {}
 
 
@@ -75,7 +75,7 @@ class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
     It remembers the claims and the reservations of the request. As a context manager it releases both if it
-    ends with an error, or too late. If it ends well, ``confirm``, ``keep`` or ``give_back`` is to be called
+    ends with an error, or too late. If it ends well, ``confirm``, ``keep`` or ``release`` is to be called
     when the outcome of the reply is known.
 
     Attributes:
@@ -182,7 +182,7 @@ class ClaimSession:
             return
         late = error is None and self._is_late()
         if late or error is not None:
-            self.give_back()
+            self.release()
         if late:
             LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
             raise NoValidHost(TOO_LATE, final=True)
@@ -197,7 +197,7 @@ class ClaimSession:
     def keep(self) -> None:
         """Keep the claims for another run of the request."""
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         held, self._held = self._held, {}
         # Another run of the message wrote it, or may have. That one may be answered with it, without a

@@ -75,7 +75,7 @@ class Claimer:
     def stop_claiming(self) -> None:
         """Send no further claim.
 
-        Claims that are asked for from now on are refused, as are those in flight that have not been
+        Later claims are refused, as are those in flight that have not been
         granted. What was claimed can still be released.
         """
         self._stopping.set()
@@ -194,7 +194,7 @@ class Claimer:
         """Return what instances hold now, by UUID.
 
         Raises:
-            PlacementSilent: Placement does not tell what one of them holds.
+            PlacementSilent: Placement gives no usable answer for one of them.
         """
         return self.writer.reader.read_many(instance_uuids, context)
 

@@ -39,7 +39,7 @@ def held_candidate(
     """
     ours = {provider: entry for provider, entry in held.items() if provider not in ignored}
     roots = [provider for provider in ours if provider in nodes]
-    if len(roots) != 1 or _total(ours) not in [_wanted(query) for query in queries]:
+    if len(roots) != 1 or _total(ours) not in [query.amounts() for query in queries]:
         return None
     return AllocationCandidate.of(roots[0], (roots[0],), ours, {})
 
@@ -49,14 +49,3 @@ def _total(allocations: Resources) -> Counter[str]:
     for entry in allocations.values():
         total.update(entry["resources"])
     return total
-
-
-def _wanted(query: Query) -> Counter[str]:
-    """Return the amounts that a query asks for in all its groups, by resource class."""
-    wanted: Counter[str] = Counter()
-    for name, value in query.params:
-        if name.startswith("resources"):
-            for text in value.split(","):
-                resource_class, _, amount = text.partition(":")
-                wanted[resource_class] += int(amount)
-    return wanted

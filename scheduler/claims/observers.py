@@ -33,29 +33,29 @@ class Mirror(Protocol):
 
 
 class Sharing(Protocol):
-    """What tells other schedulers of claims."""
+    """Announces claims to other schedulers."""
 
     def claimed(self, instance: str, allocations: Resources) -> None:
-        """Tell of a claim."""
+        """Announce a claim."""
 
     def released(self, instance: str, allocations: Resources) -> None:
-        """Tell of a claim that is released."""
+        """Announce a released claim."""
 
 
 class MirrorAndOthers:
-    """Tells the mirror and other schedulers of the claims of a process."""
+    """Reports the claims of a process to the mirror and other schedulers."""
 
     def __init__(self, mirror: Mirror, others: Sharing) -> None:
         self._mirror = mirror
         self._others = others
 
     def claimed(self, instance_uuid: str, allocations: Resources) -> None:
-        """Tell both of a claim."""
+        """Report a claim to both."""
         self._mirror.claimed()
         self._others.claimed(instance_uuid, allocations)
 
     def released(self, instance_uuid: str, allocations: Resources) -> None:
-        """Tell both of a claim that is released."""
+        """Report a released claim to both."""
         self._mirror.released(allocations)
         self._others.released(instance_uuid, allocations)
 

@@ -40,7 +40,7 @@ ROUND, IDLE = 1.0, 60.0
 #: Entries that are settled together, and seconds that this may take in Placement.
 TOGETHER, TRY = 20, 5.0
 
-#: Resource classes that tell compute nodes from providers that they share.
+#: Resource classes that distinguish compute nodes from providers that they share.
 COMPUTE = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
 
 #: Entries that are kept. Further ones are logged, and found by an audit.
@@ -73,7 +73,7 @@ class Entry:
         since: When the last thing became unknown, in seconds of the wall clock.
         due: When it is looked at next; the same seconds.
         lost: What a write without a response was to give it; Placement may hide it.
-        answered: What a caller was told that it has.
+        answered: The allocations in the reply to a caller.
         generation: The only one with which it is to be released; None: the one that it turns out to have.
         owner: For ``lost``.
         kept: What it keeps.
@@ -208,7 +208,7 @@ class Spool:
             self._put(Entry(uuid, now, now + DELAYS[0], generation=generation, kept=kept))
 
     def note_answered(self, held: Mapping[str, Resources]) -> None:
-        """Note what a caller was told of consumers that have an entry."""
+        """Note what a reply to a caller says of consumers that have an entry."""
         for uuid, rows in held.items():
             if entry := self._entries.get(uuid):
                 self._put(replace(entry, answered=dict(rows)))
@@ -317,10 +317,10 @@ class Spool:
         if waits and self._wall_clock() < entry.since + PATIENCE:
             return False
         held = self._writer.reader.read(entry.consumer)
-        # If nova does not know an instance, nothing says that the caller who was told of it does not use it.
-        told = state is InstanceState.MISSING and bool(entry.answered)
-        if state is InstanceState.PLACED or told:
-            hidden = entry.answered and not held.allocations and not told
+        # If nova does not know an instance, the caller that got the reply may still use it.
+        replied = state is InstanceState.MISSING and bool(entry.answered)
+        if state is InstanceState.PLACED or replied:
+            hidden = entry.answered and not held.allocations and not replied
             return self._show(entry, entry.answered) if hidden else True
         if not held.allocations:
             # Written once more it shows, and is released at the next look.

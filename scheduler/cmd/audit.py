@@ -136,7 +136,6 @@ def status(report: Report) -> int:
 
 
 def summary(report: Report) -> str:
-    """Return one line on what was compared and what was found."""
     counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
     total = len(report.findings) + report.left_out
     more = f" ({report.left_out} of them not shown)" if report.left_out else ""
@@ -145,7 +144,6 @@ def summary(report: Report) -> str:
 
 
 def rows(report: Report) -> Iterable[tuple[str, ...]]:
-    """Return one row a finding, then one row for each thing that could not be compared."""
     yield from (_finding_row(one) for one in report.findings)
     yield from (_gap_row(one) for one in report.gaps)
 

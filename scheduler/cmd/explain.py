@@ -21,7 +21,6 @@ def commands() -> operator_app.Commands:
 
 
 def main(argv: list[str] | None = None, **streams: Any) -> int:
-    """Run a command and return its exit status. ``argv`` is the command line without the program's name."""
     return operator_app.run(
         "berth-explain", "Explain the decisions of the schedulers.", commands, argv, **streams
     )

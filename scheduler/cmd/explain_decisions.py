@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
+from functools import cached_property
 import logging
 from typing import Any, NamedTuple
 
@@ -107,6 +108,11 @@ class Question(Lister):
     def conf(self) -> cfg.ConfigOpts:
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
+    @cached_property
+    def live_hosts(self) -> list[str]:
+        """The hosts of all schedulers that are up; a command reads them once."""
+        return scheduler_hosts(self.conf)
+
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return what to show; None if there is nothing, which was logged."""
         raise NotImplementedError
@@ -167,19 +173,35 @@ class Question(Lister):
         else:
             self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
-    def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
-        return self.schedulers(args).ask(method, **arguments)
+    def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> Mapping[str, Any]:
+        """Return the answers of all schedulers by worker, and log which gave none.
 
-    def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
-        """Return a client for the schedulers of some hosts; by default those that the arguments name, or all.
+        Raises:
+            NotAnswered: None did.
+        """
+        answers = self.schedulers(args).ask(method, **arguments)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        complain(answers.failed)
+        return answers.found
+
+    def ask_one(self, args: argparse.Namespace, method: str, **arguments: Any) -> Any:
+        """Return the answer of the first scheduler that gives one; raises as ``ask``."""
+        answers = self.schedulers(args).ask_one(method, **arguments)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        (answer,) = answers.found.values()
+        return answer
+
+    def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
+        """Return a client for the schedulers that the arguments name, or all.
 
         Raises:
             BrokerUnavailable: No host of the message broker can be used.
         """
         bus = transport.rpc_transport(self.conf)
         require_broker(self.conf, args.timeout)
-        hosts = hosts or args.scheduler or scheduler_hosts(self.conf)
-        return explain.Schedulers(bus, hosts, args.timeout)
+        return explain.Schedulers(bus, args.scheduler or self.live_hosts, args.timeout)
 
 
 def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
@@ -194,7 +216,6 @@ def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
 
 
 def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the hosts of all schedulers that are up, and this host."""
     engines = Engines(conf)
     try:
         live = live_schedulers(engines, options.service_down_time(conf))
@@ -212,7 +233,6 @@ class FoundDecision(NamedTuple):
     """A document, and where it was found.
 
     Attributes:
-        text: The document as JSON.
         source: ``memory`` of a scheduler, or ``log``.
         scheduler: The worker that answered, or the file.
     """
@@ -231,7 +251,6 @@ class FoundDecision(NamedTuple):
 
     @property
     def document(self) -> Document:
-        """The document as JSON and YAML have it."""
         return {"source": self.source, "scheduler": self.scheduler, **msgspec.json.decode(self.text)}
 
 
@@ -272,10 +291,7 @@ class RecordedQuestion(Question):
             found = read_log(args.log, lambda log: log.entries(**wanted))
         else:
             answers = self.ask(args, "decisions", **wanted)
-            if not answers.found:
-                raise not_answered(answers.failed)
-            complain(answers.failed)
-            found = [{**each, "scheduler": name} for name, answer in answers.found.items() for each in answer]
+            found = [{**each, "scheduler": name} for name, answer in answers.items() for each in answer]
         return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
     def _find(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
@@ -287,7 +303,7 @@ class RecordedQuestion(Question):
         failed: Mapping[str, str] = {}
         if not args.log:
             try:
-                answers = self.ask(args, "decision", name=name)
+                answers = self.schedulers(args).ask("decision", name=name)
             except BrokerUnavailable as error:
                 if not self.conf.berth.decision_log:
                     raise
@@ -323,13 +339,11 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
 
 
 def complain(failed: Mapping[str, str]) -> None:
-    """Log which schedulers did not answer, or answered with an error."""
     for line in _problems(failed):
         LOG.warning("%s", line)
 
 
 def not_answered(failed: Mapping[str, str]) -> NotAnswered:
-    """Return the error that says why no scheduler answered."""
     if any(isinstance(reason, explain.Raised) for reason in failed.values()):
         return NotAnswered("; ".join(_problems(failed)))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())

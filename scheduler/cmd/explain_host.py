@@ -14,8 +14,6 @@ from scheduler.cmd.explain_decisions import (
     FoundDecision,
     RecordedQuestion,
     Shown,
-    complain,
-    not_answered,
     read_log,
 )
 from scheduler.explain import rendering
@@ -87,11 +85,7 @@ class Host(RecordedQuestion):
         return Shown(document, lines, [host_text.inventories(state), host_text.losses(history)])
 
     def _state(self, args: argparse.Namespace) -> HostStatus:
-        answers = self.schedulers(args).ask_one("host_status", host=args.host)
-        if not answers.found:
-            raise not_answered(answers.failed)
-        (answer,) = answers.found.values()
-        return msgspec.convert(answer, HostStatus)
+        return msgspec.convert(self.ask_one(args, "host_status", host=args.host), HostStatus)
 
     def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
         """Return what became of a host in the decisions that schedulers keep, or a log has.
@@ -102,12 +96,7 @@ class Host(RecordedQuestion):
         if args.log:
             return read_log(args.log, lambda log: history_of(log.decisions(args.since), name))
         answers = self.ask(args, "host_history", host=name, since=args.since)
-        if not answers.found:
-            raise not_answered(answers.failed)
-        complain(answers.failed)
-        return merged(
-            msgspec.convert(answer, HostHistory, str_keys=True) for answer in answers.found.values()
-        )
+        return merged(msgspec.convert(answer, HostHistory, str_keys=True) for answer in answers.values())
 
     def _looked_at(
         self, args: argparse.Namespace, history: HostHistory
@@ -167,13 +156,8 @@ class Host(RecordedQuestion):
                 "The decision does not say more about %s, and no scheduler can be queried about it", args.host
             )
             return None
-        answers = self.schedulers(args).ask_one(
-            "host_now", spec_obj=spec, instances=known.decision.instances, host=args.host
-        )
-        if not answers.found:
-            raise not_answered(answers.failed)
-        (answer,) = answers.found.values()
-        return msgspec.convert(answer, HostNow)
+        question = {"spec_obj": spec, "instances": known.decision.instances, "host": args.host}
+        return msgspec.convert(self.ask_one(args, "host_now", **question), HostNow)
 
 
 def _complain_of_unknown(host: str) -> None:

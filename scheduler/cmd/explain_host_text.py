@@ -40,7 +40,6 @@ def _traits(names: Sequence[str]) -> str:
 
 
 def inventories(state: HostStatus | None) -> Table:
-    """Return what Placement has of a host as a table."""
     columns = ("Class", "Total", "Reserved", "Ratio", "Used", "Free", "Most for one instance")
     several = bool(state and len(state.nodes) > 1)
     rows = [

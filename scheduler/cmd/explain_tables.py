@@ -40,11 +40,7 @@ def _printable(cell: Any) -> Any:
 
 
 def fitted(table: Table, width: int) -> Table:
-    """Return a table with its cells wrapped to fit a width, as far as that breaks no word.
-
-    Args:
-        table: Column names, and rows.
-    """
+    """Return a table with its cells wrapped to fit a width, as far as that breaks no word."""
     columns, rows = table
     widths = _widths(table, width)
     wrapped = [tuple(_wrapped(cell, most) for cell, most in zip(row, widths, strict=True)) for row in rows]

@@ -55,7 +55,7 @@ def outcome(decision: Decision) -> str:
 
 def _candidates(found: Candidates) -> Iterator[str]:
     notes = []
-    if found.asked == "placement" and found.hosts:
+    if found.origin == "placement" and found.hosts:
         notes.append(f"Placement's answer was {found.age * 1000:.0f} ms old")
     if found.requests > 1:
         notes.append(f"{found.requests} requests shared it")
@@ -90,8 +90,8 @@ def _causes(stage: rendering.Stage) -> Iterator[str]:
         yield cause.reason + (f" ({first(cause.hosts, NAMED, cause.number)})" if cause.hosts else "")
     if rest := sum(cause.number for cause in stage.causes[most:]):
         yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
-    if stage.unasked:
-        yield f"{stage.unasked} hosts without a reason: it was not computed"
+    if stage.unexplained:
+        yield f"{stage.unexplained} more hosts, reason not computed"
 
 
 def hosts(decision: Decision, most: int | None) -> Table:
@@ -148,8 +148,9 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
             f"Placement does not offer it: {node.unoffered}" if node.unoffered else "Placement offers it"
         )
         yield (
-            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now, {now.time}, "
-            f"not of the decision: {'; '.join(filter(None, (node.excluded, offered)))}"
+            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, "
+            f"as of now ({now.time}), not of the decision: "
+            f"{'; '.join(filter(None, (node.excluded, offered)))}"
         )
 
 
@@ -182,7 +183,6 @@ def entries(found: Iterable[Document]) -> Table:
 
 
 def narrow_entries(found: Iterable[Document]) -> Table:
-    """Return a list of decisions as a table of few columns."""
     rows = [
         (
             (one["request_id"], first(one["instances"], 1), one["time"][:19] + "Z"),

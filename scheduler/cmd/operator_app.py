@@ -101,8 +101,6 @@ def run(
 
     Args:
         commands: Returns its commands; called once threads are set up, so that their modules may be imported.
-        argv: The command line without the name of the program; None for that of the process.
-        streams: ``stdin``, ``stdout`` and ``stderr`` in place of those of the process.
     """
     # futurist imports eventlet if it is installed; it is not used
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")

@@ -86,7 +86,6 @@ class PlanCommand(Question):
 
 @contextlib.contextmanager
 def quiet(wanted: bool) -> Iterator[None]:
-    """Log only errors of decisions."""
     loggers = [logging.getLogger(name) for name in QUIET if wanted]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -52,14 +52,6 @@ class RequestPlan(PlanCommand):
         )
         return parser
 
-    def request(self, cloud: PlannedCloud, args: argparse.Namespace) -> Any:
-        """Return the request that the arguments describe.
-
-        Raises:
-            BerthError: It cannot be made.
-        """
-        return requests.make_request(args, cloud.snapshot.stored, self.conf)
-
 
 class DryRun(RequestPlan):
     """Decide a request without claiming anything: the hosts that it would get now, or why none.
@@ -75,7 +67,7 @@ class DryRun(RequestPlan):
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        found = dry_run.dry_run(cloud, self.request(cloud, args))
+        found = dry_run.dry_run(cloud, requests.make_request(args, cloud.snapshot.stored, self.conf))
         return found | {"all_placed": found["placed"] == found["instances"]}
 
 
@@ -112,7 +104,7 @@ class Capacity(RequestPlan):
             raise WrongArgument("--textfile needs --all")
         if args.all:
             return self._all(cloud, args, progress)
-        spec = self.request(cloud, args)
+        spec = requests.make_request(args, cloud.snapshot.stored, self.conf)
         hinted = any(name == hints.GROUP for name, _ in requests.pairs(args.hint))
         if requests.without_group(spec, hinted=hinted):
             LOG.warning("The server group of the request is left out: capacity is counted host by host")

@@ -16,7 +16,7 @@ REASONS = 5
 
 
 def amounts(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{amount} {name}" for name, amount in found.items()) or "nothing"
+    return ", ".join(f"{amount} {name}" for name, amount in found.items() if amount) or "nothing"
 
 
 def flavor_of(one: Plan) -> str:
@@ -24,7 +24,7 @@ def flavor_of(one: Plan) -> str:
 
 
 def _stuck(found: Sequence[Plan]) -> Table:
-    columns = ("Instance", "Flavor", "State", "On", "Why it finds no place")
+    columns = ("Instance", "Flavor", "State", "On", "Why it has no place")
     return columns, [
         (one["instance"], flavor_of(one), one["state"], one["from"], one["why"]["text"]) for one in found
     ]
@@ -106,7 +106,7 @@ def _capacity(plan: Plan) -> Shown:
             "have room"
         ),
         f"  runs out first: {_limits(total)}",
-        f"  stranded when it has: {amounts(total['stranded'])}",
+        f"  stranded then: {amounts(total['stranded'])}",
     ]
     if plan["reason"]:
         head.append(f"  {plan['reason']}")
@@ -182,11 +182,11 @@ def _policy(plan: Plan) -> Shown:
 def _dry_run(plan: Plan) -> Shown:
     head = [
         (
-            f"A place for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
+            f"A host for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
             f"{plan['flavor']}"
         )
     ]
-    head += [f"  asked of Placement: {plan['asked']}"] if plan["asked"] else []
+    head += [f"  requested from Placement: {plan['asked']}"] if plan["asked"] else []
     head += [f"  {note}" for note in plan["notes"]]
     if plan["why"]["error"]:
         head.append(f"  {plan['why']['error']}")
@@ -205,7 +205,7 @@ def _dry_run(plan: Plan) -> Shown:
         ],
     )
     best: Table = (
-        ("Best hosts", "Weight", "Of it"),
+        ("Best hosts", "Weight", "Parts"),
         [
             (
                 one["host"],

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int | None:
     """Run the daemon.
 
-    Args:
-        argv: The command line without the name of the program; None for that of the process.
-
     Returns:
         The exit status.
     """

@@ -39,7 +39,6 @@ def main(
     """Run the daemon.
 
     Args:
-        argv: The command line without the name of the program; None for that of the process.
         make_parts: Returns the parts of a worker that is no scheduler; None: those of a scheduler.
 
     Returns:

@@ -20,7 +20,6 @@ def commands() -> operator_app.Commands:
 
 
 def main(argv: list[str] | None = None, **streams: Any) -> int:
-    """Run a command and return its exit status. ``argv`` is the command line without the program's name."""
     return operator_app.run(
         "berth-shadow",
         "Decide copies of nova-scheduler's requests, and compare the decisions.",

@@ -333,7 +333,6 @@ def _each_broker(conf: cfg.ConfigOpts, name: str, host: Any, vhost: str | None) 
 
 
 def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
-    """Return the arguments with which oslo.messaging declares a quorum queue."""
     limits = {
         "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,
         "x-max-in-memory-length": rabbit.rabbit_quorum_max_memory_length,

@@ -13,24 +13,22 @@ No options are global: ``load`` creates the object that is passed to everything 
 """
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count
+from scheduler.conf.libraries import set_library_defaults
 from scheduler.conf.loading import (
     OF_COMMAND_LINE,
     PROG,
-    PROJECT,
     check_temporary_directory,
     load,
     new,
     reload,
     require_databases,
-    validate,
 )
 from scheduler.conf.misspelt import misspelt_options
-from scheduler.conf.registry import list_opts, register, set_library_defaults
+from scheduler.conf.registry import list_opts
 
 __all__ = [
     "OF_COMMAND_LINE",
     "PROG",
-    "PROJECT",
     "caller_patience",
     "check_temporary_directory",
     "drain_timeout",
@@ -38,12 +36,10 @@ __all__ = [
     "load",
     "misspelt_options",
     "new",
-    "register",
     "reload",
     "remarks",
     "require_databases",
     "service_down_time",
     "set_library_defaults",
-    "validate",
     "worker_count",
 ]

@@ -100,8 +100,8 @@ OPTS = [
         "decision_log_days",
         default=7.0,
         min=0.01,
-        help="Days that files of decision_log are kept. A worker begins a file at least this often, and "
-        "removes files to which nothing was written for this time.",
+        help="Days that files of decision_log are kept. Lower it if the disk is small. A worker begins a "
+        "file at least this often, and removes files to which nothing was written for this time.",
     ),
     cfg.BoolOpt(
         "explain_no_valid_host",

@@ -59,7 +59,7 @@ def set_log_levels(conf: cfg.ConfigOpts) -> None:
 
 
 def set_library_defaults() -> None:
-    """Set nova's defaults in the libraries themselves, only for the sample file's generator."""
+    """Set nova's defaults in the libraries themselves. Only oslo-config-generator calls this."""
     cfg.set_defaults(service.service_opts, graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_TIMEOUT)
     log.set_defaults(default_log_levels=[*log.get_default_log_levels(), *LOG_LEVELS])
     from oslo_messaging import transport

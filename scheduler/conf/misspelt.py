@@ -14,6 +14,23 @@ from scheduler.conf.berth import GROUP
 from scheduler.conf.files import sections
 from scheduler.errors import did_you_mean, nearest
 
+#: Options of [berth] that existed. A file that still has one is accepted, with a line at start.
+NO_LONGER_USED = frozenset(
+    {
+        "aggregate_refresh_interval",
+        "candidates",
+        "claims_at_once",
+        "decision_log_size",
+        "decision_memory",
+        "decision_records",
+        "decision_stream_start_timeout",
+        "forward_flavors",
+        "forward_server_groups",
+        "ready_timeout",
+        "searches_at_once",
+    }
+)
+
 _ANY_PARTITION = f"{partitions.PREFIX}NAME"
 _ROUGHLY = 0.6
 _CLOSE = 0.75
@@ -70,6 +87,9 @@ def _meant(group: str, known: Iterable[str]) -> str:
 def _on_names(group: str, names: Iterable[str], known: set[str]) -> Iterator[str]:
     own = group.lower().startswith(GROUP)
     for name in names:
+        if group.lower() == GROUP and name.replace("-", "_") in NO_LONGER_USED:
+            yield f"[{group}]/{name} is no longer used"
+            continue
         hint = did_you_mean(name.replace("-", "_"), known, _ROUGHLY if own else _VERY_CLOSE)
         if name not in known and (own or hint):
             yield f"[{group}]/{name} does not exist and is ignored{hint}"

@@ -126,7 +126,8 @@ def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield f"[{PREFIX}*]/topic: several partitions have the topic {topic!r}"
     if len(groups) > MOST_PARTITIONS:
         yield f"[{PREFIX}*]: there are {len(groups)} partitions; at most {MOST_PARTITIONS} are allowed"
-    yield from _problems_of_own(conf, groups)
+    if (own := own_name(conf)) and own not in groups:
+        yield _no_such_partition(own, groups)
 
 
 def all_partitions(conf: cfg.ConfigOpts) -> tuple[Partition, ...]:
@@ -139,7 +140,7 @@ def own_partition(conf: cfg.ConfigOpts) -> Partition | None:
     Raises:
         ConfigError: There is no partition of this name.
     """
-    own = (conf.berth.partition or "").lower()
+    own = own_name(conf)
     if not own:
         return None
     for partition in all_partitions(conf):
@@ -154,7 +155,6 @@ def own_name(conf: cfg.ConfigOpts) -> str:
 
 
 def _groups(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Return the group of each partition by its name."""
     return {str(group).removeprefix(PREFIX): str(group) for group in conf if str(group).startswith(PREFIX)}
 
 
@@ -193,12 +193,6 @@ def _problems(name: str, values: cfg.ConfigOpts.GroupAttr) -> Iterator[str]:
     for text in values.extra_specs:
         if not _extra_spec(text)[0]:
             yield f"/extra_specs: {text!r} has no key; write KEY or KEY=VALUE"
-
-
-def _problems_of_own(conf: cfg.ConfigOpts, groups: dict[str, str]) -> Iterator[str]:
-    own = (conf.berth.partition or "").lower()
-    if own and own not in groups:
-        yield _no_such_partition(own, groups)
 
 
 def _no_such_partition(name: str, groups: dict[str, str]) -> str:

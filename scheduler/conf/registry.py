@@ -33,7 +33,6 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def registered(conf: cfg.ConfigOpts) -> Iterator[tuple[str, cfg.Opt, Any]]:
-    """Yield the group, the option and the default of each option that is registered."""
     for info, group in conf._all_opt_infos():  # noqa: SLF001 - oslo.config shows names and values only
         option = info["opt"]
         yield group.name if group else "DEFAULT", option, info.get("default", option.default)
@@ -43,11 +42,6 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     """Return (group, options) pairs for oslo-config-generator."""
     partition = (f"{partitions.PREFIX}name", partitions.OPTS)
     return [*_own(), partition, *keystone.list_opts(), *libraries.list_opts()]
-
-
-def set_library_defaults() -> None:
-    """Make oslo-config-generator show nova's defaults of library options; it calls this."""
-    libraries.set_library_defaults()
 
 
 def _own() -> list[tuple[str | None, list[cfg.Opt]]]:

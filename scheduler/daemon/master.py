@@ -82,7 +82,7 @@ class Master:
         return None
 
     def _announce(self) -> None:
-        """Tell systemd when all workers take requests.
+        """Notify systemd when all workers take requests.
 
         An unavailable broker delays this by up to [berth]/database_start_timeout.
         """
@@ -132,7 +132,7 @@ class Master:
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _stop(self) -> None:
-        """Bound the stop of the workers, which are told next: one that is frozen does not end itself."""
+        """Bound the stop of the workers, which get the signal next: a frozen one does not end itself."""
         self._monitor.stopping()
         limit = self.conf.graceful_shutdown_timeout
         if limit > 0:

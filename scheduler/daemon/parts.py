@@ -1,4 +1,4 @@
-"""What a worker is made of, for the one who composes it: ``scheduler/cmd/worker_parts.py``, or a test."""
+"""The parts of a worker, which ``scheduler/cmd/worker_parts.py`` or a test composes."""
 
 from collections.abc import Callable, Iterable
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the master and its workers tell each other, in memory that they share."""
+"""The state of the master and its workers in shared memory."""
 
 import math
 import time
@@ -42,7 +42,7 @@ class Milestone:
 
 
 class SharedState:
-    """What the master and its workers tell each other.
+    """The state that the master and its workers share.
 
     Attributes:
         loaded: Reached by each worker that has read the API database.

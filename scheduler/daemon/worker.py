@@ -158,7 +158,7 @@ class Worker(cotyledon.Service):
         manager = self._parts.manager(self.conf)
         manager.start()
         self._manager = manager
-        if self._shared.taken_over != taken_over:  # meanwhile, when there was no manager to tell
+        if self._shared.taken_over != taken_over:  # while there was no manager to notify
             self._reset(manager)
         self._wait_for_database(manager)
         manager.catch_up(int(self.worker_id))

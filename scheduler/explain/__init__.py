@@ -1,21 +1,22 @@
-"""Why a request was decided as it was.
+"""Explanations of decisions: documents of requests, and answers to questions about them.
 
 - document: the document of a decision, the only form in which it is kept
-- trace: notes what a decision does while it is made, straight into its document
+- trace: fills the document while the decision is made
 - summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes, with a remedy
-- recorder: writes the document of every request of a worker; memory: keeps the latest, encoded
-- decision_log: the same bytes on disk, if that is wanted; log_reader: reads them back
+- recorder: keeps the document of each request of a worker; memory: the latest documents, encoded
+- decision_log: the same bytes on disk, if configured; log_reader: reads them
 - rendering: the stages and hosts of a document, for text and page; requested: what is requested besides the
   flavor
-- page: a document as an HTML page with pictures (templates/decision.html)
-- hosts_now: what the filters say as of now of a host that a document does not name
-- host_status: a host as databases and Placement (providers) have it now
-- host_history: what became of a host in the latest decisions
+- page: a document as an HTML page (templates/decision.html)
+- hosts_now: the filters' results on a host as of now, for hosts that a document does not name
+- host_status: a host in the databases and in Placement as of now
+- host_history: the outcomes of a host in the latest decisions
+- providers: what Placement answers an analysis
 - obstacles: what keeps Placement from offering one host
 - explainer: answers questions to a worker
-- relaxation: which constraint of a query left no candidate, found by asking again without it
+- relaxation: which constraint of a query left no candidate, found by queries without it
 - refusals: which limit of their inventories makes hosts refuse an amount
-- constraint_names: what constraints are called by operators
-- empty_answers: does so in the background for failed requests
-- unoffered: why Placement does not offer a host, as far as the host table tells
+- constraint_names: the names of constraints for operators
+- empty_answers: analyses the empty answers of failed requests in the background
+- unoffered: why Placement does not offer a host, as far as the host table shows
 """

@@ -1,4 +1,4 @@
-"""What the constraints of a request's query are called: by the names that operators and users gave."""
+"""The constraints of a request's query by the names that operators and users gave."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from scheduler.request.targets import named_target
 
 
 class RequestNames:
-    """The names of one request. Aggregates that are gone since keep their UUIDs."""
+    """The names of one request. Deleted aggregates are named by UUID."""
 
     def __init__(self, spec: objects.RequestSpec, aggregates: Aggregates) -> None:
         self._spec = spec
@@ -36,7 +36,7 @@ class RequestNames:
         return f"required aggregate {names}"
 
     def is_zone(self, aggregates: Sequence[str]) -> bool:
-        """Return whether they are the availability zone that is asked for."""
+        """Return whether these aggregates are the requested availability zone."""
         zone, known = read(self._spec, "availability_zone"), self._known(aggregates)
         return bool(zone and known) and all(each.availability_zone == zone for each in known)
 
@@ -48,7 +48,7 @@ class RequestNames:
         """Return the PCI alias, or the suffix."""
         for each in read(read(self._spec, "pci_requests"), "requests", ()):
             alias = read(each, "alias_name")
-            # of a PCI request each device has a group: REQUEST_ID-NUMBER
+            # each device of a PCI request has a group: REQUEST_ID-NUMBER
             if alias and suffix.lstrip("_").rpartition("-")[0] == read(each, "request_id"):
                 return f"PCI alias {alias}"
         return f"group {suffix}"

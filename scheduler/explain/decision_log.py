@@ -1,6 +1,6 @@
-"""Decisions on disk: JSON lines in files of one process, which are never changed, only ended and removed.
+"""Decisions on disk: JSON lines in files of one process, which are only appended to, ended and removed.
 
-A thread writes, so that no request waits for a disk. If it falls behind, decisions are left out.
+A thread writes, so that no request waits for a disk. If it falls behind, decisions are dropped.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 SUFFIX = ".jsonl"
 PREFIX = "decisions-"
 
-#: Decisions that wait to be written.
+#: Maximum number of decisions that wait to be written.
 MOST_WAITING = 200
 
 DAY = 86400.0
@@ -41,11 +41,11 @@ class DecisionFile:
         """Open no file yet.
 
         Args:
-            directory: Where files are; it must exist.
+            directory: It must exist.
             max_bytes: The size at which a file is ended.
             max_days: The age at which a file is ended, and after another such time removed.
             clock: Seconds since the epoch.
-            pid: The process, by which the files of several workers differ.
+            pid: Part of the name, so that the files of workers differ.
         """
         self._directory = Path(directory)
         self._max_bytes = max_bytes
@@ -60,7 +60,7 @@ class DecisionFile:
         self._warnings = RateLimitedLogger(LOG)
 
     def write(self, line: bytes) -> None:
-        """Append a line, to the next file if this one is full, old or was removed.
+        """Append a line. It goes to a new file if this one is full, old or was removed.
 
         Raises:
             OSError: It cannot be written. The next line goes to a new file.
@@ -82,7 +82,7 @@ class DecisionFile:
             ended.close()
 
     def _is_over(self, file: IO[bytes], size: int) -> bool:
-        """Return whether the next line, of ``size`` bytes, is for another file."""
+        """Return whether the next line, of ``size`` bytes, goes to a new file."""
         return (
             file.tell() + size > self._max_bytes
             or self._clock() - self._opened_at > self._max_age
@@ -90,7 +90,7 @@ class DecisionFile:
         )
 
     def _give_up(self) -> None:
-        """End the file after a failed write. On a full disk each try would leave one without a line."""
+        """End the file after a failed write. Remove an empty one: on a full disk each try would leave one."""
         if self._file is not None and not self._has_lines:
             with suppress(OSError):
                 self._path.unlink()
@@ -130,14 +130,12 @@ class DecisionLog:
         self._thread.start()
 
     def add(self, encoded: bytes) -> None:
-        """Write a document, or leave it out if too many wait."""
         try:
             self._queue.put_nowait(encoded)
         except queue.Full:
             self._warnings.warning("behind", "Decision log is behind; decisions are dropped")
 
     def stop(self, timeout: float) -> None:
-        """Write what still waits, in ``timeout`` seconds at most."""
         try:
             self._queue.put(None, timeout=timeout)
         except queue.Full:

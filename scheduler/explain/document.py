@@ -1,7 +1,7 @@
 """The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-It is filled while a request is decided (``trace``), encoded once when the request ends, and not interpreted
-before somebody asks. doc/source/explain.rst has the keys.
+It is filled during the request (``trace``), encoded once at its end, and interpreted only for a question.
+doc/source/explain.rst has the keys.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class Error(msgspec.Struct, gc=False):
 
 
 class Disabled(msgspec.Struct, gc=False):
-    """Hosts that Placement hides since their services are disabled: their number, and some names."""
+    """Hosts that Placement hides as their services are disabled: their number, and some names."""
 
     count: int = 0
     hosts: list[str] = msgspec.field(default_factory=list)
@@ -80,16 +80,16 @@ class Candidates(msgspec.Struct, gc=False):
             ``table`` (rebuild checks) or ``held`` (by the instances of a redelivered request); "" if none
             were looked for.
         hosts: The number of compute nodes that it names.
-        known: How many of them the table has in cells that take part; None if that was not looked at.
+        known: How many of them the table has in cells that take part; None if the table was not used.
         allowed: How many of these the request itself allows.
-        age: Seconds, at the time of the decision, since the answer was asked for.
+        age: Age of the answer in seconds at the decision.
         requests: The number of requests that waited for the same answer.
         truncated: Whether a limit may have cut the answer.
         reason: Why there are none.
-        failed: Whether Placement gave no answer, so that it is not known which there are.
-        disabled: Hosts that Placement hides; looked for if the request failed.
-        relaxed: What Placement would offer without some constraints, once that was found out.
-        relaxed_at: When that was found out.
+        failed: Whether Placement gave no answer, so that the candidates are unknown.
+        disabled: Hosts that Placement hides; only of failed requests.
+        relaxed: What Placement would offer without some constraints, once that was analysed.
+        relaxed_at: When it was analysed.
     """
 
     source: str = ""
@@ -106,12 +106,12 @@ class Candidates(msgspec.Struct, gc=False):
     relaxed_at: str | None = None
 
     @property
-    def asked(self) -> str:
-        """What was asked, however many requests shared the answer."""
+    def origin(self) -> str:
+        """The source, however many requests shared the answer."""
         return "placement" if self.source == "coalesced" else self.source
 
     def findings(self) -> Iterator[str]:
-        """Yield what was found out about an empty answer of Placement; nothing before that."""
+        """Yield the results of the analysis of an empty answer; nothing before it."""
         yield from (each.text for each in self.relaxed)
         if self.relaxed_at and not self.relaxed:
             yield NOTHING_HELPS
@@ -120,7 +120,7 @@ class Candidates(msgspec.Struct, gc=False):
 class Step(msgspec.Struct, gc=False):
     """One filter for one instance: the hosts before and after it.
 
-    ``applies`` is false for a filter that had nothing to say on the request.
+    ``applies`` is false for a filter that does not apply to the request.
     """
 
     instance: str
@@ -131,13 +131,13 @@ class Step(msgspec.Struct, gc=False):
 
 
 class Verdict(msgspec.Struct, gc=False):
-    """What hosts have in common.
+    """An outcome that hosts have in common.
 
     Attributes:
         outcome: ``chosen``, ``rejected`` and so on.
         step: The index of the filter among ``filters``, if one rejected them.
-        reason: Why; "" for rejected hosts that were not asked.
-        count: The number of hosts, more perhaps than are named.
+        reason: Why; "" for rejected hosts whose reason was not computed.
+        count: The number of hosts; fewer may be named.
     """
 
     outcome: str
@@ -147,17 +147,13 @@ class Verdict(msgspec.Struct, gc=False):
 
 
 class Hosts(msgspec.Struct, gc=False):
-    """Hosts that are named, those that matter most first: one entry for each in all columns.
+    """Hosts that are named, the most important first: one entry for each in all columns.
 
     Attributes:
         complete: Whether these are all hosts that were offered.
-        host: The service host.
-        node: The name of the node.
         cell: A key of ``cells``.
         zone: A key of ``zones``.
         verdict: An index of the decision's ``verdicts``.
-        cells: Names of cells.
-        zones: Names of availability zones.
     """
 
     complete: bool = False
@@ -171,13 +167,12 @@ class Hosts(msgspec.Struct, gc=False):
 
 
 class Weights(msgspec.Struct, gc=False):
-    """What one weigher says of the best hosts, in their order.
+    """The weights of the best hosts by one weigher, in their order.
 
     Attributes:
-        weigher: Its name.
         raw: The raw weights, clamped.
-        low: The raw weight of any host that becomes 0.
-        high: The one that becomes 1.
+        low: The raw weight that becomes 0.
+        high: The raw weight that becomes 1.
         multiplier: The factor of all, or of each host.
     """
 
@@ -188,7 +183,6 @@ class Weights(msgspec.Struct, gc=False):
     multiplier: float | Sequence[float | None] | None
 
     def added(self, index: int) -> float:
-        """Return what it adds to the total of one of the hosts."""
         raw, factor = self.raw[index], self.multiplier
         if isinstance(factor, Sequence):
             factor = factor[index]
@@ -202,8 +196,8 @@ class Best(msgspec.Struct, gc=False):
 
     Attributes:
         host: Indices of ``hosts``.
-        total: The total weight of each; None for one that refused a claim before.
-        weights: The weighers that tell them apart from other hosts.
+        total: The total weight of each; None for a host that refused a claim before.
+        weights: The weighers whose weights differ between hosts.
     """
 
     host: list[int] = msgspec.field(default_factory=list)
@@ -227,7 +221,7 @@ class Chosen(msgspec.Struct, gc=False):
 
 
 class Entry(msgspec.Struct, kw_only=True, gc=False):
-    """What a list of decisions needs of a document."""
+    """The part of a document that a list of decisions needs."""
 
     version: int = VERSION
     time: str
@@ -244,7 +238,7 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
     milliseconds: dict[str, float] = msgspec.field(default_factory=dict)
 
     def is_wanted(self, *, failed: bool, since: float, project: str | None) -> bool:
-        """Return whether it failed, began at ``since`` or later, and is of a project, if these say so."""
+        """Return whether it passes the conditions: failed, begun at ``since`` or later, of a project."""
         if (failed and self.result == SCHEDULED) or project not in (None, self.project_id):
             return False
         return seconds_of(self.time) >= since
@@ -270,15 +264,13 @@ class Decision(Entry, kw_only=True, gc=False):
 
     Attributes:
         spec: The RequestSpec as received, without secrets; null if it is too large.
-        notes: What a user may not expect, in a sentence each.
+        notes: Sentences on what a user may not expect.
         partition: The partition of the scheduler, if there are any.
-        error: What ended a request that was not served.
-        queries: The query strings for Placement.
+        error: What ended a failed request.
         filters: All filters for the first instance; for others those that rejected a host.
-        verdicts: What became of hosts; ``hosts`` refers to them.
-        hosts: All hosts of a failed request, some of one that was served.
-        best: The best hosts of the first instance.
-        claims: By instance, what happened to its claims.
+        verdicts: Outcomes of hosts; ``hosts`` refers to them.
+        hosts: All hosts of a failed request, some of a served one.
+        claims: The events of claims by instance.
     """
 
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))

@@ -1,4 +1,4 @@
-"""Queries for which Placement offered no host: what would have helped is found out afterwards."""
+"""Analysis of queries for which Placement offered no host, after the reply to the request."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from scheduler.placement.errors import PlacementError
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between the end of looking into one query and the begin of the next, and how many may wait.
+#: Seconds between the end of one analysis and the begin of the next, and how many requests may wait.
 INTERVAL = 10.0
 MOST_WAITING = 16
 
@@ -36,10 +36,7 @@ class _Finding(NamedTuple):
 
 
 class EmptyAnswers:
-    """Looks into queries of failed requests for which Placement offered no host, one at a time.
-
-    That is done by a thread of its own: the requests have been answered by then.
-    """
+    """Analyses queries of failed requests for which Placement offered no host, one at a time, in a thread."""
 
     def __init__(
         self,
@@ -50,13 +47,13 @@ class EmptyAnswers:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Look into nothing yet.
+        """Analyse nothing yet.
 
         Args:
-            is_wanted: Whether questions may be sent now; not while Placement is away.
-            names: Returns what the constraints of a request are called.
-            conclude: Called once with the document of each failed request, when all is known of it that will
-                be: at once, or when its query was looked into.
+            is_wanted: Whether queries may be sent now; not while Placement is unavailable.
+            names: Returns the names of the constraints of a request.
+            conclude: Called once with the document of each failed request when it is complete: at once, or
+                after the analysis of its query.
         """
         self._search = RelaxationSearch(questions, clock)
         self._is_wanted = is_wanted
@@ -76,7 +73,6 @@ class EmptyAnswers:
         self._loop.start(delay=INTERVAL)
 
     def stop(self) -> None:
-        """End the thread after the question that is under way."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
@@ -85,17 +81,14 @@ class EmptyAnswers:
             self._conclude(failed.decision)
 
     def consider(self, failed: Trace) -> None:
-        """Have the query of a failed request looked into, if Placement offered no host and said so itself.
-
-        A Placement that failed has offered none either: then there is nothing to be found out.
-        """
+        """Have the query of a failed request analysed if Placement answered it and offered no host."""
         found = failed.decision.candidates
-        is_empty = not found.hosts and not found.failed and found.asked == "placement"
-        if not (is_empty and failed.decision.queries and self._is_wanted() and self._is_to_wait(failed)):
+        is_empty = not found.hosts and not found.failed and found.origin == "placement"
+        if not (is_empty and failed.decision.queries and self._is_wanted() and self._has_to_wait(failed)):
             self._conclude(failed.decision)
 
-    def _is_to_wait(self, failed: Trace) -> bool:
-        """Return whether a query is to be looked into; if the result is known already, it is noted."""
+    def _has_to_wait(self, failed: Trace) -> bool:
+        """Return whether a query has to wait for its analysis; a known result is added at once."""
         with self._lock:
             known = self._known.get(failed.decision.queries[0])
             if known is None and len(self._waiting) < MOST_WAITING:
@@ -104,11 +97,11 @@ class EmptyAnswers:
                     self._loop.wake()
                 return True
         if known is not None:
-            _note(failed.decision, known)
+            _add(failed.decision, known)
         return False
 
     def run_round(self) -> float:
-        """Look into one query; return the seconds to wait."""
+        """Analyse one query; return the seconds to wait."""
         with self._lock:
             equal = [each for each in self._waiting if _query(each) == _query(self._waiting[0])]
             for each in equal:
@@ -119,7 +112,7 @@ class EmptyAnswers:
             return INTERVAL
         try:
             if self._is_wanted():
-                self._look_into(equal)
+                self._analyse(equal)
         finally:
             for each in equal:
                 self._conclude(each.decision)
@@ -127,7 +120,7 @@ class EmptyAnswers:
                 self._next_at = self._clock() + INTERVAL
         return INTERVAL
 
-    def _look_into(self, equal: Sequence[Trace]) -> None:
+    def _analyse(self, equal: Sequence[Trace]) -> None:
         query = _query(equal[0])
         with self._lock:
             known = self._known.get(query)
@@ -142,7 +135,7 @@ class EmptyAnswers:
                 with self._lock:
                     self._known[query] = known
         for each in equal:
-            _note(each.decision, known)
+            _add(each.decision, known)
             LOG.info(
                 "Placement offered no host for request %s: %s",
                 each.decision.request_id,
@@ -155,5 +148,5 @@ def _query(failed: Trace) -> str:
     return failed.decision.queries[0]
 
 
-def _note(decision: Decision, known: _Finding) -> None:
+def _add(decision: Decision, known: _Finding) -> None:
     decision.candidates.relaxed, decision.candidates.relaxed_at = known

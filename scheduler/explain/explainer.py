@@ -1,4 +1,4 @@
-"""Answers to questions about the decisions of a worker, given while it serves requests."""
+"""Answers to questions about the decisions of a worker."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,15 +17,15 @@ from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.memory import DecisionMemory
 
-#: Seconds that a question about a host waits for the one before it.
+#: Seconds that a question about a host waits for the previous one.
 BUSY_TIMEOUT = 5.0
 
-#: Entries of a list of decisions.
+#: Maximum length of a list of decisions.
 MOST_ENTRIES = 10_000
 
 
 class Busy(BerthError):
-    """Another question is being answered, and takes long."""
+    """Another question is still being answered."""
 
 
 class Explainer:
@@ -35,18 +35,12 @@ class Explainer:
         self,
         memory: DecisionMemory,
         hosts_now: HostsNow,
-        states: HostStatusReader,
+        status: HostStatusReader,
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
-        """Answer from the documents of a worker.
-
-        Args:
-            memory: The latest documents.
-            busy_timeout: Seconds that a question about a host waits for the one before it.
-        """
         self._memory = memory
         self._hosts_now = hosts_now
-        self._states = states
+        self._status = status
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
 
@@ -58,33 +52,29 @@ class Explainer:
     def decisions(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
     ) -> list[dict[str, Any]]:
-        """Return one entry for each of the latest decisions, the latest first.
-
-        Args:
-            since: Only those since this time, in seconds since the epoch.
-        """
+        """Return an entry for each of the latest decisions, the latest first."""
         kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
         wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))
         return [list_values(*one) for one in islice(wanted, min(at_most, MOST_ENTRIES))]
 
     def host_history(self, name: str, since: float) -> dict[str, Any]:
-        """Return what became of a host in the decisions since a time; see ``host_history.history_of``."""
+        """Return the outcomes of a host in the decisions since a time; see ``host_history.history_of``."""
         decisions = map(decode, self._memory.latest_first())
         return msgspec.to_builtins(
             history_of((one for one in decisions if seconds_of(one.time) >= since), name), str_keys=True
         )
 
     def host_status(self, name: str) -> dict[str, Any]:
-        """Return the state of a host as of now; see ``HostStatusReader.state``.
+        """Return the status of a host as of now; see ``HostStatusReader.status``.
 
         Raises:
             Busy: Another question is being answered.
         """
         with self._alone():
-            return msgspec.to_builtins(self._states.state(name))
+            return msgspec.to_builtins(self._status.status(name))
 
     def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> dict[str, Any]:
-        """Return what Placement and the filters say of a host as of now; see ``HostsNow.explain``.
+        """Return the results of Placement and the filters on a host as of now; see ``HostsNow.explain``.
 
         Raises:
             Busy: Another question is being answered.
@@ -97,7 +87,7 @@ class Explainer:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=self._busy_timeout):
-            raise Busy("Another question is being answered; ask again later")
+            raise Busy("Another question is being answered; try again later")
         try:
             yield
         finally:

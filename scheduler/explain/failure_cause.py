@@ -1,7 +1,7 @@
-"""The cause of a failed request: one of a few codes, what it is in words, and what ends it.
+"""The cause of a failed request: one of a few codes, a sentence, and a remedy.
 
-It is computed from the document of the decision. Metrics count requests by its code, and the terminal and the
-page show its words. An outage is none: a request that ends by one has not failed with NoValidHost.
+It is computed from the document of the decision. Metrics count requests by code; terminal and page show the
+sentence. An outage is no cause: requests that an outage ends do not fail with NoValidHost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,23 +14,23 @@ from scheduler.explain import rendering
 from scheduler.explain.document import EXCLUDED, FAILED, Candidates, Decision, Entry, Relaxed, decode
 from scheduler.explain.refusals import count_text
 from scheduler.explain.relaxation import ConstraintKind
-from scheduler.explain.summary import is_no_valid_host, says_nothing
+from scheduler.explain.summary import is_no_valid_host, is_unspecific
 
 
 class CauseCode(StrEnum):
-    """The causes; constraints of a query, then what happens without Placement's help.
+    """The causes: constraints of a query first, then what happens after Placement's answer.
 
     Attributes:
-        DISABLED: The services of the hosts that would do are disabled.
-        RESOURCES: No host of the wanted kind has room, or may give so much to one instance.
+        DISABLED: The services of suitable hosts are disabled.
+        RESOURCES: No suitable host has room, or may give so much to one instance.
         TRAIT: A required or forbidden trait.
         AGGREGATE: A required or forbidden aggregate, such as one of a tenant.
-        HOST: The forced or requested host is not among those that would do.
-        AVAILABILITY_ZONE: Hosts of other zones would do.
-        COMBINATION: No one or two constraints alone.
-        CHANGED: The cloud has changed since; hosts would do now.
-        NOT_OFFERED: Placement offers no host, and it is not known why.
-        REQUEST: The request cannot be served as it is: it names what does not exist, or its error says why.
+        HOST: The forced or requested host is not suitable.
+        AVAILABILITY_ZONE: Only hosts of other zones are suitable.
+        COMBINATION: More than two constraints together.
+        CHANGED: The cloud has changed since; now there are suitable hosts.
+        NOT_OFFERED: Placement offers no host, for an unknown reason.
+        REQUEST: The request is wrong: it names something that does not exist, or its error says why.
         UNKNOWN_HOSTS: The offered hosts are in no cell that takes part.
         EXCLUDED: The request itself excludes all hosts.
         COMPUTE_DOWN: Compute services are down.
@@ -43,7 +43,7 @@ class CauseCode(StrEnum):
         FILTER: Another filter, such as one of the operator.
         CLAIMS: Placement refused the claims.
         UNCLAIMABLE: Hosts passed, but none could be claimed: they are mapped to no cell, for one.
-        LATE: The caller had given up.
+        LATE: The caller had timed out.
     """
 
     DISABLED = "disabled"
@@ -75,9 +75,9 @@ class FailureCause(NamedTuple):
     """Why a request failed.
 
     Attributes:
-        code: For counting.
-        subject: What it is about, the same for requests that fail for the same reason: a constraint as the
-            query has it, or the name of a filter; "" if the code says all.
+        code: The code, by which requests are counted.
+        subject: A constraint of the query, or the name of a filter: the same for requests that fail for the
+            same reason; "" if the code says all.
         words: The cause of this request, in one line.
     """
 
@@ -87,7 +87,6 @@ class FailureCause(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What ends it, in one sentence."""
         return REMEDIES[self.code]
 
 
@@ -100,24 +99,24 @@ REMEDIES = {
     CauseCode.AVAILABILITY_ZONE: "Choose another zone, or add hosts to this one.",
     CauseCode.COMBINATION: "Compare the query with the inventories and traits of a host that should suit.",
     CauseCode.CHANGED: "Try again.",
-    CauseCode.NOT_OFFERED: "Look at the query; Placement is asked for details within a few minutes.",
+    CauseCode.NOT_OFFERED: "Look at the query; it is analysed within a few minutes.",
     CauseCode.REQUEST: "Correct what the error names in the request, the flavor, the image or the port.",
     CauseCode.UNKNOWN_HOSTS: "Enable the cell, or delete resource providers whose compute nodes are gone.",
-    CauseCode.EXCLUDED: "Ask for another host, or ignore fewer.",
-    CauseCode.COMPUTE_DOWN: "Start nova-compute on the hosts, or see why it does not report.",
+    CauseCode.EXCLUDED: "Request another host, or ignore fewer hosts.",
+    CauseCode.COMPUTE_DOWN: "Start nova-compute on the hosts, or find out why it does not report.",
     CauseCode.SERVER_GROUP: "Add hosts, or use a soft policy for the group.",
     CauseCode.NUMA: "Use a flavor with more NUMA cells or smaller amounts, or free a NUMA cell.",
     CauseCode.PCI: "Free devices, or correct the PCI alias and the devices that hosts offer.",
     CauseCode.CAPABILITIES: "Correct the properties of the image or the extra specs of the flavor.",
     CauseCode.HINT: "Correct the scheduler hint.",
-    CauseCode.LOAD: "Wait until the hosts have less to do, or raise the limit of the filter.",
+    CauseCode.LOAD: "Wait until the hosts are less busy, or raise the limit of the filter.",
     CauseCode.FILTER: "See the reason that the filter gives for each host.",
-    CauseCode.CLAIMS: "Try again; if hosts have room, see which other writers claim the same hosts.",
+    CauseCode.CLAIMS: "Try again; if hosts have room, find out which other services claim on them.",
     CauseCode.UNCLAIMABLE: "Map the hosts to their cell: nova-manage cell_v2 discover_hosts.",
-    CauseCode.LATE: "See why the scheduler, Placement or the databases are slow.",
+    CauseCode.LATE: "Find out why the scheduler, Placement or the databases are slow.",
 }
 
-#: What the filters of nova are about. Those that are not named are ``FILTER``.
+#: The causes by filter of nova. Other filters are ``FILTER``.
 _FILTERS = {
     CauseCode.COMPUTE_DOWN: ("ComputeFilter",),
     CauseCode.SERVER_GROUP: (
@@ -144,8 +143,8 @@ _FILTERS = {
 }
 _CODE_OF_FILTER = {name: code for code, names in _FILTERS.items() for name in names}
 
-#: The causes by the kind of a constraint. If several help alone the first one counts: hosts that only have to
-#: be enabled, then hosts of the wanted kind that lack room, before hosts of another kind.
+#: The causes by kind of constraint. If several constraints help alone, the first kind counts: suitable hosts
+#: that are only disabled, then suitable hosts without room, before other hosts.
 _CODE_OF_KIND = {
     ConstraintKind.DISABLED: CauseCode.DISABLED,
     ConstraintKind.AMOUNT: CauseCode.RESOURCES,
@@ -158,23 +157,23 @@ _RANKS: dict[str, int] = {kind: rank for rank, kind in enumerate(_CODE_OF_KIND)}
 
 
 def cause_of(decision: Decision) -> FailureCause | None:
-    """Return why a request found no valid host; None if it found one, or ended otherwise."""
+    """Return why a request found no valid host; None if it found one, or ended with another error."""
     error, found = decision.error, decision.candidates
     if error is None or not is_no_valid_host(error):
         return None
     if TOO_LATE in error.text:
         return FailureCause(CauseCode.LATE, "", f"hosts were chosen, but {TOO_LATE}")
-    if not says_nothing(error):
+    if not is_unspecific(error):
         text = error.text.removeprefix("No valid host was found. ").strip()
         return FailureCause(CauseCode.REQUEST, text, text)
     return next(chain(_of_candidates(found, decision), _of_hosts(decision)))
 
 
 def _of_candidates(found: Candidates, decision: Decision) -> Iterator[FailureCause]:
-    """Yield why no host was looked at."""
-    if found.asked == "placement" and not found.hosts:
+    """Yield why there was no host to filter."""
+    if found.origin == "placement" and not found.hosts:
         yield from _of_relaxed(found)
-        # those of the mirror, before Placement itself was asked
+        # claims on hosts of the mirror, before the query to Placement
         yield from _of_claims(decision)
         yield FailureCause(CauseCode.NOT_OFFERED, "", "Placement offers no host")
     elif not found.known:
@@ -191,13 +190,15 @@ def _of_relaxed(found: Candidates) -> Iterator[FailureCause]:
     if not found.relaxed_at:
         return
     if not found.relaxed:
-        words = "no host would do without one or two of the constraints"
+        words = "no host would be suitable without one or two of the constraints"
         yield FailureCause(CauseCode.COMBINATION, "", words)
     for each in sorted(found.relaxed, key=_rank):
         hosts = f"{'at least ' if each.cut else ''}{count_text(each.hosts, 'host')}"
         names = " and ".join(each.without)
         if not each.without:
-            yield FailureCause(CauseCode.CHANGED, "", f"{hosts} would do now: the cloud has changed since")
+            yield FailureCause(
+                CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since"
+            )
         elif each.kinds:
             code = code_of_kind(max(each.kinds, key=lambda kind: _RANKS[kind]))
             yield FailureCause(code, names, _in_words(code, names, hosts, each))
@@ -209,15 +210,15 @@ def _rank(relaxed: Relaxed) -> int:
 
 def _in_words(code: CauseCode, names: str, hosts: str, relaxed: Relaxed) -> str:
     if code is CauseCode.DISABLED:
-        return f"{hosts} would do, but the compute services are disabled"
+        return f"{hosts} would be suitable, but the compute services are disabled"
     limits = f" ({', '.join(relaxed.limits)})" if relaxed.limits else ""
     if code is CauseCode.RESOURCES:
-        return f"no suitable host can give {names}{limits}"
-    return f"{hosts} would do without {names}{limits}"
+        return f"no suitable host can provide {names}{limits}"
+    return f"{hosts} would be suitable without {names}{limits}"
 
 
 def _of_hosts(decision: Decision) -> Iterator[FailureCause]:
-    """Yield why the hosts that were looked at would not do."""
+    """Yield why no host could be chosen."""
     stages = [stage for stage in rendering.funnel(decision) if stage.kind == "filter"]
     if stages and not stages[-1].end:
         yield _of_filters(stages)
@@ -227,7 +228,7 @@ def _of_hosts(decision: Decision) -> Iterator[FailureCause]:
 
 
 def _of_filters(stages: Sequence[rendering.Stage]) -> FailureCause:
-    """Return the filter that rejected most hosts in the last round, of equal ones the last."""
+    """Return the filter that rejected most hosts in the last round; the last of equal ones."""
     rounds: list[rendering.Stage] = []
     for stage in reversed(stages):
         if rounds and (stage.instance, stage.end) != (rounds[-1].instance, rounds[-1].start):
@@ -242,12 +243,11 @@ def _of_filters(stages: Sequence[rendering.Stage]) -> FailureCause:
 
 
 def code_of_kind(kind: str) -> CauseCode:
-    """Return the cause that a kind of constraint is."""
     return _CODE_OF_KIND[ConstraintKind(kind)]
 
 
 def code_of_filter(name: str, reason: str) -> CauseCode:
-    """Return what a filter is about that rejected hosts for a reason."""
+    """Return the cause for a filter that rejected hosts for this reason."""
     code = _CODE_OF_FILTER.get(name, CauseCode.FILTER)
     if code is CauseCode.COMPUTE_DOWN and reason.startswith("service disabled"):
         return CauseCode.DISABLED

@@ -1,7 +1,7 @@
-"""What became of one host in the decisions that are kept: how often it was chosen, and where it was lost.
+"""The outcomes of one host in the kept decisions: how often it was chosen, and where it was rejected.
 
-A document of a request that was served names some hosts only. Whether Placement offered one that it does not
-name is not known from it; ``unexplained`` has these requests, for a question as of now.
+The document of a served request names some hosts only. It does not show whether Placement offered another
+host; ``unexplained`` has these requests, for a question as of now.
 """
 
 from collections import Counter
@@ -11,25 +11,24 @@ from itertools import chain
 import msgspec
 
 from scheduler.explain.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision, Verdict
-from scheduler.explain.trace import ASKED_OF_PLACEMENT
+from scheduler.explain.trace import OF_PLACEMENT
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.causes import group
 
-#: Where a host is lost, besides the filters.
+#: Where a host is rejected, besides the filters.
 PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
 
-#: Why the decision does not tell more.
+#: Why the decision does not say more.
 NOT_OFFERED = "Placement did not offer it"
-NOT_NAMED = "not among the hosts that the decision names: not offered, or behind the best"
+NOT_NAMED = "not among the hosts that the decision names: not offered, or not among the best"
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Requests that a host was lost to for the same reason.
+    """Requests that rejected a host for the same reason.
 
     Attributes:
         stage: A filter, ``request``, ``claim`` or ``weights``.
         reason: Why; numbers that differ are a range.
-        requests: The number of requests.
     """
 
     stage: str
@@ -42,11 +41,8 @@ class Unexplained(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: ``NOT_OFFERED``, ``NOT_NAMED`` or that Placement hides it, since its service is disabled.
-        flavor: The name of the flavor.
-        zone: The zone that is asked for, if any.
-        requests: The number of requests.
-        latest: By what the latest of them is found: its request id, or an instance.
-        time: When that one came.
+        latest: The request id, or an instance, of the latest request.
+        time: When the latest request came.
     """
 
     reason: str
@@ -58,16 +54,16 @@ class Unexplained(msgspec.Struct, frozen=True):
 
 
 class HostHistory(msgspec.Struct):
-    """What became of a host.
+    """The outcomes of a host.
 
     Attributes:
-        since: When the first of the requests came; None if there is none.
-        requests: Those for which hosts were looked for.
-        considered: Those that it was offered to, as far as decisions tell.
-        chosen: Those that chose it.
-        alternate: Those that had it as an alternate.
-        ranks: By its place among the best hosts, from 1, in how many requests it had it and was not chosen.
-        losses: Where it was lost.
+        since: When the first request came; None if there is none.
+        requests: Requests for hosts.
+        considered: Requests that it was offered to, as far as decisions show.
+        chosen: Requests that chose it.
+        alternate: Requests that had it as an alternate.
+        ranks: Requests that did not choose it, by its place among the best hosts, from 1.
+        losses: Where it was rejected.
         unexplained: Requests that the decisions do not explain.
     """
 
@@ -82,16 +78,15 @@ class HostHistory(msgspec.Struct):
 
 
 def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
-    """Return what became of a host, by its service host or its node name."""
+    """Return the outcomes of a host, by its service host or its node name."""
     found = HostHistory()
     for decision in decisions:
-        if decision.candidates.source in ASKED_OF_PLACEMENT:
+        if decision.candidates.source in OF_PLACEMENT:
             _count(decision, name, found)
     return merged([found])
 
 
 def merged(histories: Iterable[HostHistory]) -> HostHistory:
-    """Return one history for those of several workers."""
     each = list(histories)
     ranks = Counter[int]()
     for one in each:
@@ -117,7 +112,7 @@ def _count(decision: Decision, name: str, found: HostHistory) -> None:
         found.unexplained.append(_unexplained(decision, name))
         return
     found.considered += 1
-    # of several nodes of a host the one that came furthest counts: those that matter most are first
+    # of several nodes of a host the first counts: the most important are first
     place = places[0]
     verdict = decision.verdicts[named.verdict[place]]
     rank = decision.best.host.index(place) if place in decision.best.host else None
@@ -138,11 +133,11 @@ def _loss(decision: Decision, verdict: Verdict, rank: int | None) -> Loss:
         return Loss(REQUEST, verdict.reason)
     if verdict.outcome == REFUSED or verdict.step is None:
         return Loss(CLAIM, verdict.reason)
-    return Loss(decision.filters[verdict.step].filter, verdict.reason or "not asked for a reason")
+    return Loss(decision.filters[verdict.step].filter, verdict.reason or "reason not computed")
 
 
 def _outweighed(decision: Decision, rank: int | None) -> str:
-    """Return by which weigher the best host is ahead most."""
+    """Return the weigher with the largest difference to the best host."""
     if decision.error is not None:
         return "it passed, but the request failed"
     weights = decision.best.weights if rank else ()
@@ -150,7 +145,7 @@ def _outweighed(decision: Decision, rank: int | None) -> str:
     most, name = max(ahead, default=(0.0, ""))
     if most <= 0:
         return "it passed; others were chosen"
-    return f"it passed; the best host is ahead, most by {name}: {most:.2g}"
+    return f"it passed; the best host has more weight, most of it from {name}: {most:.2g}"
 
 
 def _unexplained(decision: Decision, name: str) -> Unexplained:
@@ -163,7 +158,7 @@ def _unexplained(decision: Decision, name: str) -> Unexplained:
 
 
 def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:
-    """Yield the losses, most requests first; those whose reasons differ in numbers alone as one."""
+    """Yield the losses, most requests first; reasons that differ in numbers only are one."""
     pairs: dict[str, list[tuple[str, str]]] = {}
     for loss in losses:
         pairs.setdefault(loss.stage, []).extend([("", loss.reason)] * loss.requests)

@@ -1,4 +1,4 @@
-"""The state of a host as of now, by the databases and Placement, and what of it keeps requests away."""
+"""The status of a host as of now in the databases and Placement, and its problems."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from scheduler.placement.errors import PlacementError
 #: Classes without which a host takes no instance.
 NEEDED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
-#: The trait by which a compute tells Placement that its service is disabled.
+#: The trait that a compute sets in Placement when its service is disabled.
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
 REMEDIES_OF_USE = {
@@ -32,7 +32,7 @@ REMEDIES_OF_USE = {
 
 
 class Problem(msgspec.Struct):
-    """What keeps requests from a host whatever they ask for, and what ends it."""
+    """What keeps every request from a host, and the remedy."""
 
     text: str
     remedy: str
@@ -42,16 +42,11 @@ class NodeStatus(msgspec.Struct):
     """One compute node.
 
     Attributes:
-        host: Its service host.
-        node: Its name.
         uuid: Its UUID, which is that of its resource provider.
-        cell: The name of its cell.
-        zone: Its availability zone.
-        aggregates: The names of its aggregates.
         seen: When its service was last seen up, or None.
         updated: When the compute last wrote its row, or None.
-        provider: What Placement has of it, or None.
-        problems: What keeps requests away.
+        provider: Its resource provider in Placement, or None.
+        problems: What keeps every request away.
     """
 
     host: str
@@ -75,13 +70,11 @@ class HostStatus(msgspec.Struct):
 
 @dataclass(frozen=True)
 class HostStatusReader:
-    """Tells the state of single hosts.
+    """Reads the status of single hosts.
 
     Attributes:
-        table: Returns the hosts.
-        is_mapped: Whether conductors find a host.
-        names: Returns what cells are called.
-        down_time: Returns the seconds after which a service that was not seen is down.
+        is_mapped: Whether a host has a host mapping.
+        down_time: Seconds without a heartbeat after which a service is down.
         clock: Seconds since the epoch.
     """
 
@@ -92,12 +85,8 @@ class HostStatusReader:
     down_time: Callable[[], float]
     clock: Callable[[], float] = time.time
 
-    def state(self, name: str) -> HostStatus:
-        """Return the state of a host; there may be no node of it.
-
-        Args:
-            name: A service host, a node name or the UUID of a node.
-        """
+    def status(self, name: str) -> HostStatus:
+        """Return the status of a service host, a node name or the UUID of a node; it may have no node."""
         table = self.table()
         rows = table.rows_called(name)[:MOST_NODES]
         return HostStatus(time_text(self.clock()), [self._node(table, row) for row in rows])
@@ -111,7 +100,9 @@ class HostStatusReader:
             provider = self.questions.provider(host.uuid)
             problems += _problems_of_provider(provider, aggregates.uuids, disabled=service.disabled)
         except PlacementError as error:
-            problems.append(Problem(f"Placement does not tell of it: {error}", "See why Placement is away."))
+            problems.append(
+                Problem(f"Placement gives no answer: {error}", "Find out why Placement is unavailable.")
+            )
         return NodeStatus(
             host.host,
             host.nodename,
@@ -141,10 +132,12 @@ def _problems_of_provider(
     provider: Provider | None, aggregates: frozenset[str], *, disabled: bool
 ) -> Iterator[Problem]:
     if provider is None:
-        yield Problem("it has no resource provider in Placement", "See why nova-compute reports none.")
+        yield Problem(
+            "it has no resource provider in Placement", "Find out why nova-compute does not report it."
+        )
         return
     if DISABLED_TRAIT in provider.traits and not disabled:
-        remedy = "Restart nova-compute, which takes the trait away."
+        remedy = "Restart nova-compute, which removes the trait."
         yield Problem(f"it has trait {DISABLED_TRAIT}, though its service is enabled", remedy)
     if missing := aggregates.difference(provider.aggregates):
         remedy = "Run nova-manage placement sync_aggregates."
@@ -156,5 +149,5 @@ def _problems_of_provider(
                 yield Problem(
                     f"no {name} is free: {used} of {inventory.capacity} are used (total {inventory.total}, "
                     f"reserved {inventory.reserved}, allocation_ratio {inventory.allocation_ratio:g})",
-                    "Move instances away, or raise the allocation ratio.",
+                    "Move instances to other hosts, or raise the allocation ratio.",
                 )

@@ -1,6 +1,6 @@
-"""What Placement and each filter say of one host for a recorded request as of now.
+"""The results of Placement and each filter on one host as of now, for a request that is kept.
 
-For hosts that the document of a decision does not name. Nothing is decided or claimed.
+This is for hosts that the document of a decision does not name. Nothing is claimed.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
 
-#: What is said of a host when nothing more is known.
+#: The reason if nothing more is known.
 UNSUITABLE = "its inventory or traits do not suit the query"
 
 #: Nodes of one service host that are explained.
@@ -45,14 +45,10 @@ class NodeNow(msgspec.Struct):
     """One compute node as of now.
 
     Attributes:
-        host: Its service host.
-        node: Its name.
-        cell: The name of its cell.
-        zone: Its availability zone.
         excluded: Why the request itself excludes it; "" if it does not.
         unoffered: Why Placement does not offer it; "" if it does.
-        verdicts: What each filter says of it.
-        kinds: What the constraints are about that keep Placement from offering it.
+        verdicts: The result of each filter.
+        kinds: The kinds of constraints that keep Placement from offering it.
     """
 
     host: str
@@ -77,14 +73,9 @@ class HostsNow:
     """Explains single hosts.
 
     Attributes:
-        table: Returns the hosts.
-        queries: Returns what to ask Placement for a request, after its pre-filters.
+        queries: Returns the queries for a request, after its pre-filters.
         candidates: Returns what Placement offers for queries; raises NoValidHost if it offers nothing.
-        obstacles: Finds out what keeps Placement from offering a host.
-        chain: Returns the filters.
-        instances: Where instances are.
         pending: What other requests have decided.
-        names: Returns what cells are called.
     """
 
     table: Callable[[], HostTable]
@@ -97,11 +88,10 @@ class HostsNow:
     names: Callable[[], Names]
 
     def explain(self, spec: objects.RequestSpec, instances: list[str], name: str) -> HostNow:
-        """Return what is said of the compute nodes of a host.
+        """Return the results on the compute nodes of a host.
 
         Args:
-            instances: The UUIDs of its instances.
-            name: A service host, a node name or the UUID of a node; there may be none of it.
+            name: A service host, a node name or the UUID of a node; it may have no node.
 
         Raises:
             InvalidRequest: The request cannot be read.
@@ -120,7 +110,7 @@ class HostsNow:
         host, names = table.rows[row], self.names()
         rows = TableRows(np.array([row]))
         excluded = [each.reason for each in narrow(HostView.of(table, rows), request).excluded]
-        offered, unoffered, kinds = self._ask(table, row, request)
+        offered, unoffered, kinds = self._offered(table, row, request)
         view = HostView.of(table, rows, [offered], self.instances, self.pending)
         chain = self.chain().prepare(request)
         view.load(chain.needs)
@@ -135,15 +125,15 @@ class HostsNow:
             kinds,
         )
 
-    def _ask(
+    def _offered(
         self, table: HostTable, row: int, request: SchedulingRequest
     ) -> tuple[tuple[AllocationCandidate, ...], str, list[ConstraintKind]]:
-        """Return the candidates that Placement offers on one host, or why there are none, and by what."""
+        """Return the candidates on one host, or why there are none and the kinds of constraints."""
         host = table.rows[row]
         spec: Any = request.spec  # its fields are made at run time
-        asked_for: Any = spec.requested_destination or objects.Destination()
-        asked_for.host, asked_for.node = host.host, host.nodename
-        spec.requested_destination = asked_for
+        destination: Any = spec.requested_destination or objects.Destination()
+        destination.host, destination.node = host.host, host.nodename
+        spec.requested_destination = destination
         queries = self.queries(request)
         try:
             found = self.candidates(queries, request).by_root.get(host.uuid, ())
@@ -151,7 +141,7 @@ class HostsNow:
             found = ()
         if found:
             return found, "", []
-        # the host is asked for alone: what else Placement would offer is of no interest
+        # the query is for this host alone
         reasons = list(Unoffered(table, request).reasons(row))
         kinds = {ConstraintKind.DISABLED} if DISABLED in reasons else set[ConstraintKind]()
         names = RequestNames(spec, table.aggregates)

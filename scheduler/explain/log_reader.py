@@ -14,13 +14,13 @@ from scheduler.explain.decision_log import PREFIX, SUFFIX
 from scheduler.explain.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
 from scheduler.explain.failure_cause import list_values
 
+#: Request id and time of a decision, which identify its lines.
 Name = tuple[str, str]
-"""Request id and time of a decision, by which its lines are recognised."""
 
-#: Bytes that are read at once.
+#: Bytes that are read in one step.
 BLOCK = 1 << 20
 
-#: Names that are looked for in each line before it is parsed; parsing costs less than to look for more.
+#: Up to this number of names are searched in each line before it is parsed; for more, parsing costs less.
 FEW = 8
 
 
@@ -39,7 +39,7 @@ class DecisionLogReader:
         return self.find_all([name]).get(name)
 
     def find_all(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
-        """Return what ``find`` does for each of some names, those left out that are not there.
+        """Return the results of ``find`` for several names, without those that it does not find.
 
         Raises:
             OSError: The directory or a file cannot be read.
@@ -48,7 +48,7 @@ class DecisionLogReader:
         latest: dict[str, tuple[str, bytes, str]] = {}
         for path, written in self._files():
             if len(latest) == len(names) and all(seconds_of(each[0]) > written for each in latest.values()):
-                break  # what stands in this file and the others began earlier
+                break  # the decisions in this file and the others began earlier
             for name, (at, line) in _latest(path, names).items():
                 if name not in latest or at > latest[name][0]:
                     latest[name] = at, line, path.name
@@ -86,12 +86,12 @@ class DecisionLogReader:
                     yield decode(line)
 
     def _files(self, since: float = 0.0) -> list[tuple[Path, float]]:
-        """Return the files written to since then, and when they were written to last, the latest first.
+        """Return the files written to since then and the times of the last writes, the latest first.
 
-        Workers remove old ones meanwhile.
+        Workers may remove old files at the same time.
         """
         if not self._directory.is_dir():
-            raise FileNotFoundError(f"{self._directory} is no directory")
+            raise FileNotFoundError(f"{self._directory} is not a directory")
         written: dict[Path, float] = {}
         for path in self._directory.glob(f"{PREFIX}*{SUFFIX}"):
             with suppress(FileNotFoundError):
@@ -102,7 +102,7 @@ class DecisionLogReader:
 
 
 def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
-    """Return the last document of each request id or instance that a file has, after its time."""
+    """Return the time and the line of the last document of each request id or instance in a file."""
     found: dict[str, tuple[str, bytes]] = {}
     words = [name.encode() for name in names]
     for line in _lines_backwards(path):
@@ -120,24 +120,24 @@ def _since(path: Path, since: float, amended: set[Name]) -> Iterator[tuple[Entry
 
     Args:
         since: The time, in seconds since the epoch.
-        amended: The requests that were met already with all that was found out later; more are added.
+        amended: Requests whose amended documents were read already; more are added.
     """
     for line in _lines_backwards(path):
         entry = _parsed(line)
         if entry is None:
             continue
-        name, looked_into = (entry.request_id, entry.time), entry.candidates.relaxed_at
+        name, analysed = (entry.request_id, entry.time), entry.candidates.relaxed_at
         ended = seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000
-        if max(ended, seconds_of(looked_into) if looked_into else 0.0) < since:
-            return  # lines are in the order in which requests ended, or were looked into
+        if max(ended, seconds_of(analysed) if analysed else 0.0) < since:
+            return  # lines are in the order in which requests ended or were analysed
         if name not in amended:
             yield entry, line
-        if looked_into:
+        if analysed:
             amended.add(name)
 
 
 def _parsed(line: bytes) -> Entry | None:
-    """Return an entry; None for a line of another release, or the last one of a process that was killed."""
+    """Return an entry; None for a line of another release, or a partial one of a killed process."""
     try:
         entry = decode_entry(line)
     except msgspec.DecodeError:

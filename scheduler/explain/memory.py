@@ -13,9 +13,7 @@ class Kept:
     """One document.
 
     Attributes:
-        name: Request id and time, by which the document is found again.
-        instances: The UUIDs of its instances.
-        encoded: The document.
+        name: Request id and time.
     """
 
     name: tuple[str, str]
@@ -30,8 +28,8 @@ class DecisionMemory:
         """Keep nothing yet.
 
         Args:
-            count: The most documents.
-            max_bytes: The most bytes of all documents.
+            count: Maximum number of documents.
+            max_bytes: Maximum size of all documents.
         """
         self._count = count
         self._max_bytes = max_bytes
@@ -43,14 +41,13 @@ class DecisionMemory:
         return len(self._ring)
 
     def add(self, decision: Decision, encoded: bytes) -> None:
-        """Keep a document that is complete."""
         with self._lock:
             self._ring.append(Kept(_name(decision), tuple(decision.instances), encoded))
             self._bytes += len(encoded)
             self._shrink()
 
     def amend(self, decision: Decision) -> None:
-        """Keep a document that has grown in place of what it was; nothing if it is no longer kept."""
+        """Replace a document by its amended form if it is still kept."""
         encoded, name = encode(decision), _name(decision)
         with self._lock:
             for kept in self._ring:

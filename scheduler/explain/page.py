@@ -1,7 +1,7 @@
-"""A decision as one HTML page that needs nothing else: it can be sent, kept, and read without JavaScript.
+"""A decision as one self-contained HTML page, readable without JavaScript.
 
-The text is in templates/decision.html; here is what it needs besides the document: the geometry of the
-pictures. All lengths are percent of the width of a picture.
+The text is in templates/decision.html; here is the geometry of the pictures. All lengths are percent of the
+width of a picture.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,19 +15,19 @@ from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.requested import requested_lines
 from scheduler.pages import frame
 
-#: Classes of colours that weighers share among them; the last one is for all that come after.
+#: Classes of colours for weighers; the last one is for all others.
 COLOURS = 8
 
-#: The narrowest bar that can be seen.
+#: The width of the narrowest visible bar.
 NARROWEST = 0.4
 
 
 class Row(NamedTuple):
-    """One row of the funnel: a stage, or several that no host has left.
+    """One row of the funnel: a stage, or several stages that rejected no host.
 
     Attributes:
         stage: The stage, or the first of several.
-        before: The width for the hosts that entered, and ``after`` for those that are left.
+        before: The width for the hosts before, and ``after`` for those that are left.
         names: The names of several stages.
         deciding: Whether it left no host.
     """
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What one weigher adds to a difference, perhaps negative: its colour, where it begins, and its width."""
+    """What one weigher adds to a difference (it may be negative): colour, begin and width."""
 
     weigher: str
     colour: int
@@ -77,8 +77,7 @@ def render(
     """Return a decision as HTML.
 
     Args:
-        most_hosts: Hosts in the table; None: all that are named.
-        links: The addresses of the pages of hosts, by their names.
+        most_hosts: Maximum number of hosts in the table; None: all that are named.
         home: The address of the list of decisions; "" if there is none.
     """
     hosts = list(rendering.hosts(decision))
@@ -113,7 +112,7 @@ def funnel_rows(stages: Sequence[rendering.Stage], *, failed: bool) -> list[Row]
 
     Args:
         stages: The stages; the bars of all but claims are on one scale.
-        failed: Whether the first stage that left nothing has decided.
+        failed: Whether the first stage that left no host decided the request.
     """
     counts = [max(_entered(stage), stage.end) for stage in stages if stage.kind != "claims"]
     most = max(counts, default=0) or 1
@@ -135,12 +134,11 @@ def funnel_rows(stages: Sequence[rendering.Stage], *, failed: bool) -> list[Row]
 
 
 def _is_idle(stage: rendering.Stage) -> bool:
-    """Whether a stage has left out no host."""
     return stage.kind not in {"candidates", "claims"} and stage.start == stage.end
 
 
 def weight_bars(hosts: Sequence[rendering.Host]) -> Weights:
-    """Return the stacked bars of the best hosts, on one scale: what each has less or more than the best."""
+    """Return the stacked bars of the best hosts, on one scale: the differences to the best host."""
     ranked = sorted((host for host in hosts if host.total is not None), key=lambda host: -(host.total or 0.0))
     best = dict(ranked[0].weights) if ranked else {}
     differences = [
@@ -187,7 +185,7 @@ def _sum(differences: Sequence[tuple[str, float]], sign: int) -> float:
 
 
 def _percent(part: float, whole: float) -> float:
-    # divided first: 100 divided by the smallest floats is infinite
+    # the quotient first: 100 divided by the smallest floats is infinite
     return 100 * (part / whole) if whole else 0.0
 
 

@@ -104,7 +104,6 @@ class PlacementQuestions:
         return self._read(path, lambda body: read_offer(body, None if limit is None else int(limit)))
 
     def inventories(self, provider: str) -> Mapping[str, Inventory]:
-        """Return the inventories of a provider by resource class."""
         return self._read(f"/resource_providers/{provider}/inventories", _provider.decode).inventories
 
     def provider(self, uuid: str) -> Provider | None:

@@ -1,4 +1,4 @@
-"""Recording every request of a worker."""
+"""Keeping the documents of all requests of a worker."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +23,8 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 #: Bytes of a file of the decision log.
 LARGEST_FILE = 64 * MIB
 
+#: Called with the trace and the error of a request; it must not raise.
 Observe = Callable[[Trace, BaseException | None], None]
-"""(what was noted, error) -> None; it must not raise."""
 
 
 def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
@@ -32,11 +32,7 @@ def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
 
 
 class DecisionRecorder:
-    """Keeps the document of each request, with the reason in one line if the request failed.
-
-    Attributes:
-        memory: The latest documents.
-    """
+    """Keeps the document of each request, with the reason in one line if the request failed."""
 
     def __init__(
         self,
@@ -49,9 +45,9 @@ class DecisionRecorder:
         """Keep nothing yet.
 
         Args:
-            observe: Called with what was noted of each request, and the error that ended it, if any.
+            observe: Called with the trace of each request, and the error that ended it, if any.
             analyse: Called with each failed request; it must not raise.
-            names: Returns what cells are called.
+            names: Returns the names of cells.
         """
         self._conf: Any = conf
         self._observe = observe
@@ -67,30 +63,26 @@ class DecisionRecorder:
         )
 
     def start(self) -> None:
-        """Begin to write decisions to disk, if that is wanted."""
         if self._log is not None:
             self._log.start()
 
     def stop(self, timeout: float) -> None:
-        """Write to disk what still waits, in ``timeout`` seconds at most."""
         if self._log is not None:
             self._log.stop(timeout)
 
     def begin(self, request: SchedulingRequest) -> Trace:
-        """Return what notes the decision on a request."""
         trace = Trace(request, self._clock, names=self._names)
         trace.decision.partition = own_name(self._conf) or None
         return trace
 
     def amend(self, decision: Decision) -> None:
-        """Keep a document that has grown since it was kept, and write it to disk once more."""
         self.memory.amend(decision)
         if self._log is not None:
             self._log.add(encode(decision))
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
-        """Keep what was noted until the end of the context, also if that is an error."""
+        """Keep the document at the end of the context, also after an error."""
         try:
             yield
         except BaseException as error:

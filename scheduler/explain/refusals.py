@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import msgspec
 
-#: What becomes of an amount on a provider, mildest first. The mildest of its providers counts for a host.
+#: Why a provider refuses an amount, mildest first. For a host the mildest of its providers counts.
 ROOM, FREE, CAPACITY, STEP_SIZE, MIN_UNIT, MAX_UNIT, ABSENT = range(7)
 
 
 class Inventory(msgspec.Struct, frozen=True, order=True):
-    """What a resource provider has of a resource class, as Placement tells it.
+    """The inventory of a resource class on a provider, as in Placement.
 
     Attributes:
         total: All of it.
         reserved: What must not be allocated.
         min_unit: The smallest amount of one allocation.
         max_unit: The largest amount of one allocation.
-        step_size: Of what each amount must be a multiple.
+        step_size: Each amount must be a multiple of it.
         allocation_ratio: How often what is not reserved can be allocated.
     """
 
@@ -31,7 +31,6 @@ class Inventory(msgspec.Struct, frozen=True, order=True):
 
     @property
     def capacity(self) -> int:
-        """All that can be allocated."""
         return int((self.total - self.reserved) * self.allocation_ratio)
 
 
@@ -42,7 +41,6 @@ class Stock(NamedTuple):
     used: int
 
     def has_room(self, amount: int) -> bool:
-        """Return whether an amount can be allocated."""
         return _refusal(amount, *self).kind == ROOM
 
 
@@ -96,7 +94,6 @@ def _text(name: str, kind: int, found: Sequence[_Refusal], noun: str) -> str:
 
 
 def _formula(found: Sequence[_Refusal]) -> str:
-    """Return what the largest capacity is made of."""
     _, inventory = max((each.value, each.inventory) for each in found)
     return (
         f"total {inventory.total}, reserved {inventory.reserved}, "

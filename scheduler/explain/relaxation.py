@@ -22,14 +22,14 @@ from scheduler.explain.providers import OfferedHosts, PlacementQuestions
 from scheduler.explain.refusals import Inventory, Stock, count_text, refusals
 from scheduler.placement.errors import PlacementError
 
-#: Questions for one query, and seconds that they may take together.
+#: Maximum number of queries for one analysis, and their maximum total time in seconds.
 MOST_QUESTIONS = 48
 MOST_SECONDS = 30.0
 
-#: Providers whose inventories are read for one query, those with most of a class free first.
+#: Providers whose inventories are read for one analysis, those with most free first.
 MOST_INVENTORIES = 64
 
-#: Seconds of one answer after which Placement counts as slow: nothing more is asked for this query.
+#: Seconds after which an answer counts as slow: the analysis ends then.
 SLOW = 5.0
 
 #: Relaxations of a query that are kept, those with most hosts first.
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class ConstraintKind(StrEnum):
-    """What a constraint is about. ``DISABLED`` is the trait of computes whose services are disabled."""
+    """Kinds of constraints. ``DISABLED`` is the trait of computes whose services are disabled."""
 
     DISABLED = "disabled"
     AMOUNT = "amount"
@@ -58,9 +58,8 @@ class Constraint:
 
     Attributes:
         parameter: The name of its parameter, with the suffix of its group.
-        value: Its value, or the part of a list that it is.
-        text: What it is called.
-        kind: What it is about.
+        value: Its value, or one element of a list.
+        text: Its name for operators.
     """
 
     parameter: str
@@ -92,7 +91,7 @@ def relaxed(constraints: Sequence[Constraint], offer: OfferedHosts, limits: Sequ
 
 
 def constraints_of(pairs: Pairs, names: RequestNames) -> list[Constraint]:
-    """Return what can be left out of a query: traits and aggregates first, then amounts."""
+    """Return the constraints of a query that can be left out: traits and aggregates first, then amounts."""
     return sorted(_constraints(pairs, names), key=lambda each: each.resource_class is not None)
 
 
@@ -143,7 +142,7 @@ def _name(kind: str, part: str, names: RequestNames) -> str:
 
 
 def without(pairs: Pairs, constraints: Iterable[Constraint]) -> Pairs | None:
-    """Return the query without some constraints; None if a group of it would ask for no resource then."""
+    """Return the query without some constraints; None if a group of it would then have no resource."""
     gone = {(each.parameter, each.value) for each in constraints}
     kept = []
     for parameter, value in pairs:
@@ -160,15 +159,15 @@ def without(pairs: Pairs, constraints: Iterable[Constraint]) -> Pairs | None:
 
 
 class _Budget:
-    """What may still be asked for one query."""
+    """The queries that an analysis may still send."""
 
     def __init__(self, clock: Callable[[], float], questions: int) -> None:
         self._clock = clock
         self._end = clock() + MOST_SECONDS
         self._left = questions
 
-    def ask(self, question: Callable[[str], T], argument: str) -> T | None:
-        """Ask; return None if nothing more may be asked."""
+    def send(self, question: Callable[[str], T], argument: str) -> T | None:
+        """Send a query; return None if no more may be sent."""
         began = self._clock()
         if not self._left or began >= self._end:
             return None
@@ -192,7 +191,7 @@ class RelaxationSearch:
         names: RequestNames,
         kept: Collection[ConstraintKind] = (),
     ) -> list[Relaxed]:
-        """Return what helps: single constraints, else pairs; those with most hosts first.
+        """Return the relaxations that give hosts: single constraints, else pairs; most hosts first.
 
         Args:
             querystring: The query, for which Placement has offered no host.
@@ -203,7 +202,7 @@ class RelaxationSearch:
         """
         pairs = tuple(parse_qsl(querystring, keep_blank_values=True))
         budget = _Budget(self._clock, MOST_QUESTIONS)
-        again = budget.ask(self._questions.offer, querystring)
+        again = budget.send(self._questions.offer, querystring)
         if again is not None and again.nodes:
             return [relaxed((), again)]
         constraints = [each for each in constraints_of(pairs, names) if each.kind not in kept]
@@ -218,12 +217,12 @@ class RelaxationSearch:
     def _offers(
         self, pairs: Pairs, sets: Iterable[tuple[Constraint, ...]], budget: _Budget
     ) -> Iterator[tuple[tuple[Constraint, ...], OfferedHosts]]:
-        """Yield what is offered without each of some sets of constraints, if that is any host."""
+        """Yield the offers without each set of constraints, if there is any host."""
         for constraints in sets:
             relaxed = without(pairs, constraints)
             if relaxed is None:
                 continue
-            offer = budget.ask(self._questions.offer, urlencode(relaxed))
+            offer = budget.send(self._questions.offer, urlencode(relaxed))
             if offer is None:
                 return
             if offer.nodes:
@@ -232,7 +231,7 @@ class RelaxationSearch:
 
 
 class _Limits:
-    """Finds out which limits of hosts refuse an amount. Inventories are read once."""
+    """Finds the limits of hosts that refuse an amount. Inventories are read once."""
 
     def __init__(self, questions: PlacementQuestions, clock: Callable[[], float]) -> None:
         self._questions = questions
@@ -240,7 +239,7 @@ class _Limits:
         self._known: dict[str, Mapping[str, Inventory] | None] = {}
 
     def explain(self, constraints: tuple[Constraint, ...], offer: OfferedHosts) -> Relaxed:
-        """Return what is offered without some constraints, with the limits that refuse their amounts."""
+        """Return a relaxation with the limits that refuse its amounts."""
         limits = [
             text
             for each in constraints
@@ -260,16 +259,16 @@ class _Limits:
         left = len(roots - trees.keys())
         if roots <= offer.nodes:
             trees |= {node: [] for node in offer.nodes - roots}
-        # what hosts lack may be shared by a provider that is none
+        # a resource may be shared by a provider that is no host
         noun = "host" if roots <= offer.nodes else "provider"
         yield from refusals(name, amount, trees.values(), noun)
         if left:
-            yield f"{count_text(left, noun)} not looked at"
+            yield f"{count_text(left, noun)} not read"
 
     def _inventory(self, uuid: str, name: str) -> Inventory | None:
         if uuid not in self._known:
             try:
-                self._known[uuid] = self._budget.ask(self._questions.inventories, uuid)
+                self._known[uuid] = self._budget.send(self._questions.inventories, uuid)
             except PlacementError:
                 self._known[uuid] = None
         return (self._known[uuid] or {}).get(name)

@@ -1,4 +1,4 @@
-"""Stages and hosts of a document, in the order in which a reader wants them: for text and page alike."""
+"""Stages and hosts of a document in the order of reading, for text and page."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.causes import group
 from scheduler.placement.claim_events import ClaimEvent
 
-#: What names the stage before the hosts are known, by the source of the candidates.
+#: The name of the first stage, by the source of the candidates.
 SOURCES = {
     "placement": "Placement",
     "coalesced": "Placement, one answer for several requests",
@@ -38,7 +38,7 @@ NOT_RUN, NOT_APPLICABLE, ACCEPTED = "not run", "does not apply", "passed"
 
 
 class Cause(NamedTuple):
-    """Why hosts did not pass a stage, their number, and some of them; number 0: it is about no host."""
+    """Why hosts did not pass a stage, their number, and some names; number 0: it concerns no single host."""
 
     reason: str
     number: int = 0
@@ -50,12 +50,11 @@ class Stage(NamedTuple):
 
     Attributes:
         kind: ``candidates``, ``cells``, ``request``, ``filter`` or ``claims``.
-        name: Its name.
         start: Hosts before; claims made.
         end: Hosts after; claims granted.
         causes: Why others did not pass, the cause of most hosts first.
         instance: The instance, of a filter.
-        unasked: Hosts that were not asked for a reason.
+        unexplained: Hosts without a computed reason.
     """
 
     kind: str
@@ -64,11 +63,11 @@ class Stage(NamedTuple):
     end: int
     causes: Sequence[Cause] = ()
     instance: str = ""
-    unasked: int = 0
+    unexplained: int = 0
 
 
 class Host(NamedTuple):
-    """What became of a host; ``weights`` are what each weigher adds to the total of one of the best."""
+    """The outcome of a host; ``weights`` are the parts of its total, for one of the best."""
 
     host: str
     node: str
@@ -90,7 +89,7 @@ class Host(NamedTuple):
 
 
 class FilterVerdict(NamedTuple):
-    """What a filter says of a host: ``passed``, ``rejected``, ``does not apply`` or ``not run``; and why."""
+    """The result of a filter on a host, such as ``passed``, and why."""
 
     filter: str
     verdict: str
@@ -102,14 +101,12 @@ class FilterVerdict(NamedTuple):
 
 
 def result(decision: Decision) -> str:
-    """Return what became of a request, in a few words."""
     if decision.error:
         return f"no host ({decision.error.kind})"
     return f"scheduled to {first([one.host.host for one in decision.chosen], NAMED)}"
 
 
 def flavor(of: Flavor) -> str:
-    """Return name and amounts of a flavor."""
     values = to_builtins(of)
     amounts = [
         f"{values[name]} {unit}"
@@ -131,7 +128,7 @@ def first(names: Sequence[str], most: int, count: int | None = None) -> str:
 
 
 def funnel(decision: Decision) -> Iterator[Stage]:
-    """Yield the stages of a decision, without those that no host has reached."""
+    """Yield the stages of a decision, without filters that no host has reached."""
     found = decision.candidates
     if found.source:
         yield Stage(
@@ -145,7 +142,7 @@ def funnel(decision: Decision) -> Iterator[Stage]:
     for host, verdict in zip(decision.hosts.host, decision.hosts.verdict, strict=True):
         named[verdict].append(host)
     if found.known is not None and found.allowed is not None:
-        unknown = Cause("unknown, or in a cell that is disabled, away or not wanted")
+        unknown = Cause("unknown, or in a cell that is disabled, unreadable or not requested")
         yield Stage(
             "cells",
             "Known in cells",
@@ -182,8 +179,8 @@ def _filters(decision: Decision, named: defaultdict[int, list[str]]) -> Iterator
                 Cause(each.reason, each.count, list(filter(None, each.names)))
                 for each in group(reasons[number])
             ]
-            unasked = step.start - step.end - len(reasons[number])
-            yield Stage("filter", step.filter, step.start, step.end, causes, step.instance, unasked)
+            unexplained = step.start - step.end - len(reasons[number])
+            yield Stage("filter", step.filter, step.start, step.end, causes, step.instance, unexplained)
 
 
 def _claims(events: Sequence[ClaimEvent]) -> Stage:
@@ -200,7 +197,7 @@ def _claims(events: Sequence[ClaimEvent]) -> Stage:
 
 
 def hosts(decision: Decision) -> Iterator[Host]:
-    """Yield the hosts that a document names, those that matter most first."""
+    """Yield the hosts that a document names, the most important first."""
     named, best = decision.hosts, decision.best
     place_of = {number: place for place, number in enumerate(best.host)}
     for number, (host, node, cell, zone, code) in enumerate(
@@ -222,12 +219,11 @@ def hosts(decision: Decision) -> Iterator[Host]:
 
 
 def hosts_total(decision: Decision) -> int:
-    """Return how many hosts were offered, or are named."""
+    """Return how many hosts were offered or are named, whichever is more."""
     return max(len(decision.hosts.host), decision.candidates.known or 0)
 
 
 def verdicts(decision: Decision, host: Host) -> Iterator[FilterVerdict]:
-    """Yield what each filter said of a host, as far as it was run."""
     first = [step for step in decision.filters if step.instance == decision.filters[0].instance]
     before = host.outcome != EXCLUDED
     for step in first:

@@ -1,4 +1,4 @@
-"""What a request asks for besides its flavor: hosts, hints, server group and image."""
+"""What is requested besides the flavor: hosts, hints, server group and image."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from scheduler.request.reading import read
 
 
 def requested_lines(decision: Decision) -> Iterator[tuple[str, str]]:
-    """Yield a title and a text for each thing that is asked for; nothing if the request was not kept."""
+    """Yield a title and a text for each part of the request; nothing if the request was not kept."""
     spec = decision.request_spec()
     if spec is None:
         return

@@ -6,8 +6,8 @@ from scheduler.explain.document import Candidates, Decision, Error, Step
 from scheduler.explain.refusals import count_text
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
-#: Texts of errors that say no more than the rest of the line.
-_SAYS_NOTHING = tuple(f"No valid host was found. {reason}" for reason in ("", NOT_ENOUGH))
+#: Texts of errors that add nothing to the rest of the line.
+_UNSPECIFIC = tuple(f"No valid host was found. {reason}" for reason in ("", NOT_ENOUGH))
 
 SOURCES = {
     "placement": "Placement",
@@ -23,7 +23,7 @@ def summarize(decision: Decision, last: Sequence[Step], left: int | None, *, cla
 
     Args:
         last: The filters of the instance that was decided last.
-        left: The hosts that passed them; None if no host was looked at.
+        left: The number of hosts that passed them; None if there were no hosts to filter.
         claimed: Whether the hosts of the request are claimed.
     """
     parts = [
@@ -32,24 +32,23 @@ def summarize(decision: Decision, last: Sequence[Step], left: int | None, *, cla
         *_claims(decision, claimable=bool(left) and claimed),
     ]
     error = decision.error
-    if error and not says_nothing(error):
+    if error and not is_unspecific(error):
         text = error.text.strip()
         parts.append(text if is_no_valid_host(error) else f"{error.kind}: {text}")
-    return "; ".join(parts) or "no host was looked at"
+    return "; ".join(parts) or "there was no host to filter"
 
 
 def is_no_valid_host(error: Error) -> bool:
-    """Return whether an error is a NoValidHost for the caller."""
     return error.kind in {"NoValidHost", "RequestFilterFailed"}
 
 
-def says_nothing(error: Error) -> bool:
-    """Return whether the text of an error says no more than that there is no valid host."""
-    return error.text in _SAYS_NOTHING
+def is_unspecific(error: Error) -> bool:
+    """Return whether the text of an error says only that there is no valid host."""
+    return error.text in _UNSPECIFIC
 
 
 def with_summary(text: str, summary: str) -> str:
-    """Return the text of an error followed by the summary of its decision; one alone if it has the other."""
+    """Return the text of an error and the summary of its decision; one of them if it has the other."""
     text = text.strip()
     if summary in text:
         return text
@@ -96,5 +95,5 @@ def _claims(decision: Decision, *, claimable: bool) -> Iterator[str]:
     if lost:
         count = "1 claim was" if len(lost) == 1 else f"{len(lost)} claims were"
         yield f"{count} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
-    elif claimable and decision.error and decision.error.text == _SAYS_NOTHING[1]:
+    elif claimable and decision.error and decision.error.text == _UNSPECIFIC[1]:
         yield "no claim was made on them: they are mapped to no cell, or have no candidate that is left"

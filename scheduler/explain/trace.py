@@ -1,4 +1,4 @@
-"""Noting a decision while it is made: on the path of every request, straight into its document."""
+"""Noting a decision while it is made, straight into its document. It is on the path of every request."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +40,11 @@ from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
 
-#: Hosts that are named for each filter or exclusion of a request that is served.
+#: Hosts that are named for each filter or exclusion of a served request.
 NAMED = 5
 
-#: Hosts of each filter that are asked for their reason if no host is left, within ``PATIENCE``.
-ASKED = 500
+#: Hosts of each filter whose reasons are computed if no host is left, within ``PATIENCE``.
+EXPLAINED = 500
 
 #: Hosts whose weights are kept.
 BEST = 10
@@ -55,11 +55,11 @@ MOST_STEPS = 1000
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
 
-#: Hidden hosts that are named, of those that are disabled.
+#: Disabled hosts that are named.
 NAMED_DISABLED = 20
 
-#: Sources of candidates that do not name hosts which Placement knows to be disabled.
-ASKED_OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
+#: Sources of candidates without the hosts that are disabled in Placement.
+OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 
 KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
 FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
@@ -67,7 +67,7 @@ FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extr
 
 @dataclass(frozen=True)
 class Names:
-    """The names of what a table has numbers or UUIDs for.
+    """Names for the numbers and UUIDs of a table.
 
     Attributes:
         cells: The names of the cells by UUID.
@@ -82,10 +82,9 @@ class Trace(DecisionObserver):
     """Notes one decision.
 
     Attributes:
-        request: The request.
         decision: Its document, complete once the trace has finished.
         times: Seconds by stage.
-        sent_at: When Placement was asked, monotonic seconds, by which shared answers are recognised; 0: not.
+        sent_at: When the query was sent, monotonic seconds, which identifies shared answers; 0: no query.
     """
 
     def __init__(
@@ -98,8 +97,8 @@ class Trace(DecisionObserver):
         """Begin to note the decision on a request.
 
         Args:
-            clock: Seconds that only grow; the one by which Placement's answers are stamped.
-            names: Returns what cells are called.
+            clock: The clock of Placement's answers.
+            names: Returns the names of cells.
         """
         self._clock = clock
         self._names = names
@@ -148,7 +147,6 @@ class Trace(DecisionObserver):
         self._found("mirror", offered, age)
 
     def looked_up(self, hosts: HostView) -> None:
-        """Note that the hosts were taken from the table alone."""
         self._found("table", len(hosts))
 
     def held(self, hosts: int) -> None:
@@ -164,7 +162,6 @@ class Trace(DecisionObserver):
             self._claims.append(claims)
 
     def finish(self, error: BaseException | None) -> Decision:
-        """Return the document of a request that was served, or ended with an error."""
         decision = self.decision
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
@@ -184,7 +181,7 @@ class Trace(DecisionObserver):
         return decision
 
     def _split_claims(self) -> None:
-        """Show the time of claims, which are made while hosts are selected, as a stage of their own."""
+        """Make the time of claims, which is part of the selection, a stage of its own."""
         claims = sum(each.seconds for each in self._claims)
         if claims and "selection" in self.times:
             self.times["claims"] = claims
@@ -195,7 +192,7 @@ class Trace(DecisionObserver):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note the hosts; what was noted before of others is void."""
+        """Note the hosts, and forget those of earlier rounds."""
         decision = self.decision
         decision.candidates.known = len(offered)
         decision.candidates.allowed = self._left = len(narrowed.hosts)
@@ -208,7 +205,7 @@ class Trace(DecisionObserver):
         ]
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        """Note the counts, and why filters rejected hosts: of all if none is left, otherwise of some."""
+        """Note the counts, and why filters rejected hosts: all if none is left, otherwise some."""
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
         first, end = not steps, self._clock() + PATIENCE
         self._left = len(filtered.hosts)
@@ -222,12 +219,13 @@ class Trace(DecisionObserver):
             steps.append(document.Step(uuid, step.filter.name, start, left, step.judge is not None))
             if left == start:
                 continue
-            asked = step.reasons(NAMED) if self._left else step.reasons(ASKED, lambda: self._clock() > end)
-            codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in asked]
+            reasons = (
+                step.reasons(NAMED) if self._left else step.reasons(EXPLAINED, lambda: self._clock() > end)
+            )
+            codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in reasons]
             self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        """Note the weights of the best hosts of the first instance."""
         if number or self._best_rows:
             return
         indices = best_indices(totals, BEST)
@@ -246,7 +244,7 @@ class Trace(DecisionObserver):
             self._rows = [[index.get(each.compute_node_uuid, -1) for each in some] for some in selections]
 
     def _code(self, outcome: str, step: int | None = None, reason: str = "", count: int = 1) -> int:
-        """Return the index of a verdict, which ``count`` hosts more have."""
+        """Return the index of a verdict that ``count`` more hosts have."""
         key = (outcome, step, reason)
         code = self._codes.get(key)
         if code is None:
@@ -258,14 +256,14 @@ class Trace(DecisionObserver):
     # -- hosts by name ---------------------------------------------------------------------------------------
 
     def _name_hosts(self) -> None:
-        """Name the hosts of the document: all, or those that matter most."""
-        offered, self._offered = self._offered, None  # which refers to all that Placement answered
+        """Name the hosts of the document: all, or the most important."""
+        offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
         if offered is None:
             return
         decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
         if decision.error is not None:
             self._name_all(offered.table_rows, verdicts)
-            if decision.candidates.source in ASKED_OF_PLACEMENT:
+            if decision.candidates.source in OF_PLACEMENT:
                 hidden = Unoffered(table, self.request).disabled(offered.table_rows.tolist())
                 names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
                 decision.candidates.disabled = document.Disabled(len(hidden), names)
@@ -291,16 +289,16 @@ class Trace(DecisionObserver):
             verdicts.setdefault(row, code)
 
     def _out(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
-        """Yield the rows of hosts that are out with their verdicts: rejected ones, of the last filter first.
+        """Yield the rows and verdicts of hosts that are out; those of the last filter first.
 
         Args:
-            whole: Whether all are wanted, also those that were not asked for a reason.
+            whole: Whether to yield all, also those without a computed reason.
         """
         for step, positions, codes in reversed(self._rejected):
             some = rows[positions if whole else positions[: len(codes)]].tolist()
             if len(some) > len(codes):
-                unasked = self._code(REJECTED, step, "", len(some) - len(codes))
-                yield from zip(some, [*codes, *repeat(unasked, len(some) - len(codes))], strict=True)
+                unexplained = self._code(REJECTED, step, "", len(some) - len(codes))
+                yield from zip(some, [*codes, *repeat(unexplained, len(some) - len(codes))], strict=True)
             else:
                 yield from zip(some, codes, strict=True)
         for code, positions in self._excluded:

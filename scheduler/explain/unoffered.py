@@ -1,4 +1,4 @@
-"""Why Placement does not offer compute nodes to a request, as far as the host table tells."""
+"""Why Placement does not offer compute nodes to a request, as far as the host table shows."""
 
 from collections.abc import Collection, Iterator
 
@@ -11,7 +11,7 @@ from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.request.targets import NamedTarget, named_target
 
-#: A disabled compute tells Placement so by this trait, which each query forbids.
+#: A disabled compute sets this trait in Placement; each query forbids it.
 DISABLED = "service disabled, hidden by trait COMPUTE_STATUS_DISABLED"
 
 
@@ -32,13 +32,13 @@ class Unoffered:
         }
 
     def disabled(self, offered: Collection[int]) -> list[int]:
-        """Return the rows of hosts that the request could go to, were they not disabled."""
+        """Return the rows of hosts that only lack an enabled service."""
         disabled = np.flatnonzero(self._table.numbers["service_disabled"]).tolist()
         rows = set(disabled).difference(offered)
         return [row for row in sorted(rows) if list(self.reasons(row)) == [DISABLED]]
 
     def reasons(self, row: int) -> Iterator[str]:
-        """Yield what is against the host in a row; nothing if its inventory or traits may be."""
+        """Yield the reasons against the host in a row, except its inventory and traits."""
         host = self._table.rows[row]
         aggregates = self._table.coded["aggregates"][row].uuids
         target = named_target(self._request.spec)
@@ -46,7 +46,7 @@ class Unoffered:
         if not self._table.cell_enabled[row] if cell_uuid is None else host.cell_uuid != cell_uuid:
             yield "in a cell that takes no part"
         if target and not _is_named(host, target):
-            yield f"not {target.host or target.node}, which is asked for"
+            yield f"not the requested host {target.host or target.node}"
         for uuids, reason in self._required:
             if not uuids & aggregates:
                 yield reason

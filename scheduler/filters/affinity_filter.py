@@ -1,4 +1,4 @@
-"""Near or away from other instances, from a network address, or from the other members of a server group.
+"""Near or far from other instances, from a network address, or from the other members of a server group.
 
 spec: filters-and-weighers 2.7-2.10
 """

@@ -1,7 +1,7 @@
 """Rules on the aggregates that a host is in, and on nothing else of it.
 
 Aggregates may be meant for certain images (spec: filters-and-weighers 2.11), projects (2.13) or flavors
-(2.14); they may offer what a flavor's extra specs ask for (2.12), or be an availability zone (2.21). Each
+(2.14); they may offer what a flavor's extra specs require (2.12), or be an availability zone (2.21). Each
 rule is a function from a set of aggregates to an objection, called once for each distinct set of aggregates.
 """
 
@@ -26,7 +26,7 @@ class AggregateJudge(Judge):
     """Judges hosts by their aggregates: once for each distinct set of aggregates."""
 
     def objection(self, aggregates: AggregateSet) -> str:
-        """Return what speaks against hosts in these aggregates; empty if nothing does."""
+        """Return the reason against hosts in these aggregates; "" for none."""
         raise NotImplementedError
 
     def passes(self, hosts: HostView) -> np.ndarray:

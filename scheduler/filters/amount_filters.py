@@ -6,6 +6,7 @@ checks again.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from oslo_log import log as logging
@@ -46,6 +47,55 @@ class AllocationRatio:
         return AggregateSet(host.aggregates).smallest(self.column, float, own) if self.by_aggregate else own
 
 
+class _Amount(NamedTuple):
+    """The columns of memory or disk: total in ``unit`` MiB and free in MiB; the name of the limit."""
+
+    total: str
+    free: str
+    unit: int
+    limit: str
+
+
+RAM = _Amount("total_usable_ram_mb", "free_ram_mb", 1, "memory_mb")
+DISK = _Amount("total_usable_disk_gb", "free_disk_mb", 1024, "disk_gb")
+
+
+@dataclass(frozen=True)
+class _Overcommitted(Judge):
+    amount: _Amount
+    wanted: int
+    ratio: AllocationRatio
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        total = hosts.numbers(self.amount.total) * self.amount.unit
+        limit = total * self.ratio.of_hosts(hosts)
+        usable = limit - (total - hosts.numbers(self.amount.free))
+        passed = (total >= self.wanted) & (usable >= self.wanted)
+        hosts.set_limits(passed, self.amount.limit, limit / self.amount.unit)
+        return passed
+
+    def reason(self, host: HostState) -> str:
+        total = getattr(host, self.amount.total) * self.amount.unit
+        usable = total * self.ratio.of(host) - (total - getattr(host, self.amount.free))
+        if total < self.wanted:
+            return f"requested {self.wanted} MB, host has {total} MB in all"
+        return f"requested {self.wanted} MB, usable {usable:.0f} MB"
+
+
+@dataclass(frozen=True)
+class _AllOf(Judge):
+    amount: _Amount
+    wanted: int
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        passed = hosts.numbers(self.amount.free) == self.wanted
+        hosts.set_limits(passed, self.amount.limit, hosts.numbers(self.amount.total))
+        return passed
+
+    def reason(self, host: HostState) -> str:
+        return f"requested {self.wanted} MB, free {getattr(host, self.amount.free)} MB"
+
+
 class RamFilter(HostFilter):
     """Memory times ``ram_allocation_ratio`` suffices, and the instance alone does not overcommit the host."""
 
@@ -55,25 +105,7 @@ class RamFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge:
         ratio = AllocationRatio("ram_allocation_ratio", self.by_aggregate)
-        return _RamOvercommitted(request.spec.memory_mb, ratio)
-
-
-@dataclass(frozen=True)
-class _RamOvercommitted(Judge):
-    wanted: int
-    ratio: AllocationRatio
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        total = hosts.numbers("total_usable_ram_mb")
-        limit = total * self.ratio.of_hosts(hosts)
-        usable = limit - (total - hosts.numbers("free_ram_mb"))
-        passed = (total >= self.wanted) & (usable >= self.wanted)
-        hosts.set_limits(passed, "memory_mb", limit)
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        total = host.total_usable_ram_mb
-        return _shortage(self.wanted, total, total * self.ratio.of(host) - (total - host.free_ram_mb))
+        return _Overcommitted(RAM, request.spec.memory_mb, ratio)
 
 
 class AggregateRamFilter(RamFilter):
@@ -89,20 +121,7 @@ class ExactRamFilter(HostFilter):
     removed_from_nova = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _AllOfRam(request.spec.memory_mb)
-
-
-@dataclass(frozen=True)
-class _AllOfRam(Judge):
-    wanted: int
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        passed = hosts.numbers("free_ram_mb") == self.wanted
-        hosts.set_limits(passed, "memory_mb", hosts.numbers("total_usable_ram_mb"))
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        return f"requested {self.wanted} MB, free {host.free_ram_mb} MB"
+        return _AllOf(RAM, request.spec.memory_mb)
 
 
 class DiskFilter(HostFilter):
@@ -117,25 +136,7 @@ class DiskFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge:
         ratio = AllocationRatio("disk_allocation_ratio", self.by_aggregate)
-        return _DiskOvercommitted(_disk_mb(request), ratio)
-
-
-@dataclass(frozen=True)
-class _DiskOvercommitted(Judge):
-    wanted: int
-    ratio: AllocationRatio
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        total = hosts.numbers("total_usable_disk_gb") * 1024
-        limit = total * self.ratio.of_hosts(hosts)
-        usable = limit - (total - hosts.numbers("free_disk_mb"))
-        passed = (total >= self.wanted) & (usable >= self.wanted)
-        hosts.set_limits(passed, "disk_gb", limit / 1024)
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        total = host.total_usable_disk_gb * 1024
-        return _shortage(self.wanted, total, total * self.ratio.of(host) - (total - host.free_disk_mb))
+        return _Overcommitted(DISK, _disk_mb(request), ratio)
 
 
 class AggregateDiskFilter(DiskFilter):
@@ -151,20 +152,7 @@ class ExactDiskFilter(HostFilter):
     removed_from_nova = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _AllOfDisk(_disk_mb(request))
-
-
-@dataclass(frozen=True)
-class _AllOfDisk(Judge):
-    wanted: int
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        passed = hosts.numbers("free_disk_mb") == self.wanted
-        hosts.set_limits(passed, "disk_gb", hosts.numbers("total_usable_disk_gb"))
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        return f"requested {self.wanted} MB, free {host.free_disk_mb} MB"
+        return _AllOf(DISK, _disk_mb(request))
 
 
 class CoreFilter(HostFilter):
@@ -235,9 +223,3 @@ class _AllOfCores(Judge):
 def _disk_mb(request: SchedulingRequest) -> int:
     spec = request.spec
     return 1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap
-
-
-def _shortage(wanted: int, total: int, usable: float) -> str:
-    if total < wanted:
-        return f"requested {wanted} MB, host has {total} MB in all"
-    return f"requested {wanted} MB, usable {usable:.0f} MB"

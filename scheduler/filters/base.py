@@ -27,7 +27,7 @@ class Judge:
     ``request.progress`` whenever it is needed; everything else was read by ``prepare``.
 
     Attributes:
-        instance_uuids: Instances whose hosts the judge asks the view for. They are located before the chain
+        instance_uuids: Instances whose hosts the judge reads from the view. They are located before the chain
             runs if the filter needs ``"instances"``.
     """
 
@@ -91,14 +91,14 @@ class HostFilter:
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         """Return a judge for the request; None if the rule does not apply to it, so that all hosts pass.
 
-        Called once a request, before any host is looked at. Whatever is raised here is raised again when
+        Called once a request, before the hosts are known. Whatever is raised here is raised again when
         hosts reach the rule, and ends the request then.
         """
         raise NotImplementedError
 
 
 class BaseHostFilter(HostFilter):
-    """A rule that looks at one host after the other, as nova's out-of-tree filters do.
+    """A rule that is called for each host, as nova's out-of-tree filters do.
 
     Implement ``host_passes``. Slower than array style by orders of magnitude, with the same outcome.
     """

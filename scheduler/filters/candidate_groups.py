@@ -1,8 +1,8 @@
 """Hosts whose allocation candidates stand and fall together, for the rules on NUMA cells and PCI devices.
 
 Candidates of different hosts name different providers, so hosts are compared by which of their own pools each
-candidate takes devices from. Hosts that are alike in that, and in what else the rule looks at, get one
-verdict.
+candidate takes devices from. Hosts that are alike in that, and in the other values that the rule uses, get
+one verdict.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -24,7 +24,7 @@ def groups(
     """Return ``indices`` of the view in groups of hosts with equal ``traits`` and like candidates.
 
     Args:
-        traits: What else the rule looks at, one value a host of the view.
+        traits: The other values that the rule uses, one for each host of the view.
         requests: PCI requests, for which candidates may name providers.
     """
     pools = hosts.coded("pci_stats")

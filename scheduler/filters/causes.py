@@ -21,7 +21,6 @@ class Cause:
     Attributes:
         pattern: The reason without its values.
         values: For each value of the reason: what the hosts have, each once, in order of the hosts.
-        count: The number of hosts.
         names: The first of them.
     """
 

@@ -20,7 +20,7 @@ LOG = logging.getLogger("nova.filters")
 # Hosts of each filter that are named one by one at debug level.
 SAMPLE = 20
 
-# Seconds for which reasons are asked for a summary: a request that finds no host waits for them.
+# Maximum seconds to compute the reasons of a summary: a request without a host waits for them.
 PATIENCE = 0.2
 
 
@@ -29,7 +29,6 @@ class Step:
     """What one filter did.
 
     Attributes:
-        filter: The filter.
         judge: What it prepared for the request; None if it did not apply.
         hosts: The hosts that it was given.
         kept: Its verdict: bool, shape (hosts,).
@@ -51,11 +50,11 @@ class Step:
     ) -> Iterator[tuple[HostRow, str]]:
         """Yield the first rejected hosts, or all, with the reason for each.
 
-        A host is asked once, when its reason is first wanted: true only until something more is consumed.
+        A reason is computed once, at its first use, and is valid until something more is consumed.
 
         Args:
             at_most: The number of hosts; None: all.
-            give_up: Whether to ask no more hosts.
+            give_up: Returns whether to stop.
         """
         if self.judge is None:
             return
@@ -69,10 +68,10 @@ class Step:
             yield row, self._asked[index]
 
     def summary(self, at_most: int, give_up: Callable[[], bool]) -> Iterator[str]:
-        """Yield the causes of most hosts, then how many hosts there are for others, or were not asked.
+        """Yield the most frequent causes, then the numbers of hosts with other causes and without a reason.
 
         Args:
-            give_up: Whether to ask no more hosts for their reasons.
+            give_up: Returns whether to stop.
         """
         rejected = len(self.hosts) - self.counts[1]
         causes = causes_of((row.host, reason) for row, reason in self.reasons(None, give_up))
@@ -92,7 +91,6 @@ class Filtered:
     """What a chain did.
 
     Attributes:
-        hosts: The hosts that passed.
         kept: Their indices in the view that the chain was given.
         steps: What each filter did, in order.
     """

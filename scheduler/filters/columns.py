@@ -33,7 +33,7 @@ def is_attribute(name: str) -> bool:
 
 
 def attribute(hosts: HostView, name: str) -> np.ndarray | EncodedColumn | None:
-    """Return the column behind an attribute; None if there is none, and each host must be looked at."""
+    """Return the column behind an attribute; None if there is none, so each host has to be checked."""
     if name in INTEGERS or name in FLOATS:
         return hosts.numbers(name)
     if name in _OF_VALUE:
@@ -51,7 +51,7 @@ def stat(hosts: HostView, key: str) -> EncodedColumn:
     column = hosts.coded("stats")
     values = column.values
     found = [values[code].data.get(key, ABSENT) for code in column.codes.tolist()]
-    # numbers, lists and maps are told apart by identity: they are rare, and True == 1
+    # numbers, lists and maps are distinguished by identity: they are rare, and True == 1
     texts = set(map(type, found)) <= {str, type(None), object}
     return EncodedColumn.of_texts(found) if texts else EncodedColumn.of(found)
 

@@ -1,4 +1,4 @@
-"""Hosts with the capabilities that a flavor's extra specs ask for (spec: filters-and-weighers 2.4)."""
+"""Hosts with the capabilities that a flavor's extra specs require (spec: filters-and-weighers 2.4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class ComputeCapabilitiesFilter(HostFilter):
     """Extra specs scoped ``capabilities:``, and bare ones that name something a host has, must hold.
 
     A path (``capabilities:cpu_info:topology:cores``) begins at an attribute of the host, or if that is null
-    at a key of its ``stats``, and goes on through JSON texts, maps and objects. Bare extra specs that no host
-    knows are not for this filter. Raises ``ValueError`` where numbers are compared and there are none.
+    at a key of its ``stats``, and continues through JSON texts, maps and objects. Bare extra specs that no
+    host knows are not for this filter. Raises ``ValueError`` where numbers are compared and there are none.
     """
 
     nova_modules = ("compute_capabilities_filter",)
@@ -148,7 +148,7 @@ def _parsed(text: str) -> Any:
 
 
 def tests_of(extra_specs: Mapping[str, str]) -> tuple[CapabilityTest, ...]:
-    """Return the tests that the extra specs of a flavor ask for, in their order."""
+    """Return the tests that the extra specs of a flavor require, in their order."""
     specs = dict(extra_specs)
     bits = specs.pop(ADDRESS_BITS, None)
     if bits is not None:

@@ -29,9 +29,9 @@ class ComputeFilter(HostFilter):
     """Passes hosts whose service is enabled, not forced down, and was seen lately.
 
     Lately is at most ``service_down_time`` (60) seconds ago. A service that was never seen counts as seen
-    when it was created. A time in the future counts as that far away: clocks that differ by more than the
-    limit make services look down. A ``service_down_time`` not above ``report_interval`` (10) is replaced by
-    two and a half intervals.
+    when it was created. A time in the future counts as that far in the past: clocks that differ by more than
+    the limit make services look down. A ``service_down_time`` not above ``report_interval`` (10) is replaced
+    by two and a half intervals.
     """
 
     nova_modules = ("compute_filter",)

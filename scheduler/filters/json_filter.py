@@ -38,7 +38,7 @@ MOST_EVALUATIONS = 1_000_000
 class JsonFilter(HostFilter):
     """Hint ``query``, a JSON text such as ``["and", [">=", "$free_ram_mb", 1024], ["<", "$num_io_ops", 3]]``.
 
-    The hosts' services are not looked at. Raises ``KeyError`` for an unknown operator, ``TypeError`` where
+    The services of hosts are ignored. Raises ``KeyError`` for an unknown operator, ``TypeError`` where
     values cannot be compared, ``AttributeError`` for keys of what has none, ``ValueError`` for a text that is
     no JSON. Unlike nova's, a query has bounds, since any user can send one: beyond them, and for
     ``$instances``, the request is refused with a reason.
@@ -72,9 +72,7 @@ class _Query(Judge):
             return verdicts(self.query, hosts)
         except Uneven:
             if self.terms * len(hosts) > MOST_EVALUATIONS:
-                raise _refused(
-                    f"{self.terms} terms are too many to look at each of {len(hosts)} hosts"
-                ) from None
+                raise _refused(f"{self.terms} terms are too many to check {len(hosts)} hosts") from None
             return np.array([holds_on(self.query, host) for host in hosts.hosts()], dtype=bool)
 
 
@@ -89,7 +87,7 @@ def _checked_size(query: Any) -> int:
     """Return the number of terms of a query.
 
     Raises:
-        NoValidHost: The query is beyond a bound, or asks for ``$instances``.
+        NoValidHost: The query is beyond a bound, or reads ``$instances``.
     """
     terms, level = 0, [query]
     for _ in range(MOST_LEVELS):

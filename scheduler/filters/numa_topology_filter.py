@@ -24,7 +24,7 @@ class NUMATopologyFilter(HostFilter):
     """Keeps the allocation candidates with which the instance's NUMA topology fits, and hosts with any left.
 
     Hosts that pass get ``limits['numa_topology']``, an ``objects.NUMATopologyLimits``, shared among them.
-    Where flavor or image ask for dedicated CPUs and for thread siblings, hosts without siblings are rejected,
+    Where flavor or image request dedicated CPUs and thread siblings, hosts without siblings are rejected,
     even if the instance has no topology. ``[compute] packing_host_numa_cells_allocation_strategy`` (false)
     orders the cells.
     """

@@ -1,4 +1,4 @@
-"""Hosts that have the PCI devices asked for (spec: filters-and-weighers 2.20, numa-and-pci 5.2)."""
+"""Hosts that have the requested PCI devices (spec: filters-and-weighers 2.20, numa-and-pci 5.2)."""
 
 from dataclasses import dataclass
 

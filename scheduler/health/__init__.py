@@ -14,7 +14,7 @@ module         what it has
 catalogue      all metrics: name, type, labels, buckets, help
 counters       counting in a worker, the totals in the master, and why no library does that
 decisions      what the record of a decision adds to the counters
-reports        what workers tell the master, and the channel for it
+reports        what workers report to the master, and the channel for it
 reporter       the thread of a worker that reports
 supervision    what the master knows of its workers, and which of them hang
 readiness      the documents of /healthz and /readyz

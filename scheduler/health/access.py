@@ -18,7 +18,7 @@ class Access:
 
     Attributes:
         tls: Encrypts connections, and checks the certificates of clients if it is to; None: no encryption.
-        token_file: Has the token that a client sends as ``Authorization: Bearer``; None: none is asked for.
+        token_file: Has the token that a client sends as ``Authorization: Bearer``; None: none is required.
     """
 
     tls: ssl.SSLContext | None = None

@@ -64,8 +64,8 @@ REQUESTS = Metric(
 NO_VALID_HOST = Metric(
     "berth_no_valid_host",
     "counter",
-    "Requests that found no valid host, by cause. One to which Placement offers no host is counted once "
-    "Placement was asked why, mostly within seconds.",
+    "Requests that found no valid host, by cause. If Placement offers no host, a request is counted after "
+    "the analysis of its query, mostly within seconds.",
     ("cause",),
     tuple(CauseCode),
 )

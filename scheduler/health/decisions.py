@@ -13,7 +13,7 @@ from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.placement.claim_events import ClaimState
 
-#: Queries that are remembered, to tell the requests that share one from those with one of their own.
+#: Queries that are remembered, to distinguish requests that share one from requests with their own.
 QUERIES = 256
 
 _CLAIM_OUTCOMES: dict[str, str] = {
@@ -47,7 +47,7 @@ class DecisionCounter:
         counters.add(catalogue.INSTANCES, len(decision.instances), outcome)
         self._count_times(trace)
         if decision.candidates.source:
-            counters.observe(catalogue.CANDIDATES, decision.candidates.hosts, decision.candidates.asked)
+            counters.observe(catalogue.CANDIDATES, decision.candidates.hosts, decision.candidates.origin)
             counters.add(catalogue.ANSWERED, 1, self._answer(trace))
         filtered: Counter[str] = Counter()
         for step in decision.filters:
@@ -74,8 +74,8 @@ class DecisionCounter:
     def _answer(self, trace: Trace) -> str:
         """Return how a request got its candidates."""
         found = trace.decision.candidates
-        if found.asked != "placement":
-            return found.asked
+        if found.origin != "placement":
+            return found.origin
         if found.failed or not trace.sent_at:
             return "failed"
         with self._lock:

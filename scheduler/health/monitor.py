@@ -1,4 +1,4 @@
-"""The master's part: it collects what workers report, serves it, and tells systemd.
+"""The master's part: it collects what workers report, serves it, and notifies systemd.
 
 Each round reads reports, kills workers that hang, and feeds systemd's watchdog if the workers make progress:
 a master that hangs, or that cannot get its workers to work, is restarted as a whole.
@@ -92,12 +92,12 @@ class Monitor:
             self.endpoint.close_in_child()
 
     def ready(self, text: str) -> None:
-        """Tell that the daemon is up."""
+        """Notify systemd that the daemon is up."""
         self._notifier.ready()
         self._notifier.status(text)
 
     def begin_reload(self) -> None:
-        """Tell that the configuration is being read again."""
+        """Notify systemd that the configuration is being read again."""
         self._notifier.reloading()
 
     def end_reload(self, *, accepted: bool) -> None:
@@ -114,7 +114,7 @@ class Monitor:
         self.totals.add(catalogue.EXITS_SEEN, 1, reason)
 
     def stopping(self) -> None:
-        """Tell that the daemon stops: its workers may take their time now."""
+        """Notify systemd that the daemon stops; workers may take their time from now on."""
         self._stopping.set()
         self._notifier.stopping()
 

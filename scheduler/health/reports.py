@@ -1,4 +1,4 @@
-"""What workers tell the master once a second, and the channel for it.
+"""What workers report to the master once per second, and the channel for it.
 
 A report is one datagram on a pair of sockets that the master makes before it forks: it arrives as a whole or
 not at all, and a worker that is killed leaves nothing half written. Sending never blocks.
@@ -146,7 +146,7 @@ class ReportChannel:
 
 
 def resident_memory(status: str = "/proc/self/statm") -> int:
-    """Return the bytes of resident memory of this process; 0 if the system does not tell."""
+    """Return the bytes of resident memory of this process; 0 if unknown."""
     try:
         return int(Path(status).read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

@@ -44,7 +44,7 @@ class WorkerRecord:
         since: When its process was started, or last reported; seconds of the clock.
         moved_at: When its process was started, or last reported progress.
         report: Its last report; None if its process has not reported yet.
-        aborted_at: When it was told to end because it hung; None if it was not.
+        aborted_at: When it was signalled to end because it hung; None if it was not.
         ended: The process that ended before this one.
     """
 
@@ -117,7 +117,7 @@ class WorkerTable:
         """Note that the process of a worker has ended, and that another one is being started.
 
         Returns:
-            Whether it was told to end because it hung.
+            Whether it was signalled to end because it hung.
         """
         with self._lock:
             record = self._records.get(number)

@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends the state of the service to systemd; does nothing where systemd does not ask for it.
+    """Sends the state of the service to systemd; does nothing without a notify socket of systemd.
 
     Attributes:
         watchdog_interval: Seconds after which systemd restarts a service that does not feed its watchdog;
@@ -43,23 +43,23 @@ class Notifier:
         self._fed = float("-inf")
 
     def ready(self) -> None:
-        """Tell that the service is up, or that it has taken over its changed configuration."""
+        """Report that the service is up, or has applied its changed configuration."""
         self._send("READY=1")
 
     def status(self, text: str) -> None:
-        """Tell what ``systemctl status`` shows."""
+        """Set the text that ``systemctl status`` shows."""
         self._send(f"STATUS={text}")
 
     def reloading(self) -> None:
-        """Tell that the configuration is being read again."""
+        """Report that the configuration is being read again."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={int(self._clock() * 1e6)}")
 
     def stopping(self) -> None:
-        """Tell that the service stops."""
+        """Report that the service stops."""
         self._send("STOPPING=1")
 
     def feed_watchdog(self) -> None:
-        """Tell that the service works, three times within the interval of the watchdog."""
+        """Report that the service works, three times within the interval of the watchdog."""
         if self.watchdog_interval and self._clock() - self._fed >= self.watchdog_interval / 3:
             self._fed = self._clock()
             self._send("WATCHDOG=1")

@@ -1,4 +1,4 @@
-"""How much is left on a compute node, as far as the host table and pending placements tell.
+"""How much is left on a compute node, as far as the host table and pending placements show.
 
 Placement decides what a claim may take. This is an estimate without a query to it, for what to look at twice.
 """

@@ -120,7 +120,7 @@ class HostState:
 
     @property
     def instances(self) -> dict[str, Any]:
-        """Instances on the host by uuid: read when first asked for, with those of this request."""
+        """Instances on the host by uuid: read at the first access, with those of this request."""
         known = self._instances
         if known is None:
             known = self._instances = dict(self._shared.instances.source.on_host(self.cell_uuid, self.host))

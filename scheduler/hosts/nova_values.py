@@ -97,7 +97,7 @@ class PciStats:
         provider_mapping: Mapping[str, list[str]] | None = None,
         numa_cells: Iterable[Any] | None = None,
     ) -> bool:
-        """Tell whether the devices can serve all requests together.
+        """Return whether the devices can serve all requests together.
 
         Args:
             requests: Objects with the fields of InstancePCIRequest.

@@ -25,7 +25,7 @@ class Needs:
 
     @classmethod
     def declared(cls, names: Collection[str], instance_uuids: Iterable[str]) -> "Needs":
-        """Return what a rule needs that declares these names, and asks for these instances."""
+        """Return the needs of a rule that declares these names and instances."""
         return cls(
             frozenset(instance_uuids) if "instances" in names else frozenset(), "image_properties" in names
         )

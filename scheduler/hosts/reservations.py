@@ -27,7 +27,7 @@ class Reservations:
         Args:
             pending: Where all requests of the process add their placements.
             table: The table that the request looks at.
-            asked_at: When Placement was asked for the hosts, by the clock of ``pending``; infinity if what
+            asked_at: When the query for the hosts was sent, by the clock of ``pending``; infinity if what
                 was granted or refused meanwhile does not matter.
         """
         self.pending = pending

@@ -29,7 +29,7 @@ from scheduler.hosts.table import HostTable
 
 
 class CandidateLists:
-    """The allocation candidates of each host, by position; made for a host when they are asked for."""
+    """The allocation candidates of each host, by position; made at the first access."""
 
     def __init__(self, make: Callable[[int], Sequence[Any]]) -> None:
         self._make = make
@@ -137,7 +137,7 @@ class HostView:
             candidates: For each of them its allocation candidates, best first; None: none.
             instances: Where instances are read; None: there are none.
             pending: What other requests have decided, and where this one notes what it reserves.
-            asked_at: When Placement was asked for the hosts, as ``Reservations`` wants it.
+            asked_at: When the query for the hosts was sent, as ``Reservations`` wants it.
         """
         lists: list[Sequence[Any]] | CandidateLists
         if isinstance(candidates, CandidateLists):

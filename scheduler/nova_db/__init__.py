@@ -3,7 +3,7 @@
 - inventory: the entry point of the manager
 - schema, engines: nova's tables; connections to its databases
 - cells, host_mappings: which cells there are, and which cell a host belongs to
-- scatter_gather: asking all cells at once
+- scatter_gather: querying all cells at once
 - connection_watch: ending the use of connections that hang
 - row_hashes, change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
@@ -14,7 +14,7 @@
 - aggregate_store: the host aggregates
 - reported_placements: which placements computes have reported
 - partition_hosts: which hosts belong to the partition that this scheduler serves
-- instances: where instances are, asked of the cells
+- instances: where instances are, read from the cells
 - instance_states: whether the callers of instances still wait
 - all_instances: every instance of every cell
 - request_specs: flavors, and the requests of instances that exist

@@ -99,7 +99,7 @@ class Cells:
         return self._readable
 
     def knows(self, uuid: str) -> bool:
-        """Tell whether the last list has this cell."""
+        """Return whether the last list has this cell."""
         return any(cell.uuid == uuid for cell in self._cells)
 
     def engine(self, cell: Cell) -> Engine:

@@ -1,6 +1,6 @@
 """The services and compute nodes of a cell, kept up to date by reading only what changed.
 
-A row that nova's services write has a new stamp, so each reading asks for the rows with late stamps. Clocks
+A row that nova's services write has a new stamp, so each reading reads the rows with late stamps. Clocks
 differ, a commit may become visible late, and in MySQL two writes of one second have the same stamp. So each
 window of stamps overlaps with the one before, and a row in it is read again if its hash differs. From time to
 time the sum of all hashes is compared, and where it differs all hashes.
@@ -318,7 +318,7 @@ def _replace(connection: Connection) -> None:
 
     The old one stopped amid an answer; what is left of that must not be taken for the next answer.
     """
-    if connection.dialect.name != "sqlite":  # which reads from a file, and only what is asked for
+    if connection.dialect.name != "sqlite":  # which reads from a file, and only what is needed
         connection.invalidate()
         connection.rollback()
 

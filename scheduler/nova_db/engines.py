@@ -71,7 +71,7 @@ TUNING = (
 class Engines:
     """One engine a database: the API database, the local one, and one for each cell by uuid.
 
-    Engines are made when first asked for, and connect when first used. A cell's engine is tuned by
+    Engines are made at the first access, and connect at the first use. A cell's engine is tuned by
     [database], as nova's are.
 
     Attributes:

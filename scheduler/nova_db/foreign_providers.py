@@ -35,7 +35,7 @@ class ForeignProviders:
         """Remember providers.
 
         Args:
-            certain: Whether all cells were asked for them; if so, those that are new are reported.
+            certain: Whether they were searched in all cells; if so, those that are new are reported.
         """
         uuids = list(uuids)
         with self._lock:

@@ -1,6 +1,6 @@
 """What the API database says about hosts, server groups and instances.
 
-Whether hosts are mapped to cells is read in the background, since it is asked while hosts are chosen. Which
+Whether hosts are mapped to cells is read in the background, since it is needed while hosts are chosen. Which
 cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a server group as they are now
 (spec: host-state-and-cells 6.3), are read when a request needs them.
 """
@@ -89,7 +89,7 @@ class MappedHosts:
         self._loop.wake()
 
     def __contains__(self, host: str) -> bool:
-        """Tell whether a host is mapped. Nothing is read."""
+        """Return whether a host is mapped. Nothing is read."""
         return host not in self._unmapped
 
     def refresh(self) -> float:
@@ -215,7 +215,7 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
 def deleted_among(engines: Engines, instance_uuids: Collection[str]) -> set[str]:
     """Return those instances that were deleted; none if that cannot be read.
 
-    They are as soon as their user has asked for that.
+    They are as soon as their user has requested it.
     A database without any instance is not nova's: nothing is deleted there.
     """
     columns = instance_mappings.c

@@ -206,7 +206,7 @@ class HostReader:
 
 
 def _same_rows(known: Sequence[CellRows], before: Sequence[CellRows]) -> bool:
-    """Tell whether two readings of all cells have found the same, by which mappings they hold."""
+    """Return whether two readings of all cells have found the same, by the mappings that they hold."""
     return len(known) == len(before) and all(
         now.nodes is then.nodes and now.services is then.services
         for now, then in zip(known, before, strict=True)

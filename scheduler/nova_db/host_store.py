@@ -28,7 +28,7 @@ IDLE_INTERVAL = 10.0
 
 
 class HostStore:
-    """Publishes host tables. ``start`` it before asking for any."""
+    """Publishes host tables. ``start`` it first."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What nova's databases say of instances whose hosts may have been asked for by a caller that has left.
+"""What nova's databases say of instances whose caller may have timed out.
 
 A conductor waits for a build while the mapping of its instance has no cell and the request to build it
 exists. The user who deletes the instance, or the conductor that gives it up, changes that first. It waits for

@@ -1,8 +1,8 @@
-"""Which instances are on which hosts, asked of the cells when a request needs it.
+"""Which instances are on which hosts, read from the cells when a request needs it.
 
 The answers are as current as the databases. What computes cast about their instances is used only to read
 image properties again (spec: host-state-and-cells 5.4, 5.7). Berth's own rules need the uuids of instances
-alone; other attributes are read when an operator's rule asks for them (spec: filters-and-weighers 1.12).
+alone; other attributes are read when an operator's rule needs them (spec: filters-and-weighers 1.12).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

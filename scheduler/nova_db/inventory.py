@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 #: Seconds between two looks whether the API database answers, at start.
 READY_INTERVAL = 0.5
 
-#: Seconds that the table may be old in which a compute node is looked up by name, before it is asked for.
+#: Seconds that the table may be old in which a compute node is looked up by name, before it is read.
 LOOKUP_MAX_AGE = 1.0
 
 
@@ -65,7 +65,7 @@ class Inventory:
         instances: Where instances are.
         states: Whether callers still wait for instances.
         pending: Placements that no compute has reported yet.
-        mapped: Tells whether conductors will find a host that was chosen. Nothing is read.
+        mapped: Returns whether conductors find a chosen host. Nothing is read.
         members_of: Returns the uuids of all instances that were put in a group; none if they cannot be read.
         minimum_compute_version: Returns the lowest service version of any compute, at most a minute old; 0 if
             none is known.

@@ -50,7 +50,7 @@ def counter(data: dict[str, Any], key: str) -> int:
 
 def parse_cpu_info(text: str | None) -> CpuInfo:
     """Parse ``cpu_info``, which may be any text: one that is no JSON parses to None and is no problem."""
-    # The reader that nova uses, since flavors can ask for the texts of numbers: orjson rounds large ones and
+    # The reader that nova uses, since flavors can require the texts of numbers: orjson rounds large ones and
     # refuses NaN.
     try:
         return CpuInfo(text, json.loads(text or "null"))

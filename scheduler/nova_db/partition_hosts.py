@@ -37,7 +37,7 @@ class PartitionHosts:
     """The hosts of one partition, as aggregates and cells are now. Any thread may use it."""
 
     def __init__(self, partition: Partition | None, aggregates: Callable[[], Aggregates]) -> None:
-        """Tell the hosts of a partition.
+        """Find the hosts of a partition.
 
         Args:
             partition: The partition; None: all hosts.

@@ -27,7 +27,7 @@ _READ = ("id", "name", "flavorid", "memory_mb", "vcpus", "root_gb", "ephemeral_g
 
 
 class NotFound(BerthError):
-    """The API database does not have what was asked for."""
+    """The API database does not have it."""
 
 
 class RequestSpecs:

@@ -36,7 +36,6 @@ class Discovery:
         """Set up discovery.
 
         Args:
-            engines: The engines of all databases.
             down_time: Seconds without heartbeat after which another scheduler counts as down.
         """
         self._conf = conf
@@ -48,7 +47,7 @@ class Discovery:
         )
 
     def run(self) -> None:
-        """Make one round, if this scheduler is the first one. Databases that are away are logged."""
+        """Make one round, if this scheduler is the first one. Databases that are unavailable are logged."""
         try:
             if self._leads():
                 with self._engines.api_connection() as connection:
@@ -61,7 +60,7 @@ class Discovery:
             self._outage.report_success()
 
     def _leads(self) -> bool:
-        """Tell whether this host's name is the first among the schedulers that are enabled and up."""
+        """Return whether this host's name is the first among the schedulers that are enabled and up."""
         names = ("host", "disabled", "forced_down", "last_seen_up", "created_at")
         query = sa.select(*(services.c[name] for name in names)).where(
             services.c.deleted == 0, services.c.binary == BINARY
@@ -73,7 +72,7 @@ class Discovery:
         return min(hosts, default=None) == self._conf.host
 
     def _discover(self, cell: Cell) -> None:
-        """Map the new hosts of one cell. A cell that is away does not stop discovery in the others."""
+        """Map the new hosts of one cell. An unavailable cell does not stop discovery in the others."""
         if cell.uuid == CELL0 or cell.url is None:
             return
         try:
@@ -117,7 +116,7 @@ def _mark(engine: sa.Engine, node_id: int) -> None:
 
 
 def is_up(service: Any, now: datetime, down_time: float) -> bool:
-    """Tell whether a service is up.
+    """Return whether a service is up.
 
     Args:
         service: A row of ``services``. One that was never seen counts as seen when it was created.

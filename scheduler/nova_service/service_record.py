@@ -56,7 +56,7 @@ class OwnService:
     def beat(self) -> None:
         """Register at the first call, write a heartbeat at each later one.
 
-        A database that is away is logged; the next call tries again.
+        An unavailable database is logged; the next call tries again.
         """
         try:
             if self._id is None:
@@ -69,7 +69,7 @@ class OwnService:
             self._outage.report_success()
 
     def _register(self) -> int | None:
-        """Use the row of an earlier scheduler on this host, or create one; return its id."""
+        """Reuse the row of this host, or create one; return its id."""
         found = self._find()
         if found is not None:
             LOG.info("Service record of %s on %s found with id %d", BINARY, self._host, found)
@@ -130,7 +130,6 @@ def live_schedulers(engines: Engines, down_time: float) -> list[str]:
     """Return the hosts of the schedulers that have written a heartbeat lately.
 
     Args:
-        engines: The engines of all databases; the local one has the records.
         down_time: Seconds since the last heartbeat at most.
 
     Raises:

@@ -29,10 +29,6 @@ def usable_candidates(
     nova. The reason, if no candidate can be used, is that of the first.
 
     Args:
-        host: The host's topology, None if it has none.
-        limits: The limits of overcommitment; None for no limits.
-        pools: The host's PCI pools; None if it has no PCI data.
-        mappings: One entry for each candidate.
         budget: The steps that the request may use on all its hosts. One budget has to be passed to all calls
             for one request; None for the limit of one host only.
     """
@@ -63,7 +59,6 @@ def lacks_threads(
     The check also holds for guests without NUMA topology, but not for hosts without one.
 
     Args:
-        host: The host's topology, None if it has none.
         cpu_policies: The values of hw:cpu_policy of flavor and image, as they are.
         thread_policies: The values of hw:cpu_thread_policy of flavor and image, as they are.
     """

@@ -144,7 +144,6 @@ class GuestCellState:
         )
 
     def as_guest_cell(self) -> GuestCell:
-        """Return the guest cell as the search has left it."""
         pins = None if self.pins is None else tuple(sorted(self.pins.items()))
         return replace(self.cell, id=self.id, pagesize=self.pagesize, pins=pins, reserved=self.reserved)
 
@@ -157,7 +156,6 @@ def try_host_cell(
     Page size, pins and id of the guest cell change up to the step that fails.
 
     Args:
-        limits: The limits of overcommitment, if any.
         emulator_cpus: Number of host CPUs for emulator threads, 0 or 1.
 
     Returns:

@@ -59,9 +59,6 @@ def fit(
     """Search host cells for a guest.
 
     Args:
-        host: The host's topology, None if it has none.
-        guest: The guest's topology, None if it has none.
-        limits: The limits of overcommitment; None for no limits.
         offer: The PCI devices of the host and the demands on them; None if the host has no PCI data.
         packing: [compute]packing_host_numa_cells_allocation_strategy.
         budget: The steps that the request may use on all its hosts; None for the limit of one host only.
@@ -108,10 +105,7 @@ class Fitter:
         """Return the fit of a guest with PCI requests, from the cache if it is there.
 
         Args:
-            host: The host's topology, None if it has none.
-            guest: The guest's topology, None if it has none.
-            limits: The limits of overcommitment; None for no limits.
-            pools: The host's PCI pools; None if it has no PCI data, and then requests are not looked at.
+            pools: The host's PCI pools; None if it has no PCI data; requests are ignored then.
             mappings: The providers that Placement chose for the requests, if any.
             budget: The steps that the request may use on all its hosts; None for the limit of one host only.
         """

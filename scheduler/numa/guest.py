@@ -39,12 +39,10 @@ class GuestCell:
 
     @property
     def has_pinned(self) -> bool:
-        """Whether some of its vCPUs may be pinned."""
         return self.cpu_policy in (DEDICATED, MIXED)
 
     @property
     def has_floating(self) -> bool:
-        """Whether some of its vCPUs may float."""
         return self.cpu_policy != DEDICATED
 
 
@@ -53,7 +51,6 @@ class GuestTopology:
     """The cells of a guest.
 
     Attributes:
-        cells: The cells.
         isolated_emulator: Whether emulator threads get a host CPU of their own.
     """
 

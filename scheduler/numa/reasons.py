@@ -31,9 +31,6 @@ class FailedSearch:
     """A search without result, reduced to what its reason needs.
 
     Attributes:
-        host: The host.
-        guest: The guest before the search.
-        limits: The limits of overcommitment, if any.
         offer: The PCI devices of the host and the demands on them, if any.
         refused_devices: The last refusal of devices, and the host cells that were chosen then.
         far_from_networks: Whether the guest's networks refused host cells that had room.

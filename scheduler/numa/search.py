@@ -149,8 +149,6 @@ class Search:
 
     Attributes:
         cells: The host cells, in the order in which they are tried.
-        guest: The guest.
-        limits: The limits of overcommitment, if any.
         affinity: The networks of the guest, as ``affinity`` returns them.
         offer: The PCI devices of the host and the demands on them; None if it has no PCI data.
         sockets: (cell id, socket) of each host cell.

@@ -55,7 +55,6 @@ class HostCell:
     """One cell of a host.
 
     Attributes:
-        id: Its number.
         cpuset: CPUs for floating vCPUs (shared CPUs).
         pcpuset: CPUs for pinned vCPUs (dedicated CPUs).
         memory: In MiB.

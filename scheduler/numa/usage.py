@@ -87,8 +87,6 @@ class Consumption:
     """Host and guest after an instance was accounted on its selected host.
 
     Attributes:
-        host: The host's topology, None if it has none.
-        pools: The host's PCI pools, None if it has no PCI data.
         guest: The topology that replaces that of the request for all further instances, on all hosts.
         problem: Why accounting ended early; empty if it is complete. The selection is valid all the same.
     """
@@ -111,10 +109,7 @@ def consume_instance(
     """Account one instance on its selected host.
 
     Args:
-        host: The host's topology, None if it has none.
-        guest: The guest's topology, None if it has none.
         limits: The limits that NUMATopologyFilter stored for the host, None if it did not run.
-        pools: The host's PCI pools, None if it has no PCI data.
         requests: The guest's PCI requests; None if the RequestSpec has no object for them.
         mappings: The claimed candidate's providers by request group, None if the request has no groups.
     """

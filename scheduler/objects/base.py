@@ -87,7 +87,7 @@ class WireObject(base.VersionedObject):
 
     A field that is not set reads as the first of these: what ``lazy_defaults`` makes for it, the field's
     default (both are then set), None if the field is nullable (the field stays unset). Otherwise reading it
-    raises ``MissingField``. ``"name" in obj`` tells whether a field is set.
+    raises ``MissingField``. ``"name" in obj`` is whether a field is set.
     """
 
     OBJ_SERIAL_NAMESPACE = "nova_object"
@@ -326,7 +326,6 @@ def _reader(name):
 
 
 def is_envelope(value: object) -> bool:
-    """Return whether a piece of JSON is a serialized object."""
     return isinstance(value, dict) and NAME in value
 
 
@@ -361,7 +360,7 @@ def data_of(stored: object, name: str, is_known: Callable[[object], bool]) -> Ma
     Args:
         stored: Parsed JSON.
         name: The class that the envelope has to name.
-        is_known: Tells whether a version can be read.
+        is_known: Returns whether a version can be read.
 
     Raises:
         Malformed: ``stored`` is no envelope of this class in a known version.

@@ -73,7 +73,6 @@ class Enum(String):
     (spec: wire-and-config 2.6).
 
     Attributes:
-        values: The known words.
         aliases: Other spellings of them, or None. With aliases, even an empty map, texts are lower-cased.
     """
 

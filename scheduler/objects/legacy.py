@@ -51,7 +51,6 @@ def _values(context, request_spec, filter_properties):
 
 
 def request_spec_dict(spec):
-    """Return the legacy ``request_spec`` dict of a RequestSpec."""
     return {
         "num_instances": spec.num_instances,
         "image": spec.image.to_dict() if spec.image else {},

@@ -89,7 +89,7 @@ _CELL_SECRETS = ("transport_url", "database_connection")
 class RequestSpec(base.WireObject):
     """The description of the instances to be placed.
 
-    ``"field" in spec`` tells whether a field was sent. A field that was not sent reads as its default or
+    ``"field" in spec`` is whether a field was sent. A field that was not sent reads as its default or
     None; ``flavor`` and ``instance_uuid`` have neither.
     """
 

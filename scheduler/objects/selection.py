@@ -25,7 +25,7 @@ class Selection(ovo.ComparableVersionedObject, base.WireObject):
     }
 
     def to_dict(self):
-        """Return the plain dict for callers that do not ask for objects."""
+        """Return the plain dict for callers that do not want objects."""
         limits = self.limits.to_dict() if self.limits else {}
         if "numa_topology" in limits:
             limits["numa_topology"] = limits["numa_topology"].obj_to_primitive()

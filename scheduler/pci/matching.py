@@ -50,7 +50,7 @@ def _meets(keys: Mapping[str, str | int | None], spec: Mapping[str, str | None])
 def is_usable(kind: PoolKind, request: PciRequest) -> bool:
     """Return whether devices of this kind may be given to a request.
 
-    PF, vDPA and remote-managed devices are only given to requests that ask for them explicitly.
+    PF, vDPA and remote-managed devices are only for requests that name them.
     """
     specs = request.alternatives
     dev_type = kind.get("dev_type")

@@ -24,8 +24,6 @@ class Demand:
 
     Attributes:
         what: The requested devices in words.
-        count: The requested number of devices.
-        policy: The NUMA policy.
         match: The pools that match.
         bound: The numbers of the providers that Placement chose, one for each device. Empty if Placement
             chose none; None if it chose no provider for a request group, so that no device can be consumed.
@@ -44,7 +42,6 @@ class Offer:
 
     Attributes:
         nodes: The NUMA node of each pool, None if unknown.
-        counts: The free devices of each pool.
         providers: The number of the provider of each pool, -1 for none.
         demands: The requests, in order.
         free_by_node: (NUMA node, free devices), sorted.

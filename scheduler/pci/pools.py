@@ -73,7 +73,6 @@ class PoolSet:
     """The pools of one host, in the order of consumption.
 
     Attributes:
-        pools: The pools.
         problem: Why the stored pools could not be read; None if they could.
     """
 

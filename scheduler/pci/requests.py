@@ -23,7 +23,6 @@ class PciRequest:
     """One PCI request.
 
     Attributes:
-        count: The requested number of devices.
         specs: Alternatives as sorted pairs (key, value); each device is of a pool that matches one of them.
         alias_name: The PCI alias; None for the request of a network port.
         request_id: Prefix of the suffixes of the request groups that were made for this request.
@@ -65,7 +64,6 @@ def _describe(spec: Mapping[str, str | None]) -> str:
 
 
 def make_request(count: int, specs: Sequence[Mapping[str, str | None]], **members: Any) -> PciRequest:
-    """Return a request with specs given as maps."""
     return PciRequest(count, tuple(tuple(sorted(spec.items())) for spec in specs), **members)
 
 

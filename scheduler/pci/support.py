@@ -34,7 +34,7 @@ class AppliedRequests:
 
     Attributes:
         pools: The pools with the devices that are left.
-        reason: Why a request was refused; empty if all were served. Requests after it were not looked at.
+        reason: Why a request was refused; empty if all were served. Later requests were not checked.
     """
 
     pools: PoolSet
@@ -122,7 +122,6 @@ def usable_candidates(
 
     Args:
         pools: The pools of the host; None if it has not reported yet.
-        mappings: One entry for each candidate.
     """
     if not requests:
         return UsableCandidates(tuple(range(len(mappings))))

@@ -4,7 +4,7 @@
 returns what became of each once that is known. Claims, the fence, and releases are policies over it: each
 says what to write, and what its caller receives.
 
-After each try one table tells what follows::
+After each try one table says what follows::
 
     response            what follows
     carried out         DONE
@@ -18,7 +18,7 @@ After each try one table tells what follows::
 
 The next try is the same once more. After a lost try it goes on until the outcome is known or the time is
 over; that is UNKNOWN. A lost try that is still at work does no harm once another one is carried out, but for
-hiding what that one wrote (4.5); so who writes looks at the consumers of ``Written.lost`` later.
+hiding what that one wrote (4.5); so the caller checks the consumers of ``Written.lost`` later.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -247,8 +247,8 @@ class _Exchange:
     def _refuse(self, unit: Unit, reply: Reply) -> None:
         """End, unless a lost try may yet be carried out: the consumers are as they must be for it."""
         outcome = write_outcome(reply)
-        tells = outcome in {WriteOutcome.REFUSED, WriteOutcome.GONE}
-        if unit.lost and (self._may_come(unit) or not tells):
+        is_final = outcome in {WriteOutcome.REFUSED, WriteOutcome.GONE}
+        if unit.lost and (self._may_come(unit) or not is_final):
             unit.delay = self._policy.late_delay
             unit.note(
                 ClaimState.BACKING_OFF, f"{cause_of(reply)}; an earlier try may be carried out", reply.status
@@ -307,7 +307,7 @@ class _Exchange:
         return {}
 
     def _has_ended(self, unit: Unit, held: Mapping[str, ConsumerAllocations]) -> bool:
-        """End a unit if what its consumers hold tells what became of it; return whether it does."""
+        """End a unit if the allocations of its consumers show its outcome; return whether they do."""
         writes = unit.writes.items()
         if unit.lost and all(write.explains(held[uuid], unit.lost) for uuid, write in writes):
             self._end(unit, WriteResult.DONE, "the instance holds the allocations", None, held)

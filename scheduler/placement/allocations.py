@@ -54,7 +54,7 @@ class AllocationReader:
         """Return what a consumer holds now.
 
         Raises:
-            PlacementSilent: No response, or one that does not tell.
+            PlacementSilent: No usable response.
         """
         reply = self._client.get(path_of(uuid), READ_VERSION, context)
         try:
@@ -67,7 +67,7 @@ class AllocationReader:
         """Return what consumers hold now, by UUID.
 
         Raises:
-            PlacementSilent: Placement does not tell what one of them holds.
+            PlacementSilent: Placement gives no usable answer for one of them.
         """
         return read_each(partial(self.read, context=context), uuids, self._at_once)
 
@@ -75,7 +75,7 @@ class AllocationReader:
         """Return the root of a provider's tree; None for a provider that does not exist.
 
         Raises:
-            PlacementSilent: No response, or one that does not tell.
+            PlacementSilent: No usable response.
         """
         reply = self._client.get(f"/resource_providers/{quote(provider, safe='')}", MICROVERSION, context)
         if reply.status not in {200, 404}:

@@ -185,7 +185,7 @@ class Candidates:
     _summaries: tuple[Summaries, ...] = field(default=(), repr=False)
 
     def usage(self, provider: str) -> Mapping[str, Usage]:
-        """Return the usage of a provider by resource class; empty if Placement did not tell."""
+        """Return the usage of a provider by resource class; empty if Placement did not send it."""
         return next((found for each in self._summaries if (found := each.of(provider).resources)), {})
 
 

@@ -100,7 +100,7 @@ class BatchedCalls(Generic[Key, Result]):
         batch.may_begin.wait(self._wait_timeout)
         with self._lock:
             has_slot = batch.may_begin.is_set()
-            del self._waiting[key]  # who comes from now on waits for the next call
+            del self._waiting[key]  # later callers wait for the next call
             self._running[key] = self._running.get(key, 0) + 1
         try:
             batch.result.set_result(Shared(make(), batch.callers))

@@ -1,6 +1,6 @@
 """Which hosts could take a request, according to Placement (spec: placement-and-workflow 2, 3.4, 7.2).
 
-It is nova's own question. Requests that ask the same at the same time share it.
+It is nova's own query. Requests with the same query at the same time share the response.
 """
 
 from collections.abc import Callable, Sequence

@@ -96,7 +96,7 @@ class PlacementClient:
 
     @property
     def problem(self) -> str:
-        """Why not, in words of our own, without addresses; "" if it did, or was not asked yet."""
+        """Why not, in words of our own, without addresses; "" if it did, or there was no request yet."""
         return self._problem or ""
 
     def check(self, unused_for: float = 0.0) -> str:

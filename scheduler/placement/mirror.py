@@ -1,6 +1,6 @@
 """What Placement knows of all compute nodes, as arrays: candidates without a GET for each request.
 
-One wide question, ``GET /allocation_candidates?resources=MEMORY_MB:1``, tells capacity, usage and traits of
+One wide question, ``GET /allocation_candidates?resources=MEMORY_MB:1``, returns capacity, usage and traits of
 every compute node. A query is answered from that if the answer is exact as of then, which is so under the
 conditions that ``plain_query`` checks, and if only compute nodes have mirrored classes; all other queries go
 to Placement.
@@ -289,7 +289,7 @@ class MirrorAnswer:
         }
 
     def candidate(self, uuid: str) -> AllocationCandidate:
-        """Make the allocation candidate of one node: all that is asked for, from the node itself."""
+        """Make the allocation candidate of one node: all amounts from the node itself."""
         allocations = {uuid: {"resources": dict(self.query.amounts)}}
         return AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]})
 
@@ -308,7 +308,7 @@ class Reading(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What a list of generations tells.
+    """The changes in a list of generations.
 
     Attributes:
         moved: Nodes that changed for a reason that is not known.
@@ -382,7 +382,7 @@ class Mirror:
     # -- what was read ---------------------------------------------------------------------------------------
 
     def begin_reading(self) -> Reading:
-        """Return what a list of generations is compared with that is asked for next."""
+        """Return the generations to compare the next list with."""
         with self._lock:
             known = self._nodes.generation != UNKNOWN
             least = np.where(known, self._nodes.generation + self._nodes.heard, UNKNOWN)
@@ -401,7 +401,7 @@ class Mirror:
         as a full one, stays as it was known if Placement still has it.
 
         Args:
-            reading: The begin of all reading; the list of generations was asked for first.
+            reading: The begin of all reading; the list of generations was requested first.
             generations: The generation of each root that Placement has.
             members: The members of each aggregate that is to be known.
         """

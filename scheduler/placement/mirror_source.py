@@ -2,7 +2,7 @@
 
 A round in the background reads the list of all providers with their generations, every few seconds while
 queries come and rarely while none does. Nodes that changed for a reason which is not known are read again one
-by one; if there are many, the wide question is asked once. Meanwhile queries are answered from what is known.
+by one; if there are many, the wide query is sent once. Meanwhile queries are answered from what is known.
 ``WinnerCheck`` reads a node before it is claimed, so what is late here costs a further host and no wrong
 claim.
 
@@ -100,7 +100,7 @@ class CandidateMirror:
         clock: Callable[[], float] = time.monotonic,
         aggregates: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
-        """Set up the mirror; nothing is asked yet.
+        """Set up the mirror; nothing is read yet.
 
         Args:
             interval: Returns the seconds between two rounds while queries come.
@@ -139,7 +139,7 @@ class CandidateMirror:
     def wait_until_tried(self, timeout: float) -> None:
         """Wait until the first round is complete or has failed, for at most ``timeout`` seconds.
 
-        Requests that come before would each ask Placement, which then takes longer for the round, too.
+        Each request that comes before would query Placement, which also makes the round longer.
         """
         if self._loop.running:
             self._tried.wait(timeout)
@@ -153,7 +153,7 @@ class CandidateMirror:
         return self._clock() - self._round_at
 
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
-        """Return the compute nodes that may have what is asked for; None: ask Placement."""
+        """Return the compute nodes that suit the queries; None: query Placement."""
         plain = plain_query(queries[0]) if len(queries) == 1 else None
         if plain is None or not self._is_usable():
             return None
@@ -188,7 +188,7 @@ class CandidateMirror:
         return max(self._configured_interval(), LIST_PART * self._list_seconds)
 
     def _learn_members(self, aggregates: frozenset[str]) -> None:
-        """Read which nodes are in aggregates that were not asked about before."""
+        """Read which nodes are in aggregates that were not read before."""
         if aggregates <= self.known.known_aggregates:
             return
         with self._members_lock:
@@ -298,7 +298,7 @@ class CandidateMirror:
         self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]
     ) -> None:
         """Ask the wide question, and use its answer."""
-        self._wants_wide = False  # a storm of refusals from now on asks for another one
+        self._wants_wide = False  # refusals from now on need another one
         try:
             members = {one: self._read_members(one) for one in self.known.known_aggregates}
             wide = self._ask_wide()

@@ -35,7 +35,7 @@ class PartitionMembers:
         nodes: Callable[[], Mapping[str, str]],
         without_partition: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
-        """Set up the comparison; nothing is asked yet.
+        """Set up the comparison; nothing is read yet.
 
         Args:
             aggregates: Returns the uuids of its aggregates; None: it is not by aggregates.

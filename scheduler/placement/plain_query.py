@@ -46,7 +46,7 @@ class PlainQuery:
 
 
 def plain_query(query: Query) -> PlainQuery | None:
-    """Return what a query asks of compute nodes; None if more than the compute node decides.
+    """Return what a query requires of compute nodes; None if more than the compute node decides.
 
     The query has one unnumbered group of mirrored classes, memory among them, and no condition on trees. An
     amount that no provider can have is for Placement to refuse.

@@ -67,7 +67,7 @@ def _adapter(conf: cfg.ConfigOpts, auth: BaseAuthPlugin | None) -> Adapter:
     except (TypeError, ValueError, exceptions.ClientException) as error:
         raise PlacementAuthFailure(f"[{GROUP}]: {error}") from error
     adapter.raise_exc = False
-    # Keystone is asked through the same session, so that this wait is bounded too.
+    # Requests to Keystone use the same session, so that this wait is bounded too.
     session.timeout = session.timeout or Timeouts().read
     open_pool(session)
     return adapter

@@ -94,7 +94,7 @@ class WinnerCheck:
         """Return why a node may not be claimed; "" if it may.
 
         Args:
-            known: What was known of it before its generation was asked for, as own writes raise that.
+            known: What was known of it before its generation was requested, since own writes raise it.
                 It may have been corrected since the node was chosen. None: it has to be read.
             generation: Returns its generation; None: that does not matter.
         """

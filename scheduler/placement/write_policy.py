@@ -36,7 +36,7 @@ class WritePolicy:
         retry_delay: Shortest and longest random delay after a concurrent update. It is random so that writes
             that collided once do not collide again (spec: placement-and-workflow 4.9 step 4).
         late_delay: After a refusal, while a lost try may yet be carried out. One that does not end soon holds
-            up the database, which is then not to be asked much.
+            up the database, which then needs few requests.
         outage_delay: After a lost try, while Placement cannot be reached.
         concurrent_update_tries: Tries that may end in a concurrent update. Nova makes 4 with longer delays;
             under load a third of the writes collide, so that 8 rarely fail.

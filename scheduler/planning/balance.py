@@ -46,7 +46,6 @@ class Balance:
         self._known: dict[int, float] = {}  # gains as they were when last looked at
 
     def spread(self, most: int, progress: ShowProgress) -> Iterator[tuple[Move, float]]:
-        """Yield moves with their gains: the one of largest gain each time."""
         for number in range(most):
             progress("moves", number, most)
             best = self._best()

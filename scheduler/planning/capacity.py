@@ -59,11 +59,9 @@ class Fit:
     """How many instances fit on a host.
 
     Attributes:
-        count: Their number.
         limit: What runs out first: a resource class or the name of a filter.
         free: What Placement has left of each resource class that the request takes, before them; empty if
             such instances may not be there.
-        taken: What one instance takes.
     """
 
     count: int
@@ -85,7 +83,6 @@ def fits(
     Args:
         cloud: The cloud; closed hosts are left out.
         spec: The request, which is changed as by a request; server groups are ignored.
-        progress: Called for the hosts that are counted one by one.
 
     Raises:
         BerthError: A pre-filter or Placement refuses the request.
@@ -148,7 +145,6 @@ def room(
 
 
 def _claim_all(ways: Sequence[Sequence[Share]], left: dict[tuple[str, str], int]) -> int:
-    """Take instances from what is left until no more fits; return their number."""
     count = 0
     while count < MOST_ON_HOST:
         way = next((way for way in ways if all(left[share[:2]] >= share[2] for share in way)), None)
@@ -250,7 +246,6 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 def capacity(
     cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
 ) -> Document:
-    """Return how many instances fit, by cell and availability zone."""
     name = spec.flavor.name if "name" in spec.flavor else None
     reason, again = "", spec.obj_clone()
     try:

@@ -73,8 +73,6 @@ class Asked(NamedTuple):
     """The hosts that a request may have, before any filter.
 
     Attributes:
-        request: The request.
-        queries: The queries for Placement.
         hosts: The hosts that it offers and the plan does not close.
         usages: What is used of their providers.
     """
@@ -107,7 +105,6 @@ class Places:
         self.rows = snapshot.instances.rows.copy()
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        """Return the place of each of some instances that is on a host."""
         known = self._snapshot.instances.index_of
         found = ((uuid, known[uuid]) for uuid in uuids if uuid in known)
         return {uuid: [self._snapshot.place(self.rows[at])] for uuid, at in found if self.rows[at] >= 0}
@@ -194,7 +191,6 @@ class PlannedCloud:
         snapshot: What it was made of; its table is charged.
         closed: Hosts that are not considered; bool, shape (hosts,).
         places: Where instances are by now.
-        rules: What decides.
     """
 
     def __init__(
@@ -242,7 +238,6 @@ class PlannedCloud:
         """Decide for instances of one request; nothing is charged.
 
         Args:
-            spec: The request, which is changed as by a request.
             explain: Note what each step left, also if all have hosts.
             alternates: Choose alternates too, for ``Decision.why``.
 
@@ -277,7 +272,6 @@ class PlannedCloud:
         """Return the hosts that a request may have, before any filter.
 
         Args:
-            spec: The request, which is changed as by a request.
             uuid: The instance; None: a new one.
 
         Raises:

@@ -13,12 +13,7 @@ from scheduler.request.reading import read
 
 
 def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
-    """Return the hosts of ``spec.num_instances`` instances, and how many hosts each step left.
-
-    Args:
-        cloud: The cloud; it stays as it is.
-        spec: The request, which is changed as by a request.
-    """
+    """Return the hosts of ``spec.num_instances`` instances, and how many hosts each step left."""
     count = spec.num_instances
     more = (uuidutils.generate_uuid() for _ in range(count - 1))
     uuids = [spec.instance_uuid, *more]

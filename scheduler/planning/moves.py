@@ -30,7 +30,6 @@ class Move:
     """An instance that goes to another host.
 
     Attributes:
-        index: The instance.
         source: The row that it leaves.
         target: The row that it gets.
         way: ``live`` or ``cold``; "" for an evacuation.
@@ -47,8 +46,6 @@ class Stuck:
     """An instance that finds no place.
 
     Attributes:
-        index: The instance.
-        why: Why.
         amounts: What it requests, by resource class.
     """
 
@@ -121,7 +118,6 @@ class Mover:
 
     @staticmethod
     def to_cell(spec: Any, cell_uuid: str) -> objects.RequestSpec:
-        """Return a request that may go to one cell only."""
         cell = objects.CellMapping(uuid=cell_uuid)
         spec.requested_destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
         return spec
@@ -172,7 +168,7 @@ class Mover:
             moves += done
             left = left[len(done) :]
             if not done:  # the others have the same request
-                amounts = wanted(decision.queries[0].params) if decision.queries else {}
+                amounts = dict(decision.queries[0].amounts()) if decision.queries else {}
                 return moves, [Stuck(index, decision.why or Why([]), amounts) for index in left]
         return moves, []
 
@@ -205,19 +201,7 @@ class Mover:
         return None if plain is None else plain.amounts
 
 
-def wanted(params: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the amounts in all groups of a query, by resource class."""
-    found: Counter[str] = Counter()
-    for name, value in params:
-        if name.startswith("resources"):
-            for text in value.split(","):
-                resource, _, amount = text.partition(":")
-                found[resource] += int(amount)
-    return dict(found)
-
-
 def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
-    """Return the sum of what instances without a place request, by resource class."""
     found: Counter[str] = Counter()
     for each in stuck:
         found.update(each.amounts)

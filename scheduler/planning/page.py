@@ -3,7 +3,7 @@
 The text is in templates/plan.html; here is the geometry of the pictures, in percent of their width.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.pages import frame
@@ -20,27 +20,22 @@ class Bar(NamedTuple):
     """One row of a picture: two widths from the left, the second over the first.
 
     Attributes:
-        label: What it is of.
         whole: The width of the pale bar.
         part: The width of the strong bar.
-        text: The text next to it.
-        bad: Whether it is marked as bad.
     """
 
     label: str
     whole: float
     part: float
     text: str
-    bad: bool = False
+    bad: bool
 
 
 class Picture(NamedTuple):
     """Bars with a title.
 
     Attributes:
-        title: What is drawn.
         pale: What the pale bars mean, and ``strong`` the strong ones; "" if there are none.
-        bars: One for each row.
         more: Rows that are not drawn.
     """
 
@@ -51,109 +46,75 @@ class Picture(NamedTuple):
     more: int = 0
 
 
-def _picture(title: str, pale: str, strong: str, bars: Sequence[Bar]) -> Picture:
+#: Label, value of the pale bar, value of the strong bar, text, and whether it is marked as bad.
+Values = tuple[str, float, float, str, bool]
+
+
+def _picture(title: str, pale: str, strong: str, rows: Iterable[Values], most: float = 0) -> Picture:
+    """Scale the values to ``most``, or to the largest of them."""
+    rows = list(rows)
+    most = most or max((max(whole, part) for _, whole, part, *_ in rows), default=1) or 1
+    bars = [
+        Bar(label, 100 * whole / most, 100 * part / most, text, bad) for label, whole, part, text, bad in rows
+    ]
     return Picture(title, pale, strong, bars[:MOST_BARS], max(0, len(bars) - MOST_BARS))
 
 
-def _of_drain(plan: Plan) -> Iterator[Picture]:
-    bars = [
-        Bar(
-            one["host"],
-            100 * one["memory_used"]["after"],
-            100 * one["memory_used"]["before"],
-            f"{one['memory_used']['before']:.0%} → {one['memory_used']['after']:.0%}, +{one['instances']}",
-        )
-        for one in plan["targets"]
-    ]
-    yield _picture("Memory in use of the hosts that get instances", "after", "before", bars)
+def _of_drain(plan: Plan) -> Picture:
+    used = ((one, one["memory_used"]["before"], one["memory_used"]["after"]) for one in plan["targets"])
+    rows = (
+        (one["host"], after, before, f"{before:.0%} → {after:.0%}, +{one['instances']}", False)
+        for one, before, after in used
+    )
+    return _picture("Memory in use of the hosts that get instances", "after", "before", rows, 1)
 
 
-def _of_survive(plan: Plan) -> Iterator[Picture]:
-    most = max((one["instances"] for one in plan["answers"]), default=1) or 1
-    bars = [
-        Bar(
-            one["domain"],
-            100 * one["instances"] / most,
-            100 * one["placed"] / most,
-            f"{one['placed']} of {one['instances']} placed",
-            one["placed"] < one["instances"],
-        )
-        for one in plan["answers"]
-    ]
-    yield _picture("Instances of each failure", "on the failed hosts", "placed on the rest", bars)
+def _of_survive(plan: Plan) -> Picture:
+    counts = ((one["domain"], one["instances"], one["placed"]) for one in plan["answers"])
+    rows = (
+        (name, all_, placed, f"{placed} of {all_} placed", placed < all_) for name, all_, placed in counts
+    )
+    return _picture("Instances of each failure", "on the failed hosts", "placed on the rest", rows)
 
 
-def _histogram(title: str, before: Plan, after: Plan, words: tuple[str, str]) -> Picture:
-    first, second = before["hosts_by_tenth_used"], after["hosts_by_tenth_used"]
-    most = max([*first, *second, 1])
-    bars = [
-        Bar(
-            f"{10 * tenth}-{10 * tenth + 10} %",
-            100 * first[tenth] / most,
-            100 * second[tenth] / most,
-            f"{first[tenth]} → {second[tenth]} hosts",
-        )
-        for tenth in range(len(first))
-    ]
-    return _picture(title, *words, bars)
+def _histogram(before: Plan, after: Plan, pale: str, strong: str) -> Picture:
+    counts = zip(before["hosts_by_tenth_used"], after["hosts_by_tenth_used"], strict=True)
+    rows = (
+        (f"{10 * tenth}-{10 * tenth + 10} %", first, second, f"{first} → {second} hosts", False)
+        for tenth, (first, second) in enumerate(counts)
+    )
+    return _picture("Hosts by share of memory in use", pale, strong, rows)
 
 
-def _of_balance(plan: Plan) -> Iterator[Picture]:
-    yield _histogram("Hosts by share of memory in use", plan["before"], plan["after"], ("before", "after"))
+def _of_balance(plan: Plan) -> Picture:
+    return _histogram(plan["before"], plan["after"], "before", "after")
 
 
-def _of_policy(plan: Plan) -> Iterator[Picture]:
-    now, then = plan["sides"]["now"], plan["sides"]["changed"]
-    yield _histogram("Hosts by share of memory in use", now, then, ("options in use", "changed options"))
+def _of_policy(plan: Plan) -> Picture:
+    return _histogram(plan["sides"]["now"], plan["sides"]["changed"], "options in use", "changed options")
 
 
-def _of_capacity(plan: Plan) -> Iterator[Picture]:
-    most = max((one["instances"] for one in plan["places"]), default=1) or 1
-    bars = [
-        Bar(
-            f"{one['cell']} {one['zone']}",
-            0.0,
-            100 * one["instances"] / most,
-            str(one["instances"]),
-            not one["instances"],
-        )
-        for one in plan["places"]
-    ]
-    yield _picture("Instances that fit", "", "", bars)
+def _of_capacity(plan: Plan) -> Picture:
+    counts = ((f"{one['cell']} {one['zone']}", one["instances"]) for one in plan["places"])
+    return _picture("Instances that fit", "", "", ((name, 0, fit, str(fit), not fit) for name, fit in counts))
 
 
-def _of_capacities(plan: Plan) -> Iterator[Picture]:
-    totals = [
+def _of_capacities(plan: Plan) -> Picture:
+    counts = (
         (one["flavor"], sum(zone["instances"] for zone in one["zones"]), one["headroom"])
         for one in plan["flavors"]
-    ]
-    most = max((total for _, total, _ in totals), default=1) or 1
-    bars = [
-        Bar(
-            name, 100 * total / most, 100 * headroom / most, f"{total}, {headroom} after a loss", not headroom
-        )
-        for name, total, headroom in totals
-    ]
-    yield _picture("Instances that fit", "now", "after the loss of any one host", bars)
+    )
+    rows = ((name, fit, left, f"{fit}, {left} after a loss", not left) for name, fit, left in counts)
+    return _picture("Instances that fit", "now", "after the loss of any one host", rows)
 
 
-def _of_dry_run(plan: Plan) -> Iterator[Picture]:
-    stages = plan["why"]["stages"]
-    most = max((one["before"] for one in stages), default=1) or 1
-    bars = [
-        Bar(
-            one["name"],
-            100 * one["before"] / most,
-            100 * one["after"] / most,
-            f"{one['before']} → {one['after']}",
-            not one["after"],
-        )
-        for one in stages
-    ]
-    yield _picture("Hosts, step by step", "before", "left", bars)
+def _of_dry_run(plan: Plan) -> Picture:
+    counts = ((one["name"], one["before"], one["after"]) for one in plan["why"]["stages"])
+    rows = ((name, before, after, f"{before} → {after}", not after) for name, before, after in counts)
+    return _picture("Hosts, step by step", "before", "left", rows)
 
 
-PICTURES: Mapping[str, Callable[[Plan], Iterator[Picture]]] = {
+PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
     "drain": _of_drain,
     "survive": _of_survive,
     "balance": _of_balance,
@@ -187,11 +148,6 @@ HEADINGS = {
 
 
 def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
-    """Return the page of a plan.
-
-    Args:
-        tables: Column names and rows of each table.
-    """
     shown = [(columns, rows) for columns, rows in tables if rows]
     return frame.render(
         "scheduler.planning",
@@ -199,7 +155,7 @@ def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
         title=TITLES[plan["plan"]],
         good=plan["all_placed"],
         head=head,
-        pictures=[each for each in PICTURES[plan["plan"]](plan) if each.bars],
+        pictures=[picture] if (picture := PICTURES[plan["plan"]](plan)).bars else [],
         tables=[
             (HEADINGS.get(columns[0], columns[0]), columns, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS))
             for columns, rows in shown

@@ -45,10 +45,8 @@ def policy(
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
 
     Args:
-        snapshot: The cloud; it stays as it is.
         settings: Texts by the names of options, as ``conf.changed.read_changes`` takes them.
         uuids: The instances of the requests, in the order in which these came.
-        progress: Receives each instance.
         other: All options of another configuration, which ``settings`` change; None: those in use.
 
     Raises:

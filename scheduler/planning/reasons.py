@@ -36,8 +36,6 @@ class Stage:
 
     Attributes:
         name: ``Placement``, ``request``, ``plan`` or the name of a filter.
-        before: Hosts before it.
-        after: Hosts after it.
         causes: Why hosts were dropped, the cause of most hosts first.
     """
 
@@ -113,7 +111,6 @@ class Watcher(DecisionObserver):
         self.selections: Sequence[Sequence[objects.Selection]] = ()
 
     def asked(self, queries: Sequence[Query], mirror: CandidateMirror) -> None:
-        """Note the queries, and the mirror that may answer them."""
         self._queries, self._mirror = queries, mirror
 
     def offered(self, hosts: HostView, closed: np.ndarray) -> HostView:
@@ -122,7 +119,7 @@ class Watcher(DecisionObserver):
         open_hosts = hosts.where(~closed[hosts.table_rows]) if len(hosts) else hosts
         if len(open_hosts) < len(hosts):
             self._stages.append(
-                Stage("plan", len(hosts), len(open_hosts), ["hosts that are to be empty or have failed"])
+                Stage("plan", len(hosts), len(open_hosts), ["hosts to empty, or failed hosts"])
             )
         return open_hosts
 

@@ -50,7 +50,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
             availability_zone=None,
         )
         spec.image.properties = _with_properties(spec.image, args.image_property)
-        _add_what_nova_api_adds(spec, conf)
+        _complete_as_nova_api(spec, conf)
     spec.instance_uuid = uuidutils.generate_uuid()
     spec.num_instances = getattr(args, "count", 1)
     _apply(args, spec)
@@ -127,7 +127,7 @@ def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.
     return objects.ImageMetaProps.from_dict(known | dict(pairs(given)))
 
 
-def _add_what_nova_api_adds(spec: Any, conf: cfg.ConfigOpts) -> None:
+def _complete_as_nova_api(spec: Any, conf: cfg.ConfigOpts) -> None:
     """Add the guest's topology and the requests for PCI devices, as nova-api does for flavor and image."""
     wishes = FlavorAndImage(spec)
     in_placement = conf.filter_scheduler.pci_in_placement

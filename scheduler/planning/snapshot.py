@@ -56,12 +56,10 @@ class Instances:
     """All instances that are on a host, by index.
 
     Attributes:
-        uuids: Their UUIDs.
         states: ``vm_state`` of each.
         rows: The row of the table of each one's node, -1 for a node that the table lacks; int32.
         visible: Whether it counts as a member of a server group: not soft-deleted, nor hidden; bool.
         specs: The number of each one's request among the distinct ones, or ``UNREAD`` or ``MISSING``; int32.
-        index_of: The index of each UUID.
         group_of: The UUID of the server group of those that have one.
     """
 
@@ -100,15 +98,9 @@ class Snapshot:
     """A cloud at one moment. Requests of instances are read when a plan needs them.
 
     Attributes:
-        conf: The options.
-        table: All hosts.
         mirror: What Placement has of compute nodes.
         candidates: Queries Placement where the mirror has no answer.
-        candidate_hosts: Makes queries of requests.
         hosts: The databases; changes are not followed.
-        all_instances: Reads instances.
-        stored: Reads flavors, groups and requests.
-        instances: All instances.
         requests: The distinct requests that were read.
         groups: Server groups by UUID, with their members.
         read_at: When the heartbeats of services were read, in seconds since the epoch.

@@ -66,7 +66,6 @@ class StoredRequests:
         return number in self._forced
 
     def names_instances(self, number: int) -> bool:
-        """Whether hints of a request name other instances."""
         return any(hint in read(self._specs[number], "scheduler_hints", {}) for hint in OF_INSTANCES)
 
     def has_devices(self, number: int) -> bool:

@@ -42,7 +42,6 @@ class Domain(NamedTuple):
     """Hosts that fail together.
 
     Attributes:
-        name: Its name.
         rows: Their rows; sorted.
     """
 
@@ -121,12 +120,9 @@ class _Kind:
     """Instances of one request, cell and server group.
 
     Attributes:
-        number: The number of the request.
-        cell: The UUID of the cell.
         amounts: What each takes in Placement, of its node alone.
         spare: How many hosts the server group may exclude.
         passing: Which hosts pass for one of them now; bool, (hosts,).
-        count: Their number.
     """
 
     number: int
@@ -160,12 +156,10 @@ class Survival:
         self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
 
     def instances_of(self, domain: Domain) -> list[int]:
-        """Return the instances that need another place."""
         instances = self._snapshot.instances
         return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
 
     def stuck(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
-        """Return the instances of a domain that find no place on the rest."""
         if self._surely_fit(indices, domain):
             return []
         return self.evacuate(domain, indices)
@@ -281,10 +275,8 @@ def survive(
     """Return which failure domains the cloud would survive, the worst first.
 
     Args:
-        cloud: The cloud; it stays as it is.
         domains: What fails, each alone.
         flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
-        progress: Receives each domain.
     """
     snapshot, survival = cloud.snapshot, Survival(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})

@@ -119,7 +119,7 @@ def summarize(entries: Iterable[Entry], since: float, until: float) -> Overview:
 
 
 def flavors_by_frequency(entries: Iterable[Entry]) -> list[str]:
-    """Return the names of the flavors that were asked for, the most frequent first."""
+    """Return the names of the requested flavors, the most frequent first."""
     counts: dict[str, int] = {}
     for entry in entries:
         if name := entry["flavor"]["name"]:
@@ -144,7 +144,7 @@ def _causes(failed: Sequence[Entry], since: float, until: float) -> list[Cause]:
 
 
 def _cause(entry: Entry) -> Mapping[str, str]:
-    # a scheduler of an earlier release does not tell it
+    # a scheduler of an earlier release does not send it
     return entry.get("cause") or {
         "code": ERROR,
         "subject": entry.get("error") or "",

@@ -1,4 +1,4 @@
-"""From a RequestSpec to the query that Placement is asked.
+"""From a RequestSpec to the query for Placement.
 
 spec: placement-and-workflow 1, filters-and-weighers 4
 
@@ -9,9 +9,9 @@ spec: placement-and-workflow 1, filters-and-weighers 4
     targets.apply_lookup(spec, ...)  what the nodes found mean for the query
     query.build(spec, ...)         one query, or two for pinned CPUs
 
-``resource_request`` puts together what the query asks for, out of ``extra_specs``, ``cpu_policy`` and
+``resource_request`` makes the resources and traits of the query of ``extra_specs``, ``cpu_policy`` and
 ``features``; ``groups`` are its parts. ``flavor_and_image`` reads flavor and image side by side, ``reading``
-what may be unset; ``network`` asks Neutron for the pre-filters.
+what may be unset; ``network`` queries Neutron for the pre-filters.
 
 ``guest_topology`` and ``pci_aliases`` make of a flavor what requests that arrive have already: NUMA topology
 and PCI requests.

@@ -11,7 +11,7 @@ from scheduler.request.groups import ResourceRequest
 SHARED, DEDICATED, MIXED = "shared", "dedicated", "mixed"
 _POLICIES = frozenset({None, SHARED, DEDICATED, MIXED})
 
-# What an image may not ask for, by the flavor's policy. With a dedicated flavor it may ask for any.
+# What an image may not request, by the flavor's policy. With a dedicated flavor it may request any.
 _FORBIDDEN_TO_IMAGE = {SHARED: (MIXED, DEDICATED), MIXED: (DEDICATED,)}
 
 _THREAD_POLICIES = frozenset({"prefer", "isolate", "require"})
@@ -25,7 +25,7 @@ def effective_policy(wishes: FlavorAndImage) -> str | None:
 
     Raises:
         InvalidCPUAllocationPolicy: Either is an unknown word.
-        ImageCPUPinningForbidden: The image asks for what the flavor rules out.
+        ImageCPUPinningForbidden: The image requests what the flavor forbids.
     """
     flavor = wishes.extra_specs.get("hw:cpu_policy") or None
     image = wishes.image("hw_cpu_policy") or None
@@ -34,7 +34,7 @@ def effective_policy(wishes: FlavorAndImage) -> str | None:
             raise errors.InvalidCPUAllocationPolicy(f"{policy!r} is not a CPU policy")
     if image in _FORBIDDEN_TO_IMAGE.get(flavor or "", ()):
         raise errors.ImageCPUPinningForbidden(
-            f"The image asks for CPU policy {image}, which the flavor's policy {flavor} forbids"
+            f"The image requests CPU policy {image}, which the flavor's policy {flavor} forbids"
         )
     return flavor or image
 
@@ -50,7 +50,7 @@ def effective_thread_policy(wishes: FlavorAndImage) -> str | None:
     image = wishes.image("hw_cpu_thread_policy") or None
     if flavor in ("isolate", "require") and image not in (None, flavor):
         raise errors.ImageCPUThreadPolicyForbidden(
-            f"The image asks for CPU thread policy {image}, but the flavor demands {flavor}"
+            f"The image requests CPU thread policy {image}, but the flavor demands {flavor}"
         )
     return flavor or image
 

@@ -1,4 +1,4 @@
-"""One INFO line for each decision: what was asked for, what became of it, and how long that took.
+"""One INFO line for each decision: the request, the result and the time.
 
 The lines are made of plain values, and begin with words that operators search for: ``Placed instance`` and
 ``No host for instance``.
@@ -25,7 +25,7 @@ class DecisionCounts:
     """What the line on a decision says; filled in while hosts are chosen.
 
     Attributes:
-        amounts: What the query asks Placement for, as ``amounts_of`` returns it.
+        amounts: The amounts in the query, as ``amounts_of`` returns it.
         candidates: The number of hosts that Placement offers, or that are checked.
         passed: The number of hosts that passed the filters for the first instance.
         tries: How many hosts were claimed, by instance uuid.
@@ -69,7 +69,6 @@ def placed_lines(
 
 
 def refused_line(instance_uuids: Sequence[str], counts: DecisionCounts, seconds: float, reason: str) -> str:
-    """Return the line on a request that ended without hosts."""
     first = instance_uuids[0] if instance_uuids else "none"
     more = f" and {len(instance_uuids) - 1} more" if len(instance_uuids) > 1 else ""
     numbers = _numbers(counts, counts.tries.total(), seconds)
@@ -77,7 +76,7 @@ def refused_line(instance_uuids: Sequence[str], counts: DecisionCounts, seconds:
 
 
 def _numbers(counts: DecisionCounts, tries: int, seconds: float) -> str:
-    asked = f", {counts.amounts}" if counts.amounts else ""
+    amounts = f", {counts.amounts}" if counts.amounts else ""
     plural = "try" if tries == 1 else "tries"
     hosts = f"{counts.candidates} candidates -> {counts.passed} passed"
-    return f"{hosts}, {tries} {plural}, {1000 * seconds:.0f} ms{asked}"
+    return f"{hosts}, {tries} {plural}, {1000 * seconds:.0f} ms{amounts}"

@@ -1,4 +1,4 @@
-"""Features that flavors and images ask for by name, as traits and resources of the unsuffixed group.
+"""Features that flavors and images request by name, as traits and resources of the unsuffixed group.
 
 Each feature is one function (spec: placement-and-workflow 1.6). It raises when flavor and image contradict
 each other; nova's API refuses such requests before they reach a scheduler.
@@ -67,7 +67,7 @@ def _pmem_class(label: str) -> str:
 
 
 class Vtpm(NamedTuple):
-    """A virtual TPM as asked for: version ``1.2`` or ``2.0``, model ``tpm-tis`` or ``tpm-crb``."""
+    """The requested virtual TPM: version ``1.2`` or ``2.0``, model ``tpm-tis`` or ``tpm-crb``."""
 
     version: str
     model: str

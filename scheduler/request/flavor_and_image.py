@@ -15,7 +15,6 @@ class FlavorAndImage:
         self._properties = read(read(spec, "image"), "properties")
 
     def image(self, name: str):
-        """Return the image property ``name``, or None."""
         return read(self._properties, name)
 
     def flag(self, key: str) -> bool | None:

@@ -15,7 +15,7 @@ def traits_text(required: Collection[str], forbidden: Collection[str]) -> str:
 
 @dataclass(slots=True)
 class Group:
-    """Resources and traits wanted together.
+    """Resources and traits of one request group.
 
     ``member_of`` is a list of any-of sets of aggregate UUIDs; all sets must be met; ``not_member_of``
     names aggregates to stay out of. While the request is put together an amount may be 0: that suppresses a
@@ -97,7 +97,7 @@ class ResourceRequest:
         return set().union(*(group.required for group in self.groups.values()))
 
     def prune(self) -> None:
-        """Drop amounts of 0, and then the groups that ask for nothing."""
+        """Drop amounts of 0, and then groups without a request."""
         for group in self.groups.values():
             group.strip_zeros()
         self.groups = {suffix: group for suffix, group in self.groups.items() if not group.is_empty}

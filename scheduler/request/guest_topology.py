@@ -37,7 +37,7 @@ _THREAD_POLICIES = {"forbidden": "isolate", "required": "require"}
 
 
 def guest_topology(wishes: FlavorAndImage) -> objects.InstanceNUMATopology | None:
-    """Return the topology that a flavor and an image come to; None for a guest without one.
+    """Return the topology of a flavor and an image; None for a guest without one.
 
     Raises:
         InvalidRequest: They contradict themselves or each other; nova-api refuses them.
@@ -73,13 +73,13 @@ def _page_size(wishes: FlavorAndImage) -> int | None:
     flavor, image = wishes.extra_specs.get("hw:mem_page_size"), wishes.image("hw_mem_page_size")
     if not flavor:
         if image:
-            raise errors.FlavorImageConflict("The image asks for a page size, which its flavor must allow")
+            raise errors.FlavorImageConflict("The image requests a page size, which its flavor must allow")
         return None
     size = _pages(flavor)
     if not image:
         return size
     if size not in (LARGE, ANY):
-        raise errors.FlavorImageConflict(f"The image asks for a page size besides hw:mem_page_size={flavor}")
+        raise errors.FlavorImageConflict(f"The image requests a page size besides hw:mem_page_size={flavor}")
     return _pages(image)
 
 
@@ -112,7 +112,7 @@ def _policies(wishes: FlavorAndImage) -> tuple[str | None, str | None]:
     if amounts and policy:
         raise errors.InvalidSetting("The flavor has both hw:cpu_policy and an amount of VCPU or PCPU")
     if len(amounts) > 1:
-        raise errors.InvalidSetting("The flavor asks for both VCPU and PCPU")
+        raise errors.InvalidSetting("The flavor requests both VCPU and PCPU")
     ((name, amount),) = amounts.items() or [(None, 0)]
     trait = next((value for key, value in wishes.extra_specs.items() if _HYPERTHREADING.fullmatch(key)), None)
     if trait and threads:
@@ -124,7 +124,7 @@ def _policies(wishes: FlavorAndImage) -> tuple[str | None, str | None]:
     elif name == "PCPU":
         policy = DEDICATED
         if amount != wishes.flavor.vcpus + isolated:
-            raise errors.InvalidSetting(f"The flavor asks for {amount} PCPU, and has {wishes.flavor.vcpus}")
+            raise errors.InvalidSetting(f"The flavor requests {amount} PCPU, and has {wishes.flavor.vcpus}")
     if policy not in (DEDICATED, MIXED) and (threads or isolated):
         raise errors.InvalidSetting("Thread policies need a CPU policy that pins CPUs")
     return policy, threads
@@ -142,7 +142,6 @@ def _cpu_amounts(wishes: FlavorAndImage) -> dict[str, int]:
 
 
 def _pinned(wishes: FlavorAndImage, policy: str | None) -> set[int]:
-    """Return the vCPUs that are pinned."""
     vcpus = wishes.flavor.vcpus
     mask = wishes.extra_specs.get("hw:cpu_dedicated_mask")
     dedicated = parse_mask(mask, vcpus) if mask else set()

@@ -25,7 +25,7 @@ SERVICE_USER_GROUP = "service_user"
 # Seconds for a connection or an answer, if [neutron]timeout is unset; nova waits without a bound.
 DEFAULT_TIMEOUT = 30
 
-# Timeouts in a row after which Neutron is not asked until it is probed.
+# Consecutive timeouts after which Neutron is not queried until a probe succeeds.
 TIMEOUTS_IN_A_ROW = 3
 
 
@@ -157,7 +157,7 @@ class NeutronNetwork:
     def _adapter_without_token(self, context) -> adapter.Adapter:
         # Requests of nova itself (an evacuation, for example) have no user's token, but are admin's.
         if self._session.auth is None or not getattr(context, "is_admin", False):
-            raise errors.NetworkUnauthorized("The request has no token to ask Neutron with")
+            raise errors.NetworkUnauthorized("The request has no token for Neutron")
         return self._adapter(context, self._session.auth, self._endpoint_options)
 
     def _endpoint_for(self, context) -> str:

@@ -19,7 +19,7 @@ from scheduler.request.flavor_and_image import FlavorAndImage
 
 EXTRA_SPEC = "pci_passthrough:alias"
 
-#: Keys of an alias that pools or Placement are asked for, by their names in ``[pci] alias``.
+#: Keys of an alias for pools or Placement, by their names in ``[pci] alias``.
 _KEYS = {
     "vendor_id": "vendor_id",
     "product_id": "product_id",
@@ -35,7 +35,7 @@ class Alias(NamedTuple):
 
     Attributes:
         specs: Alternatives; several entries of ``[pci] alias`` may have one name.
-        numa_policy: What is asked of the NUMA cell of a device.
+        numa_policy: The NUMA policy for its devices.
     """
 
     specs: list[dict[str, str]]
@@ -46,11 +46,12 @@ def read_aliases(texts: Iterable[str], *, in_placement: bool = False) -> dict[st
     """Return the aliases of ``[pci] alias`` by their names.
 
     Args:
-        in_placement: ``[filter_scheduler] pci_in_placement``, with which Placement must be able to tell them.
+        in_placement: ``[filter_scheduler] pci_in_placement``, with which the alias must name one kind of
+            device for Placement.
 
     Raises:
         InvalidSetting: An entry is not a JSON object with a name, differs from one of the same name, or does
-            not tell its devices.
+            not identify its devices.
     """
     found: dict[str, Alias] = {}
     for text in texts:
@@ -73,7 +74,9 @@ def read_aliases(texts: Iterable[str], *, in_placement: bool = False) -> dict[st
 
 def _check(name: str, alias: Alias, *, in_placement: bool) -> None:
     if in_placement and len(alias.specs) > 1:
-        raise InvalidSetting(f"[pci]/alias {name} has several entries, which Placement cannot tell")
+        raise InvalidSetting(
+            f"[pci]/alias {name} has several entries; with pci_in_placement it must have one"
+        )
     kinds = [{"vendor_id", "product_id"}, *([{"resource_class"}] if in_placement else [])]
     if not all(any(map(spec.keys().__ge__, kinds)) for spec in alias.specs):
         words = " or ".join(" and ".join(sorted(kind, reverse=True)) for kind in kinds)
@@ -95,7 +98,7 @@ def _word(value: Any) -> str:
 
 
 def pci_requests(wishes: FlavorAndImage, aliases: Mapping[str, Alias]) -> objects.InstancePCIRequests:
-    """Return the devices that the flavor asks for, such as ``pci_passthrough:alias=gpu:2,nic:1``.
+    """Return the devices that the flavor requests, such as ``pci_passthrough:alias=gpu:2,nic:1``.
 
     Raises:
         InvalidSetting: An alias does not exist, or has no number of devices.
@@ -124,7 +127,7 @@ def _request(wanted: str, policy: str | None, aliases: Mapping[str, Alias]) -> o
 
 
 def request_groups(requests: objects.InstancePCIRequests) -> list[objects.RequestGroup]:
-    """Return what Placement is asked for with ``[filter_scheduler] pci_in_placement``: a group a device."""
+    """Return the request groups with ``[filter_scheduler] pci_in_placement``: a group a device."""
     return [
         objects.RequestGroup(
             requester_id=f"{request.request_id}-{number}",

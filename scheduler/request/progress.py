@@ -26,7 +26,7 @@ class Progress:
 
     Attributes:
         instance_uuid: The instance that a host is being chosen for.
-        guest: The NUMA topology as the last fit left it: its page sizes and cells may be settled by now.
+        guest: The NUMA topology as the last fit left it: page sizes and cells may be set.
         provider_uuids: By request group, the providers of the candidate chosen last; None if the request has
             no request groups.
         group_members: Instance uuids of the server group.

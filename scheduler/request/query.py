@@ -1,5 +1,6 @@
 """RequestSpec → queries of ``GET /allocation_candidates`` (spec: placement-and-workflow 1.1, 1.10-1.13)."""
 
+from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -15,7 +16,7 @@ LOG = logging.getLogger(__name__)
 # What nova's conductors can use for claims of their own; from 1.38 on they could not.
 MICROVERSION = "1.36"
 
-# Filters for these hints look at named hosts, which a limit could cut off.
+# Filters for these hints need named hosts, which a limit could cut off.
 _UNLIMITED_HINTS = ("group", "same_host", "different_host")
 
 
@@ -26,12 +27,22 @@ class Query:
     Attributes:
         params: The parameters, in order of name and value.
         querystring: The same as text; equal texts are equal queries.
-        limit: The most candidates that may come back, or None.
+        limit: The maximum number of candidates in the answer, or None.
     """
 
     params: tuple[Pair, ...]
     querystring: str
     limit: int | None
+
+    def amounts(self) -> Counter[str]:
+        """Return the amounts in all groups, by resource class."""
+        amounts: Counter[str] = Counter()
+        for name, value in self.params:
+            if name.startswith("resources"):
+                for text in value.split(","):
+                    resource_class, _, amount = text.partition(":")
+                    amounts[resource_class] += int(amount)
+        return amounts
 
 
 def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
@@ -99,7 +110,6 @@ def _limit(spec, conf, targets: Targets) -> int | None:
 
 
 def without_limit(query: Query) -> Query:
-    """Return the same query without its limit."""
     pairs = tuple(pair for pair in query.params if pair[0] != "limit")
     return Query(pairs, urlencode(pairs), None)
 

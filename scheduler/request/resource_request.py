@@ -1,6 +1,6 @@
 """RequestSpec → ResourceRequest: the steps up to the features (spec: placement-and-workflow 1.1).
 
-Their order matters: later steps look at what earlier ones put in.
+Their order matters: later steps read what earlier ones added.
 """
 
 from os_resource_classes import DISK_GB, MEMORY_MB, PCPU, VCPU
@@ -15,7 +15,7 @@ _MIB_PER_GIB = 1024
 
 
 def make(spec, *, translate_pinning: bool = True) -> ResourceRequest:
-    """Return what flavor, image and external groups of a RequestSpec ask for, before pruning and destination.
+    """Return what flavor, image and external groups of a RequestSpec request, before pruning and destination.
 
     Raises:
         FlavorImageConflict: Or a related error: flavor and image contradict each other.
@@ -51,7 +51,7 @@ def _add_external_groups(request: ResourceRequest, spec) -> None:
             raise errors.InvalidRequest("A group of requested_resources has no requester_id")
         group = Group.of_wire(wire_group)
         if group.is_empty:
-            raise errors.InvalidRequest(f"Group {suffix} of requested_resources asks for nothing")
+            raise errors.InvalidRequest(f"Group {suffix} of requested_resources is empty")
         if suffix in request.groups:
             raise errors.RequestGroupSuffixConflict(suffix)
         request.groups[suffix] = group

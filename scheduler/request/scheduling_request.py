@@ -19,7 +19,7 @@ from scheduler.request.progress import Progress
 
 
 class RequestKind(Enum):
-    """What a request wants.
+    """The request of an instance.
 
     Attributes:
         BUILD: Hosts for instances: new ones, or one that moves.
@@ -40,7 +40,7 @@ class ServerGroup:
         policies: The policies of the older form of the group; ``policy`` alone where it has none.
         members: Instance uuids, the instances of this request among them.
         hosts: Service hosts where members are.
-        name: Its name for users; None if the caller does not tell.
+        name: Its name for users; None if the caller does not send it.
     """
 
     uuid: str | None
@@ -85,10 +85,8 @@ class SchedulingRequest:
 
     Attributes:
         spec: The RequestSpec of the wire, with what pre-filters added.
-        context: The request context of the caller.
         instance_uuids: One for each host that is wanted. Stand-ins if the caller named none.
         claims: Whether chosen hosts are claimed; not so if the caller named no instances, nor for a check.
-        with_alternates: Whether the caller wants alternates.
         deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
         arrived_at: When the request arrived, in the same seconds; None if that does not matter.
         kind: Build or rebuild check.
@@ -131,7 +129,6 @@ class SchedulingRequest:
 
         Args:
             instance_uuids: None: hosts for ``spec.num_instances`` are chosen and none is claimed.
-            with_alternates: Whether the caller wants alternates.
             deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
             arrived_at: When the request arrived, in the same seconds.
         """
@@ -223,7 +220,7 @@ class SchedulingRequest:
 
     @property
     def has_past(self) -> bool:
-        """Whether the message may have been run before, or its caller may have left by now."""
+        """Whether the message may have been run before, or its caller may have timed out."""
         return bool(self.delivery and self.delivery.has_past)
 
     @property

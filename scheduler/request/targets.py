@@ -19,8 +19,6 @@ class NamedTarget:
     the node's name.
 
     Attributes:
-        host: A service host.
-        node: A node's name.
         cell_uuid: The only cell to search; None: the cell of the host's mapping, or all.
     """
 
@@ -89,7 +87,7 @@ def apply_lookup(
     if not found:
         raise errors.NoValidHost(f"No such host - host: {target.host} node: {target.node} ")
     if len(found) > 1:
-        # Placement has no "one of these trees": all candidates are fetched, and hosts are told apart later.
+        # Placement has no "one of these trees": all candidates are fetched, and hosts are selected later.
         return Targets(limited=False)
     destination = read(spec, "requested_destination")
     if destination is not None:

@@ -59,7 +59,7 @@ class Presence:
         self._loop.wake()
 
     def wait_for_one_of(self, partitions: Iterable[Partition], timeout: float) -> Partition | None:
-        """Return the first of some partitions that answers, once one does; None if none does in time."""
+        """Wait for one of these partitions; return the first that replies, or None at the end of the time."""
         wanted = tuple(partitions)
 
         def find() -> Partition | None:
@@ -69,7 +69,7 @@ class Presence:
             return self._changed.wait_for(find, max(0.0, timeout))
 
     def look(self) -> float:
-        """Ping each partition that does not answer; return the seconds until the next look."""
+        """Ping each silent partition; return the seconds until the next round."""
         for name in sorted(self._silent):
             if self._ping(self._partitions[name]):
                 self.hear(self._partitions[name])

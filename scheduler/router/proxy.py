@@ -111,7 +111,7 @@ class Router:
 
         Raises:
             Unreachable: Partitions that may have a host do not answer.
-            BrokerAway: The broker cannot be reached, so that it is not known what became of the call.
+            BrokerAway: The broker is unavailable, and the outcome of the call is unknown.
         """
         arguments = message.get("args", {})
         facts = RoutingFacts.of(arguments.get("spec_obj"), arguments.get("instance_uuids"))
@@ -129,14 +129,14 @@ class Router:
         return _end_of(way)
 
     def _next(self, way: _Way, end: float) -> Partition | None:
-        """Return the partition to try; waits for those that do not answer, if there is no other one."""
+        """Return the partition to try. If none replies, wait for one."""
         if not way.left or self._clock() >= end:
             return None
         wait = self._outage_patience() if way.last is None else WAIT_FOR_SILENT
         return self.presence.wait_for_one_of(way.left, min(wait, end - self._clock()))
 
     def _try(self, partition: Partition, message: Mapping[str, Any], way: _Way, end: float) -> Reply | None:
-        """Return the reply of a partition; None if another one is to be tried."""
+        """Return the reply of a partition; None if the next one has to be tried."""
         patience = Patience(SILENCE, max(0.0, end - self._clock()))
         try:
             reply = self._caller.call(
@@ -163,7 +163,7 @@ class Router:
         self.on_sign()
 
     def _ping(self, partition: Partition) -> bool:
-        """Return whether a scheduler of a partition gives a sign."""
+        """Return whether a scheduler of a partition replies."""
         heard: list[bool] = []
         ping = {"method": "ping", "args": {"arg": ""}, "namespace": BASE_NAMESPACE, "version": "1.1"}
         with suppress(NoReply, BrokerAway):

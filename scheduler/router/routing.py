@@ -25,13 +25,11 @@ HARD_POLICIES = frozenset({"affinity", "anti-affinity"})
 
 @dataclass(frozen=True, slots=True)
 class RoutingFacts:
-    """What routing looks at of a request.
+    """The parts of a request that routing uses.
 
     Attributes:
         key: Spreads requests for which several partitions are alike: the first instance.
         zone: The availability zone that it names; None: none.
-        flavor: Name and id of its flavor.
-        extra_specs: The extra specs of its flavor.
         group: The server group of a hard policy that it is for; None: none.
     """
 
@@ -43,7 +41,7 @@ class RoutingFacts:
 
     @classmethod
     def of(cls, spec: Any, instance_uuids: Any = None) -> "RoutingFacts":
-        """Return what routing looks at of a RequestSpec as it is on the wire; what it lacks is refused later.
+        """Return the parts of a RequestSpec on the wire that routing uses; a wrong request is rejected later.
 
         Args:
             spec: The envelope of the object; anything else has no facts.

@@ -46,7 +46,7 @@ class RouterService:
         self._router = Router(all_partitions(conf), self._client, lambda: conf.berth.outage_patience)
 
     def start(self) -> None:
-        """Connect to the broker, which is waited for."""
+        """Connect to the broker; waits until it is available."""
         self._client.start()
         self._router.presence.start()
 
@@ -55,7 +55,7 @@ class RouterService:
         return True
 
     def wait_until_able(self, timeout: float) -> bool:
-        """Return True: a partition that does not answer is waited for by the requests."""
+        """Return True: requests wait for partitions that do not reply."""
         return True
 
     def catch_up(self, worker: int = 0) -> None:
@@ -82,11 +82,7 @@ class RouterService:
 
 
 class Calls:
-    """The methods that a router takes. Arguments and replies are as they are on the wire.
-
-    Attributes:
-        unanswered: Returns the number of calls that were received and not answered.
-    """
+    """The methods that a router takes. Arguments and replies are as they are on the wire."""
 
     target = messaging.Target(version=VERSION)
 

@@ -6,7 +6,7 @@
                    │        (context,     (checks)
                heartbeats    objects)
 
-``amqp`` acknowledges a request after its reply, and confirms replies; ``delivery`` tells the manager the
+``amqp`` acknowledges a request after its reply, and confirms replies; ``delivery`` gives the manager the
 outcome. ``dispatcher`` sees to it that each request gets a reply. ``reply_queues`` has the requests whose
 reply queue is missing, and ``dropped_calls`` counts those whose callers have left. ``activity`` says
 whether the threads of a server are stuck or dead. ``forwarding`` sends a request on to another scheduler,

@@ -22,7 +22,7 @@ _FLAVOR_AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 #: Bytes of a Selection in a message, its quotes escaped; with a network or nested providers it has more.
 SELECTION_SIZE = 1160
 
-#: Bytes of the dict that callers get who want no Selections.
+#: Bytes of the dict for callers that want no Selections.
 DICT_SIZE = 250
 
 
@@ -48,7 +48,7 @@ def request_spec(value: object) -> objects.RequestSpec:
 
     Raises:
         InvalidRequest: It is no RequestSpec, has no flavor, or one with an amount that nova cannot store, or
-            asks for too many instances.
+            requests too many instances.
     """
     spec = _require(value, objects.RequestSpec, "spec_obj", "a RequestSpec")
     for name in _FLAVOR_AMOUNTS:

@@ -263,7 +263,7 @@ class Client:
         consumer = next(each for each in consumers if each.queue_name == name)
         tag = consumers.pop(consumer)
         connection._new_tags.discard(tag)
-        # RabbitMQ tells that the queue is gone; amqp would take this for an error
+        # RabbitMQ reports that the queue was deleted; amqp would take this for an error
         connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
         connection.channel.queue_delete(name)
 

@@ -25,7 +25,7 @@ class Held(Protocol):
     def keep(self) -> None:
         """Keep it for the next run of the message."""
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release it: the reply cannot be delivered."""
 
 
@@ -126,9 +126,9 @@ class Delivery:
         """Report that the message is run once more: its reply may have been delivered. Never raises."""
         self._end_held(lambda held: held.keep())
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Report that the reply was not delivered, and will not be. Never raises."""
-        self._end_held(lambda held: held.give_back())
+        self._end_held(lambda held: held.release())
 
     def end(self) -> None:
         """Let go of the message, once nothing is done with it any more.

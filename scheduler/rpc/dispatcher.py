@@ -48,7 +48,7 @@ class Dispatcher:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
             _check_frame(incoming.message)
-            with _giving_back_on_error():
+            with _released_on_error():
                 result = self._dispatcher.dispatch(incoming)
                 _check_channel(incoming)
                 return result
@@ -97,7 +97,7 @@ def _check_frame(message: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def _giving_back_on_error() -> Iterator[None]:
+def _released_on_error() -> Iterator[None]:
     """Release what depends on the reply if an error is answered."""
     try:
         yield
@@ -106,5 +106,5 @@ def _giving_back_on_error() -> Iterator[None]:
     except BaseException:
         current = delivery.CURRENT.get()
         if current is not None:
-            current.give_back()
+            current.release()
         raise

@@ -219,7 +219,7 @@ class Schedulers:
         )
 
     def ask(self, method: str, **arguments: object) -> Answers:
-        """Return what all workers answer. The first worker of a host tells how many there are."""
+        """Return what all workers answer. The answer of the first worker of a host has their number."""
         answers = Answers({}, {})
         first = [server_name(host, 0) for host in self._hosts]
         replies = self._ask_all(first, method, arguments, answers)

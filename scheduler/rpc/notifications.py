@@ -147,7 +147,7 @@ class Notifications:
 
 
 def build(conf: cfg.ConfigOpts, serializer: messaging.Serializer) -> Notifications:
-    """Return the notifications that the options ask for.
+    """Return the notifications that the options enable.
 
     Raises:
         ConfigError: The URL of the notification bus cannot be used.

@@ -78,7 +78,7 @@ class ReplyQueues:
 
         Args:
             call: A ``ConfirmedMessage``.
-            certain: Whether to ask the broker also if the queue was not missing before.
+            certain: Whether to query the broker even if the queue was not missing before.
         """
         with self._lock:
             found, suspect = call.reply_q in self._found, call.reply_q in self._missing_since

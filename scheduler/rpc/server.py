@@ -330,7 +330,7 @@ class Server(server.RPCServer):
             self._warnings.warning(
                 type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
             )
-            current.give_back()
+            current.release()
             if isinstance(error, ReplyQueueMissing):
                 self._reply_queues.wait(message)
                 return

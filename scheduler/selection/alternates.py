@@ -75,5 +75,5 @@ def scheduler_limits(limits: Mapping[str, Any]) -> objects.SchedulerLimits:
 
 
 def as_dicts(selections: Selections) -> list[dict[str, Any]]:
-    """Return the form for callers that did not ask for objects: the chosen host of each instance."""
+    """Return the form for callers that do not want objects: the chosen host of each instance."""
     return [chosen[0].to_dict() for chosen in selections]

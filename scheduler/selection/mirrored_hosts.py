@@ -20,7 +20,7 @@ class Mirror(Protocol):
     """Answers queries without asking Placement, as far as it can."""
 
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
-        """Return the compute nodes that may have what is asked for; None if it cannot tell."""
+        """Return the compute nodes that suit the query; None if the mirror cannot answer it."""
 
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Note that nodes lost instances."""

@@ -1,4 +1,4 @@
-"""What a decision tells the one who watches it, step by step, on the thread that decides.
+"""What a decision reports to its observer, step by step, on the thread that decides.
 
 Methods are called on the path of every request, so that they only note what they are given. What is passed
 changes afterwards: whatever must stay as it is has to be copied.

@@ -57,12 +57,12 @@ class ServerGroups:
                         "Lock of server group %s timed out; continuing without it",
                         group.uuid,
                     )
-                yield _brought_up_to_date(request, group, group.uuid, source)
+                yield _updated(request, group, group.uuid, source)
         else:
-            yield _brought_up_to_date(request, group, group.uuid, source)
+            yield _updated(request, group, group.uuid, source)
 
 
-def _brought_up_to_date(
+def _updated(
     request: SchedulingRequest, group: ServerGroup, uuid: str, source: GroupSource
 ) -> SchedulingRequest:
     members = _current_members(group, uuid, source)

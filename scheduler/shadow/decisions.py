@@ -1,7 +1,7 @@
 """Deciding a copy without claims.
 
 It is decided twice: with the placements that no compute has reported yet, as Berth would, and without them,
-as nova-scheduler does, so that a difference can be told from them.
+as nova-scheduler does, so that a difference can be distinguished from them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -262,7 +262,7 @@ class ShadowManager(SchedulerManager):
         A host that the request ignores is left out: an evacuated instance holds its source, too.
 
         Raises:
-            PlacementSilent: Placement does not tell.
+            PlacementSilent: Placement gives no answer.
         """
         table, ignored = self.hosts.snapshot(math.inf), set(copy.spec.ignore_hosts or ())
         held = self._claimer.get_held_many(copy.instance_uuids)

@@ -40,8 +40,8 @@ ARGUMENTS = {
 PREFETCH = 500
 ACKNOWLEDGE_EVERY = 100
 
-#: Bytes that are asked of the socket at once. The AMQP library asks six times for a message, which is half of
-#: the CPU that a replay takes.
+#: Bytes that are read from the socket at once. The AMQP library reads six times for a message, which is half
+#: of the CPU that a replay takes.
 READ_AHEAD = 16 << 10
 
 #: Seconds in which a connection must be made, and those in which the broker must confirm a message. A stream
@@ -314,7 +314,7 @@ class StreamConnection:
 
 
 def _read_ahead(read: Callable[[int], bytes], _size: int) -> bytes:
-    """Read from a socket more than is asked for; the AMQP library keeps the rest for the next time."""
+    """Read from a socket more than is requested; the AMQP library keeps the rest for the next time."""
     return read(READ_AHEAD)
 
 

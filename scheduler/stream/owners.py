@@ -2,7 +2,8 @@
 
 An owner is found by rendezvous hashing: each scheduler draws a number from the uuid of the host or group and
 its own identity, and the highest wins. When a scheduler comes or goes, only what it gains or loses changes
-its owner. Schedulers that disagree on who is alive make worse choices for some seconds, and never wrong ones.
+its owner. Schedulers that disagree on which ones are alive make worse choices for some seconds, and never
+wrong ones.
 
 A scheduler prefers its own hosts, so that no two choose the same host at the same time. Members of one server
 group that are placed by two at the same time could meet on a host, or part; so a call is forwarded to the
@@ -110,7 +111,7 @@ def owners(hosts: Hashes, senders: Sequence[str]) -> NDArray[np.int64]:
 
     Args:
         hosts: ``hash64`` of each host, shape (hosts,).
-        senders: The schedulers; who owns a host does not depend on their order.
+        senders: The schedulers; the owner of a host does not depend on their order.
 
     Returns:
         Indices of ``senders``, shape (hosts,).

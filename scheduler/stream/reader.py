@@ -1,10 +1,10 @@
 """Reading the decision stream, in a thread of its own.
 
 After each subscription this scheduler publishes a record, the *marker*: what is read before it comes back may
-be older than the subscription. A subscription can end without notice: the broker does not tell when a stream
-is deleted and created again with fewer messages, nor when its host is cut off. So this scheduler's own beats
-must come back; if they do not for ``SILENT_AFTER`` seconds, it subscribes again, on the next host, from some
-minutes ago. What it knows already is recognized by the counters of the senders.
+be older than the subscription. A subscription can end without notice: the broker does not report when a
+stream is deleted and created again with fewer messages, nor when its host is cut off. So this scheduler's own
+beats must come back; if they do not for ``SILENT_AFTER`` seconds, it subscribes again, on the next host, from
+some minutes ago. What it knows already is recognized by the counters of the senders.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What is written to the decision stream.
 
-A message of the stream is a JSON list of records. Each record says which scheduler sent it, when, and what it
-tells. Messages come from a bus that other services use too, and from other releases of Berth: so each record
+A message of the stream is a JSON list of records. Each record says which scheduler sent it, when, and its
+kind. Messages come from a bus that other services use too, and from other releases of Berth: so each record
 is decoded by type and within bounds, one that cannot be read costs only itself, and kinds or versions that
 are not known here are left out.
 """
@@ -41,7 +41,7 @@ Kind = StrEnum(
         "BYE": "bye",
     },
 )
-"""What a record tells.
+"""The kind of a record.
 
 INTENT: an instance is to be claimed on a node. CLAIMED: Placement granted it. RELEASED: it must not be on
 the node after all; with resources: a granted claim is released. GONE: a compute reports that the instance
@@ -60,7 +60,7 @@ AmountsByName = Annotated[dict[Name, Amount], msgspec.Meta(max_length=64)]
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a record tells of one instance.
+    """The entry of a record for one instance.
 
     Attributes:
         instance: The uuid of the instance.
@@ -100,7 +100,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Attributes:
         sender: Identifies the process that wrote it.
-        counter: How many records the sender wrote before. Gaps tell of lost records.
+        counter: How many records the sender wrote before. Gaps are lost records.
         time: When it was written, by the sender's clock; seconds since the epoch.
         entries: The instances that the record is about.
         about: The sender itself, in HELLO and BEAT.

@@ -1,4 +1,4 @@
-"""Near or away from the other members of a server group, and from the cell that an instance leaves.
+"""Near or far from the other members of a server group, and from the cell that an instance leaves.
 
 spec: filters-and-weighers 3.7, 3.9
 """

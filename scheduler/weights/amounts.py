@@ -1,7 +1,7 @@
-"""Preferences for more, or less, of one number of a host; nothing of the request matters to them.
+"""Preferences for more, or less, of one number of a host, whatever the request.
 
 The numbers are free RAM (spec: filters-and-weighers 3.1), free vCPUs (3.2), free disk (3.3), builds,
-migrations and the like under way (3.5), free PCI devices (3.6), failed builds (3.8), the version of the
+migrations and the like in progress (3.5), free PCI devices (3.6), failed builds (3.8), the version of the
 hypervisor (3.10) and instances (3.11).
 """
 
@@ -17,11 +17,13 @@ MOST_DEVICES = 99  # so that the raw weight stays above 0; 99 free devices and m
 
 
 class NumberWeigher(HostWeigher):
-    """A weigher of one number of each host."""
+    """A weigher of one number of each host: that of a column, or what ``amount`` returns."""
+
+    column = ""
 
     def amount(self, hosts: HostView) -> np.ndarray:
         """Return the number of each host: int64 or float64, shape (hosts,)."""
-        raise NotImplementedError
+        return hosts.numbers(self.column)
 
     def prepare(self, request: SchedulingRequest) -> Scorer:
         """Return a scorer whose raw weights are the numbers."""
@@ -68,22 +70,18 @@ class DiskWeigher(NumberWeigher):
 
 
 class IoOpsWeigher(NumberWeigher):
-    """Raw weight: I/O operations under way. ``io_ops_weight_multiplier`` (-1.0: prefers idle hosts)."""
+    """Raw weight: I/O operations in progress. ``io_ops_weight_multiplier`` (-1.0: prefers idle hosts)."""
 
     minval = 0.0
     option = "io_ops_weight_multiplier"
-
-    def amount(self, hosts: HostView) -> np.ndarray:
-        return hosts.numbers("num_io_ops")
+    column = "num_io_ops"
 
 
 class NumInstancesWeigher(NumberWeigher):
     """Raw weight: instances on the host. ``num_instances_weight_multiplier`` (0.0: no effect)."""
 
     option = "num_instances_weight_multiplier"
-
-    def amount(self, hosts: HostView) -> np.ndarray:
-        return hosts.numbers("num_instances")
+    column = "num_instances"
 
 
 class HypervisorVersionWeigher(NumberWeigher):
@@ -93,9 +91,7 @@ class HypervisorVersionWeigher(NumberWeigher):
     """
 
     option = "hypervisor_version_weight_multiplier"
-
-    def amount(self, hosts: HostView) -> np.ndarray:
-        return hosts.numbers("hypervisor_version")
+    column = "hypervisor_version"
 
 
 class BuildFailureWeigher(NumberWeigher):
@@ -107,16 +103,14 @@ class BuildFailureWeigher(NumberWeigher):
     """
 
     option = "build_failure_weight_multiplier"
-
-    def amount(self, hosts: HostView) -> np.ndarray:
-        return hosts.numbers("failed_builds")
+    column = "failed_builds"
 
     def multiplier(self, hosts: HostView) -> float | np.ndarray:
         return -1 * super().multiplier(hosts)
 
 
 class PCIWeigher(NumberWeigher):
-    """Raw weight: 100 - free PCI devices, the request not looked at. ``pci_weight_multiplier`` (1.0)."""
+    """Raw weight: 100 - free PCI devices, whatever the request. ``pci_weight_multiplier`` (1.0)."""
 
     option = "pci_weight_multiplier"
 

@@ -24,8 +24,8 @@ class Scorer:
     """The raw weights of hosts for one request.
 
     Attributes:
-        instance_uuids: Instances whose hosts the scorer asks the view for. They are located beforehand if the
-            weigher needs ``"instances"``.
+        instance_uuids: Instances whose hosts the scorer reads from the view. They are located beforehand if
+            the weigher needs ``"instances"``.
     """
 
     instance_uuids: Collection[str] = ()
@@ -78,7 +78,7 @@ class HostWeigher:
 
 
 class BaseHostWeigher(HostWeigher):
-    """A preference that looks at one host after the other, as nova's out-of-tree weighers do.
+    """A preference that is called for each host, as nova's out-of-tree weighers do.
 
     Implement ``_weigh_object``; ``weight_multiplier`` defaults to 1.0.
     """

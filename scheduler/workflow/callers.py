@@ -30,9 +30,9 @@ class Callers:
         self._claimer = claimer
 
     def check(self, request: SchedulingRequest, kept: Kept) -> None:
-        """Check that somebody waits for one of the instances, as far as nova tells.
+        """Check that a caller waits for one of the instances, as far as nova knows.
 
-        If nobody does, or nova does not tell, the instances are looked at later.
+        If none does, or nova gives no answer, the instances are checked later.
 
         Raises:
             CallerLeft: Nobody does.

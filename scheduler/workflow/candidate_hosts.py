@@ -41,7 +41,7 @@ class CandidateHosts:
         network: NeutronNetwork,
         provider_aggregates: ProviderAggregates,
     ) -> None:
-        """Set up; nothing is asked yet.
+        """Set up; nothing is read yet.
 
         Args:
             candidates: Answers which hosts could take a request.
@@ -60,7 +60,7 @@ class CandidateHosts:
         )
 
     def queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
-        """Run the pre-filters and return what to ask Placement for.
+        """Run the pre-filters and return the queries for Placement.
 
         Raises:
             PlacementUnavailable: A pre-filter needs Placement, which gives no usable answer.

@@ -66,7 +66,7 @@ class ClaimSessions:
         """Set up.
 
         Args:
-            candidate_hosts: Tells which compute nodes a request must not go to.
+            candidate_hosts: Knows the compute nodes that a request must not go to.
         """
         self._claimer = claimer
         self._pending = pending

@@ -42,10 +42,10 @@ class HeldHosts:
         self._candidate_hosts = candidate_hosts
 
     def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> dict[str, HeldHost]:
-        """Return the host of each instance that holds what the request asks for on one host.
+        """Return the host of each instance that holds the requested amounts on one host.
 
         Raises:
-            PlacementUnavailable: Placement does not tell; so it is not known whether a host may be chosen.
+            PlacementUnavailable: Placement gives no answer, so no host may be chosen.
         """
         held = self._read(request)
         providers = {provider for each in held.values() for provider in each.allocations}
@@ -77,4 +77,4 @@ class HeldHosts:
         try:
             return self._claimer.get_held_many(request.instance_uuids, request.context)
         except PlacementSilent as error:
-            raise unavailable(error, "Placement does not tell what an instance holds") from error
+            raise unavailable(error, "Placement gives no answer on the allocations of an instance") from error

@@ -339,7 +339,7 @@ class RequestRun:
             CallerLeft: It does not.
             Overtaken: Another run was first.
             NoValidHost: Placement refuses it.
-            PlacementUnavailable: Placement does not tell.
+            PlacementUnavailable: Placement gives no answer.
         """
         if claims is None:
             return

@@ -47,7 +47,7 @@ class OneByOne(Claimer):
             return super().claim([requests], deadline)[requests.uuid]
         return super().claim(requests, deadline)
 
-    def give_back(self, instance, result):
+    def release_result(self, instance, result):
         """Release a claim that was granted."""
         if result.made:
             left = result.previous.allocations if result.previous else {}

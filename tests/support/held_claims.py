@@ -13,5 +13,5 @@ class Claims:
     def keep(self):
         self.ends.append("kept")
 
-    def give_back(self):
+    def release(self):
         self.ends.append("given back")

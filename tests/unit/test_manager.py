@@ -435,7 +435,7 @@ def test_a_bad_request_that_is_not_of_placement_is_an_outage(make_world):
 def test_what_a_message_claimed_is_given_back_if_its_reply_cannot_be_delivered(make_world):
     world, delivery = make_world(two_hosts()), Delivery()
     ask(world, delivery=delivery)
-    delivery.give_back()
+    delivery.release()
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
@@ -443,7 +443,7 @@ def test_what_a_message_claimed_is_given_back_if_its_reply_cannot_be_delivered(m
 def test_a_message_that_claims_nothing_leaves_nothing_to_settle(make_world):
     world, delivery = make_world(two_hosts()), Delivery()
     ask(world, uuids=None, delivery=delivery)
-    delivery.give_back()
+    delivery.release()
     assert world.placement.released == []
 
 
@@ -477,7 +477,7 @@ def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be
     world, delivery = make_world(two_hosts()), with_past()
     world.placement.held = {"i1": held("h2")}
     ask(world, None, delivery=delivery)
-    delivery.give_back()
+    delivery.release()
     assert world.placement.released == []
 
 

@@ -27,6 +27,11 @@ BETTER = {
     r"\b(systemd|observer|listener|progress)\b:? is told\b": "is notified, receives",
     r"\bwaits? (no more|any more|no longer)\b": "has timed out",
     r"\bwhom\b": "a noun",
+    r"\b(told|tells?)\b": "says, reports, returns, shows",
+    r"(?<!user )(?<!users )(?<!operator )(?<!operators )\bwho\b": "that, which, or a noun",
+    r"\bturned down\b": "rejected",
+    r"\bsent on\b(?! (a|its|one|the)\b)": "forwarded",
+    r"\bcontrol room\b": "operators",
 }
 
 
@@ -49,6 +54,7 @@ def test_patterns_match():
     """Each pattern finds what it is for."""
     found = "Made anew, be it beside what was given back; it is not to be. They learn that some 3, of which one waits no more."
     found += " So does the other, whom systemd is told of. So are all."
+    found += " It tells who was turned down or sent on to the control room."
     assert [pattern for pattern in BETTER if not re.search(pattern, found, re.IGNORECASE)] == []
 
 

@@ -258,8 +258,8 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "channel on hosts",
         _wrap(Claimer, "release", _whatever_generation),
     ),
-    "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "give_back", "keep")),
-    "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "give_back")),
+    "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "release", "keep")),
+    "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "release")),
     "what another run wrote is released": (
         "redelivery",
         _wrap(ClaimSession, "hold", _as_its_own),

@@ -1,4 +1,4 @@
-"""Request pre-filters: they change a RequestSpec in place before Placement is asked.
+"""Request pre-filters: they change a RequestSpec in place before the query to Placement.
 
 A pre-filter is a function ``(spec, context, services) -> bool``. True says that it applied to the request,
 which is logged at debug level; the others run in any case (spec: filters-and-weighers 4).
@@ -15,7 +15,7 @@ __all__ = ["PREFILTERS", "Network", "PrefilterServices", "run"]
 
 LOG = logging.getLogger(__name__)
 
-# nova's order: some of them look at what earlier ones added.
+# nova's order: some of them read what earlier ones added.
 PREFILTERS = (
     aggregates.require_tenant_aggregate,
     aggregates.map_az_to_placement_aggregate,

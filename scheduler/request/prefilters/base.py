@@ -1,4 +1,4 @@
-"""What all pre-filters use: the services that they ask, and the places of a RequestSpec that they change.
+"""What pre-filters share: the services that they query, and the parts of a RequestSpec that they change.
 
 Through the services pre-filters know neither databases nor clients. For where each change goes see
 spec: filters-and-weighers 4.0.
@@ -79,13 +79,13 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class PrefilterServices:
-    """What pre-filters ask for facts that the request does not contain.
+    """The services for facts that the request does not contain.
 
     Attributes:
         conf: The options; ``[scheduler]`` is read.
         aggregates: All host aggregates, as they are best known.
         minimum_compute_version: The lowest version of any nova-compute in any cell that answers, or 0.
-        network: Neutron; asked only if a request or an option requires it.
+        network: Neutron; queried only if a request or an option requires it.
         provider_aggregates: ``(context, resource provider uuid)`` → UUIDs of its aggregates in Placement.
         warnings: Where what holds for every request is logged.
     """

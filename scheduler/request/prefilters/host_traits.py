@@ -1,6 +1,6 @@
 """Pre-filters that require or forbid traits of the host's root provider (spec: filters-and-weighers 4).
 
-They look at the image, at the flavor's devices and secrets, and at the state and owner of computes.
+They depend on the image, the flavor's devices and secrets, and the state and owner of computes.
 """
 
 import os_traits
@@ -30,7 +30,7 @@ def require_image_type_support(spec, _context, services: PrefilterServices) -> b
     """Require that the host can run the image's disk format.
 
     ``[scheduler]query_placement_for_image_type_support`` (off). A volume boot has no such image, a request
-    without image or format asks for nothing (spec: filters-and-weighers 4.4).
+    without image or format requires nothing (spec: filters-and-weighers 4.4).
     """
     if not services.conf.scheduler.query_placement_for_image_type_support or read(spec, "is_bfv"):
         return False
@@ -179,7 +179,7 @@ def ephemeral_encryption_filter(spec, _context, _services: PrefilterServices) ->
 
 
 def tpm_secret_security_filter(spec, _context, _services: PrefilterServices) -> bool:
-    """``hw:tpm_secret_security`` (``user``, ``host``, ``deployment``), if a vTPM is wanted (4.14).
+    """``hw:tpm_secret_security`` (``user``, ``host``, ``deployment``), for requests with a vTPM (4.14).
 
     Raises:
         RequestFilterFailed: The value is another one.

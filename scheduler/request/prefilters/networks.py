@@ -1,6 +1,6 @@
 """Pre-filters on networks: routed networks, remote-managed ports."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oslo_log import log as logging
 from oslo_utils.strutils import bool_from_string
@@ -46,34 +46,33 @@ def _aggregates_of(requested, context, services: PrefilterServices) -> list[str]
     if port_id:
         port = services.network.port(context, port_id)
         if port.get("fixed_ips"):
-            return _aggregates_of_subnet(port["fixed_ips"][0]["subnet_id"], context, services)
+            subnet_id = port["fixed_ips"][0]["subnet_id"]
+            return _aggregates_of_segments(
+                f"subnet {subnet_id}",
+                lambda: [services.network.segment_of_subnet(context, subnet_id)],
+                context,
+                services,
+            )
         network_id = port["network_id"]
-    return _aggregates_of_network(network_id, context, services) if network_id else []
-
-
-def _aggregates_of_network(network_id: str, context, services: PrefilterServices) -> list[str]:
-    what = f"network {network_id}"
-    try:
-        segments = services.network.segments_of_network(context, network_id)
-    except errors.NetworkError as error:
-        raise _not_found(what, error) from error
-    return _aggregates_of_segments(segments, what, context, services)
-
-
-def _aggregates_of_subnet(subnet_id: str, context, services: PrefilterServices) -> list[str]:
-    what = f"subnet {subnet_id}"
-    try:
-        segment = services.network.segment_of_subnet(context, subnet_id)
-    except errors.NetworkError as error:
-        raise _not_found(what, error) from error
-    return _aggregates_of_segments([segment] if segment else [], what, context, services)
+    if not network_id:
+        return []
+    return _aggregates_of_segments(
+        f"network {network_id}",
+        lambda: services.network.segments_of_network(context, network_id),
+        context,
+        services,
+    )
 
 
 def _aggregates_of_segments(
-    segments: Iterable[str], what: str, context, services: PrefilterServices
+    what: str, segments: Callable[[], Iterable[str | None]], context, services: PrefilterServices
 ) -> list[str]:
+    try:
+        known = [segment for segment in segments() if segment]
+    except errors.NetworkError as error:
+        raise _not_found(what, error) from error
     uuids: list[str] = []
-    for segment in segments:
+    for segment in known:
         found = services.provider_aggregates(context, segment)
         if not found:
             raise _not_found(what, f"segment {segment} is in none")
@@ -93,7 +92,7 @@ def remote_managed_ports_filter(spec, context, services: PrefilterServices) -> b
     request that such a port needs: Neutron is queried only for ports that the PCI requests do not describe.
 
     Raises:
-        NetworkError: Neutron had to be asked and did not answer.
+        NetworkError: Neutron did not answer.
     """
     networks = read(spec, "requested_networks", ())
     if any(_is_remote_managed(spec, requested, context, services) for requested in networks):
@@ -105,14 +104,14 @@ def _is_remote_managed(spec, requested, context, services: PrefilterServices) ->
     port_id = read(requested, "port_id")
     if not port_id:
         return False
-    told = _told_by_pci_requests(spec, requested)
-    if told is not None:
-        return told
+    known = _from_pci_requests(spec, requested)
+    if known is not None:
+        return known
     return services.network.port(context, port_id).get("binding:vnic_type") == "remote-managed"
 
 
-def _told_by_pci_requests(spec, requested) -> bool | None:
-    """Whether the port is remote-managed; None if the request does not tell."""
+def _from_pci_requests(spec, requested) -> bool | None:
+    """Whether the port is remote-managed; None if the request does not say."""
     pci_requests = read(spec, "pci_requests")
     if pci_requests is None:
         return None

@@ -16,7 +16,7 @@ QUIET = 5.0
 class Backlog:
     """What was in the queues before this process read from them, or while it was frozen.
 
-    For the reading thread; any may ask whether that is stuck.
+    For the reading thread; any thread may read whether it is stuck.
     """
 
     def __init__(self) -> None:

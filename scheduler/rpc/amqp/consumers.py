@@ -10,7 +10,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Consumers:
-    """The consumers of a connection. For its reading thread; any may ask whether they are paused.
+    """The consumers of a connection. For its reading thread; any thread may read whether they are paused.
 
     Attributes:
         always_read: Those that a pause leaves alone: of casts to all schedulers.

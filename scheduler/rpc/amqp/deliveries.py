@@ -1,4 +1,4 @@
-"""The calls that were received and not answered yet, and what the broker is told of each."""
+"""The calls that were received and not answered yet, and their acknowledgements."""
 # ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ MOST_ANSWERED = 100_000
 class Deliveries:
     """Calls by their identity, each with its deliveries: after a lost connection there are several.
 
-    Any thread may use it; what is told to the broker is told by the reading thread.
+    Any thread may use it; the reading thread sends the acknowledgements.
 
     Attributes:
         forwarding_queues: The queues from which a call that is returned moves to the queue of all schedulers,
@@ -69,7 +69,7 @@ class Deliveries:
             if not answered:
                 deliveries.append(call)
         if answered:
-            self._tell(call, _acknowledge)
+            self._send(call, _acknowledge)
         elif len(deliveries) == 1:
             return True
         LOG.info("Call %s was redelivered while this process serves it; skipping the redelivery", call.msg_id)
@@ -85,7 +85,7 @@ class Deliveries:
 
     def requeue(self, call: ConfirmedMessage) -> None:
         """Return a call to the broker, however often it was delivered."""
-        self._end(self._pop(call), self.give_back)
+        self._end(self._pop(call), self.return_message)
 
     def hand_over(self, call: ConfirmedMessage, publish: Callable[[], None]) -> None:
         """Publish a call elsewhere, and acknowledge it after that; it is not answered here.
@@ -117,7 +117,7 @@ class Deliveries:
         """Return whether the broker has not had a call again since this delivery."""
         return bool(call.message._raw_message.acknowledged) or self._is_current(call)
 
-    def give_back(self, message: RabbitMessage) -> None:
+    def return_message(self, message: RabbitMessage) -> None:
         """Return a message to the broker, in the reading thread."""
         raw = message._raw_message
         if raw.delivery_info.get("routing_key") in self.forwarding_queues:
@@ -131,7 +131,7 @@ class Deliveries:
             calls = [call for calls in self._in_progress.values() for call in calls]
         for call in calls:
             if call.received + LONGEST_UNACKNOWLEDGED < now:
-                self._tell(call, _acknowledge)
+                self._send(call, _acknowledge)
 
     def _of(self, call: ConfirmedMessage) -> list[ConfirmedMessage]:
         with self._lock:
@@ -141,15 +141,15 @@ class Deliveries:
         with self._lock:
             return self._in_progress.pop(call.unique_id, [call])
 
-    def _end(self, deliveries: list[ConfirmedMessage], tell: Callable[[RabbitMessage], None]) -> None:
+    def _end(self, deliveries: list[ConfirmedMessage], send: Callable[[RabbitMessage], None]) -> None:
         for each in deliveries:
-            self._do(partial(self._tell, each, tell))
+            self._do(partial(self._send, each, send))
 
-    def _tell(self, call: ConfirmedMessage, tell: Callable[[RabbitMessage], None]) -> None:
+    def _send(self, call: ConfirmedMessage, send: Callable[[RabbitMessage], None]) -> None:
         if call.message._raw_message.acknowledged or not self._is_current(call):
             return
         try:
-            tell(call.message)
+            send(call.message)
         except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
             LOG.info("Cannot acknowledge call %s: %s", call.msg_id, error)
 

@@ -110,7 +110,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
             super().__call__(message)  # acknowledges it
             self.msg_id_cache.add(unique_id)
         elif self._stopping or self.consumers.paused:
-            self.deliveries.give_back(message)
+            self.deliveries.return_message(message)
         else:
             amqpdriver.AMQPListener.__call__(self, message)
             call = self.incoming[-1]
@@ -192,13 +192,13 @@ def listen(
 
 
 def _watch(consumer: impl_rabbit.Consumer, listener: LateListener, priority: int) -> None:
-    """Let a consumer consume with a priority, and tell how many messages were in its queue before.
+    """Let a consumer consume with a priority, and report how many messages were in its queue before.
 
     It declares its queue again after each loss of the connection.
     """
     consume = consumer.consume
 
-    def consume_and_tell(connection: impl_rabbit.Connection, tag: int) -> None:
+    def consume_and_report(connection: impl_rabbit.Connection, tag: int) -> None:
         if connection.channel != consumer._declared_on:
             consumer.declare(connection)
         if priority:
@@ -207,7 +207,7 @@ def _watch(consumer: impl_rabbit.Consumer, listener: LateListener, priority: int
         listener.backlog.expect(consumer.queue.queue_declare(passive=True).message_count)
         consume(connection, tag)
 
-    consumer.consume = consume_and_tell
+    consumer.consume = consume_and_report
 
 
 def stopping_soon(adapter: base.PollStyleListenerAdapter) -> base.PollStyleListenerAdapter:

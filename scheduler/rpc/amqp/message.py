@@ -97,7 +97,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     @property
     def delivery_count(self) -> int:
-        """How often the queue has delivered the message before; 0 if it does not tell."""
+        """How often the queue has delivered the message before; 0 if unknown."""
         count = self.headers.get("x-delivery-count")
         return count if isinstance(count, int) else 0
 
@@ -126,7 +126,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         self._send_once(time.monotonic() + HEARTBEAT_TIMEOUT, None, None, ending=False)
 
     def has_reply_queue(self) -> bool:
-        """Return whether the reply queue exists; raises if the broker does not tell."""
+        """Return whether the reply queue exists; raises if the broker does not answer."""
         try:
             with private_channel(self.listener.driver) as channel:
                 channel.queue_declare(self.reply_q, passive=True)

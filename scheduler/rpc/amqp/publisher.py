@@ -72,7 +72,7 @@ class BoundedPublisher:
 
     def _publish(self, queue: str, message: object, properties: dict[str, object]) -> None:
         producer = self._connection._producer
-        with _noticing_the_end_of_sending(producer.channel, self._after_sending):
+        with _reporting_end_of_sending(producer.channel, self._after_sending):
             producer.publish(
                 message,
                 exchange=kombu.Exchange(""),
@@ -103,16 +103,16 @@ class BoundedPublisher:
 
 
 @contextmanager
-def _noticing_the_end_of_sending(channel: Channel, sent: Callable[[], None]) -> Iterator[None]:
+def _reporting_end_of_sending(channel: Channel, sent: Callable[[], None]) -> Iterator[None]:
     """Call a function when a message is written to the connection, and its confirmation is awaited."""
     publish = channel._basic_publish
 
-    def publish_and_tell(*args: object, **kwargs: object) -> object:
+    def publish_and_report(*args: object, **kwargs: object) -> object:
         result = publish(*args, **kwargs)
         sent()
         return result
 
-    channel._basic_publish = publish_and_tell
+    channel._basic_publish = publish_and_report
     try:
         yield
     finally:

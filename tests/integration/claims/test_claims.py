@@ -194,7 +194,7 @@ class TestEvacuation:
         assert cloud.held(instance).allocations == self.both(candidates)
 
     def test_release_restores_the_source(self, evacuate, claimer, candidates, cloud, instance):
-        claimer.give_back(instance, evacuate())
+        claimer.release_result(instance, evacuate())
         held = cloud.held(instance)
         assert held.allocations == candidates[0].allocations
         assert held.owner == OWNER
@@ -205,7 +205,7 @@ class TestEvacuation:
         result = evacuate()
         proxy.on(*PUT, html(503))
         proxy.on("GET", "/allocations", drop_before, drop_before, html(503))
-        claimer.give_back(instance, result)
+        claimer.release_result(instance, result)
         assert claimer.is_settled()
         assert cloud.held(instance).allocations == candidates[0].allocations
 
@@ -223,7 +223,7 @@ class TestRelease:
     def test_deletes(self, claim, claimer, candidates, cloud, instance, caplog):
         result = claim(candidates[0])
         with caplog.at_level(logging.INFO):
-            claimer.give_back(instance, result)
+            claimer.release_result(instance, result)
         assert cloud.held(instance) == NOTHING
         assert f"Deleted allocations for instance {instance}" in caplog.text
 
@@ -235,14 +235,14 @@ class TestRelease:
     ):
         result = claim(candidates[0])
         proxy.on(*PUT, fault)
-        claimer.give_back(instance, result)
+        claimer.release_result(instance, result)
         assert claimer.is_settled()
         assert cloud.held(instance) == NOTHING
 
     def test_failed_claim_needs_none(self, claimer, candidates, instance, proxy):
         result = claimer.claim(ClaimRequest(instance, candidates[0], Owner(None, "user")))
         before = len(proxy.seen)
-        claimer.give_back(instance, result)
+        claimer.release_result(instance, result)
         assert len(proxy.seen) == before
 
 

@@ -219,7 +219,7 @@ def test_own_writes_are_expected_and_those_of_others_are_not(own, cloud):
     delete = f"{cloud.url}/allocations/{one}"
     assert requests.delete(delete, headers=HEADERS, timeout=10).status_code == 204
     assert reads_of_a_check(mirror, noting, roots[0]) == 1  # which took nothing
-    claimer.give_back(several[1], results[several[1]])
+    claimer.release_result(several[1], results[several[1]])
     assert cloud.used(roots[1])["VCPU"] == 0
     assert reads_of_a_check(mirror, noting, roots[1]) == 5
     assert [reads_of_a_check(mirror, noting, root) for root in roots] == [1, 1]

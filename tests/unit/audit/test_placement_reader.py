@@ -79,7 +79,7 @@ def test_placement_is_not_asked_any_more_after_failures_in_a_row(reader):
     one.close()
     assert len(client.paths) == FAILURES
     assert str(errors[0]) == "refused"
-    assert "not asked after" in str(errors[-1])
+    assert "not queried after" in str(errors[-1])
 
 
 def test_an_answer_in_between_ends_the_row_of_failures():

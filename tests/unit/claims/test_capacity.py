@@ -102,7 +102,7 @@ def test_what_is_given_back_for_one_class_counts_for_the_others():
     assert check(lambda _: usage, added).over == {"b": Excess("p", "VCPU")}
 
 
-def test_a_class_that_the_claims_do_not_take_is_not_theirs_to_give_back():
+def test_a_class_that_the_claims_do_not_take_is_not_theirs_to_release():
     usage = {"VCPU": Usage(10, 10), "DISK_GB": Usage(100, 105)}
     assert check(lambda _: usage, {"a": taking()}).over == {}
 

@@ -86,7 +86,7 @@ def fail():
 ENDS = {
     "the reply was delivered": (ClaimSession.confirm, {"a": [A]}),
     "the message is run once more": (ClaimSession.keep, {"a": [A]}),
-    "the reply cannot be delivered": (ClaimSession.give_back, {}),
+    "the reply cannot be delivered": (ClaimSession.release, {}),
 }
 
 
@@ -159,7 +159,7 @@ def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
         world.claims.claim("b", candidate(B))
         world.claims.fence()
         assert world.api.consumers["a"].generation == 4
-    world.claims.give_back()
+    world.claims.release()
     assert world.held == {"a": [A]}
     assert len(world.claimer.spool) == 1
 

@@ -125,7 +125,7 @@ class HostNows:
             "later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts, [ConstraintKind.TRAIT])]
         )
 
-    def state(self, name):
+    def status(self, name):
         if name not in {"h1", "h9"}:
             return HostStatus("later", [])
         provider = Provider({"VCPU": Inventory(8, 8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"])
@@ -309,7 +309,7 @@ def test_a_host_is_explained_up_to_the_filter_that_rejected_it(run, scheduler):
 def test_on_request_a_host_is_also_explained_as_of_now(run, scheduler):
     output = run("host", "h1", "--decision", "req-1", "--now")[1]
     assert "cell cell1: rejected (ComputeFilter: " in output
-    assert "as of now, later, not of the decision: Placement does not offer it: disabled" in output
+    assert "as of now (later), not of the decision: Placement does not offer it: disabled" in output
     assert output.count("| ComputeFilter ") == 2
     assert "too few" in output
 
@@ -317,7 +317,7 @@ def test_on_request_a_host_is_also_explained_as_of_now(run, scheduler):
 def test_a_host_that_the_decision_does_not_name_is_explained_as_of_now(run, scheduler):
     status, output, _ = run("host", "h9", "--decision", "req-1")
     assert status == 0
-    assert "as of now, later, not of the decision" in output
+    assert "as of now (later), not of the decision" in output
     assert cells(output, "| RamFilter ")[2:] == ["rejected", "too few"]
     told = json.loads(run("host", "h9", "--decision", "req-1", "-f", "json")[1])
     assert (told["then"], told["now"]["nodes"][0]["unoffered"]) == ([], "disabled")

@@ -66,12 +66,12 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
                 Loss("ComputeFilter", "service disabled (x)", 1),
             ],
         ),
-        ([decision(1, h=Verdict(REJECTED, 1))], [Loss("NUMATopologyFilter", "not asked for a reason")]),
+        ([decision(1, h=Verdict(REJECTED, 1))], [Loss("NUMATopologyFilter", "reason not computed")]),
         ([decision(1, h=Verdict(EXCLUDED, None, "ignored"))], [Loss("request", "ignored")]),
         ([decision(1, h=Verdict(REFUSED, None, "no room"))], [Loss("claim", "no room")]),
         (
             [decision(1, h=Verdict(PASSED)), decision(2, h=Verdict(ALTERNATE))],
-            [Loss("weights", "it passed; the best host is ahead, most by RAMWeigher: 0.1", 2)],
+            [Loss("weights", "it passed; the best host has more weight, most of it from RAMWeigher: 0.1", 2)],
         ),
         ([decision(1, h=Verdict(CHOSEN))], []),
         (

@@ -32,7 +32,7 @@ class World:
         return self.found or None
 
     def problems(self, name="h1"):
-        (node,) = self.states.state(name).nodes
+        (node,) = self.states.status(name).nodes
         return [each.text for each in node.problems]
 
 
@@ -53,7 +53,7 @@ def h1():
         (lambda: of(h1(), mapped=False), ["it is mapped to no cell"]),
         (lambda: of(h1(), disabled_cells=[CELL]), ["its cell is disabled"]),
         (lambda: of(h1(), provider=False), ["it has no resource provider in Placement"]),
-        (lambda: of(h1(), provider=PlacementSilent("HTTP 503")), ["Placement does not tell of it: HTTP 503"]),
+        (lambda: of(h1(), provider=PlacementSilent("HTTP 503")), ["Placement gives no answer: HTTP 503"]),
         (
             lambda: of(h1(), provider=Provider(traits=["COMPUTE_STATUS_DISABLED"])),
             ["it has trait COMPUTE_STATUS_DISABLED, though its service is enabled"],
@@ -84,7 +84,7 @@ def test_a_service_that_was_not_seen_is_down():
 
 def test_the_state_has_what_databases_and_placement_have():
     world = World(h1().node("n1").az("az9"), make_host("h2"))
-    (node,) = world.states.state("n1").nodes
+    (node,) = world.states.status("n1").nodes
     assert (node.host, node.node, node.uuid, node.cell, node.zone) == (
         "h1",
         "n1",
@@ -94,5 +94,5 @@ def test_the_state_has_what_databases_and_placement_have():
     )
     assert node.provider.inventories == INVENTORIES
     assert node.seen
-    assert [each.host for each in world.states.state(uuid_of("h2")).nodes] == ["h2"]
-    assert world.states.state("h3").nodes == []
+    assert [each.host for each in world.states.status(uuid_of("h2")).nodes] == ["h2"]
+    assert world.states.status("h3").nodes == []

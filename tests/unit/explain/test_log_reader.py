@@ -106,7 +106,7 @@ def test_a_list_has_the_latest_first(directory, wanted, found):
 
 
 def test_a_directory_that_is_missing_is_an_error(tmp_path):
-    with pytest.raises(OSError, match="no directory"):
+    with pytest.raises(OSError, match="not a directory"):
         DecisionLogReader(tmp_path / "missing").find("i0")
 
 

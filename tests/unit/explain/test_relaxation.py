@@ -146,7 +146,7 @@ def test_inventories_are_read_within_bounds(monkeypatch):
     monkeypatch.setattr(relaxation, "MOST_INVENTORIES", 3)
     placement = Placement("500 DISK_GB")
     assert placement.find() == [
-        "without 500 DISK_GB: 12 hosts (at most 100 DISK_GB free on 3 hosts, 9 hosts not looked at)"
+        "without 500 DISK_GB: 12 hosts (at most 100 DISK_GB free on 3 hosts, 9 hosts not read)"
     ]
     assert len(placement.read) == 3
 
@@ -158,7 +158,7 @@ def test_inventories_that_cannot_be_read_leave_the_rest(monkeypatch):
         raise PlacementSilent(provider)
 
     monkeypatch.setattr(placement, "inventories", fail)
-    assert placement.find() == ["without 500 DISK_GB: 12 hosts (12 hosts not looked at)"]
+    assert placement.find() == ["without 500 DISK_GB: 12 hosts (12 hosts not read)"]
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_the_source_tells_a_shared_answer_from_one_for_the_request_alone():
         trace.answered(Candidates({"h": ()}, requests=requests))
         sources.append(trace.finish(None).candidates)
     assert [(one.source, one.requests) for one in sources] == [("placement", 1), ("coalesced", 3)]
-    assert {one.asked for one in sources} == {"placement"}
+    assert {one.origin for one in sources} == {"placement"}
 
 
 def test_what_was_found_out_of_an_empty_answer_is_a_cause(conf):

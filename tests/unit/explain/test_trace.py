@@ -126,11 +126,11 @@ def test_of_a_served_request_some_hosts_are_named_for_each_filter():
     assert decision.hosts.host == ["good", *(f"full{number}" for number in range(trace.NAMED))]
     assert not decision.hosts.complete
     (stage,) = [one for one in rendering.funnel(decision) if one.kind == "filter"]
-    assert (stage.start, stage.end, stage.unasked) == (21, 1, 20 - trace.NAMED)
+    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - trace.NAMED)
 
 
-def test_of_a_failed_request_all_hosts_are_named_and_some_asked(monkeypatch):
-    monkeypatch.setattr(trace, "ASKED", 7)
+def test_of_a_failed_request_all_hosts_are_named_and_some_explained(monkeypatch):
+    monkeypatch.setattr(trace, "EXPLAINED", 7)
     conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=3)
     full = [host_with_candidate(f"full{number}").num_instances(3) for number in range(20)]
     decision = decide(conf, full, SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])).decision

@@ -33,8 +33,8 @@ def unoffered(*hosts, **fields):
         ),
         (make_host("h").az("a").cell(OTHER_CELL), {}, ["in a cell that takes no part"]),
         (make_host("h").az("a"), {"force_hosts": ["H"]}, []),
-        (make_host("h").az("a"), {"force_hosts": ["g"]}, ["not g, which is asked for"]),
-        (make_host("h").az("a"), {"destination": {"host": "g"}}, ["not g, which is asked for"]),
+        (make_host("h").az("a"), {"force_hosts": ["g"]}, ["not the requested host g"]),
+        (make_host("h").az("a"), {"destination": {"host": "g"}}, ["not the requested host g"]),
     ],
     ids=lambda value: "" if not isinstance(value, list) else "; ".join(value) or "not known",
 )

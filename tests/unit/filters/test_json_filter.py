@@ -142,7 +142,7 @@ def test_a_long_query_on_keys_of_many_hosts_is_refused(monkeypatch):
     query = ["=", "$limits.x", 1, 1]
     assert ask(JsonFilter, the_host(), request_for(query))
     judge = JsonFilter(make_conf()).prepare(request_for(query))
-    with pytest.raises(NoValidHost, match="too many to look at each of 3 hosts"):
+    with pytest.raises(NoValidHost, match="too many to check 3 hosts"):
         judge.passes(make_view([make_host(name) for name in "abc"]))
 
 

@@ -14,7 +14,7 @@ RAM = {
 GPU = {
     "code": "trait",
     "subject": "GPU",
-    "words": "9 hosts would do without GPU",
+    "words": "9 hosts would be suitable without GPU",
     "remedy": "Correct the trait.",
 }
 

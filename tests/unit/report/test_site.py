@@ -66,7 +66,7 @@ def test_the_index_has_the_latest_decisions():
     rows = Page(made()[0][directory.INDEX]).tables[-1]
     assert [each[0] for each in rows[1:]] == ["req-5", "req-4", "req-3", "req-2", "req-1"]
     assert row(rows, "req-2")[4] == "h1, h2"
-    assert row(rows, "req-5")[4] == "no host: 9 hosts would do without GPU"
+    assert row(rows, "req-5")[4] == "no host: 9 hosts would be suitable without GPU"
 
 
 def test_the_map_has_each_host_by_zone():

@@ -16,8 +16,8 @@ class Held:
     def keep(self):
         self._end("kept")
 
-    def give_back(self):
-        self._end("given back")
+    def release(self):
+        self._end("released")
 
     def _end(self, how):
         self._notes.append(how)
@@ -26,7 +26,7 @@ class Held:
 
 
 @pytest.mark.parametrize(
-    ("report", "note"), [("confirm", "confirmed"), ("keep", "kept"), ("give_back", "given back")]
+    ("report", "note"), [("confirm", "confirmed"), ("keep", "kept"), ("release", "released")]
 )
 def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     notes = []
@@ -35,11 +35,11 @@ def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     delivery.hold(Held(notes))
     getattr(delivery, report)()
     delivery.confirm()
-    delivery.give_back()
+    delivery.release()
     assert notes == [note, note]
 
 
-@pytest.mark.parametrize("report", ["confirm", "keep", "give_back"])
+@pytest.mark.parametrize("report", ["confirm", "keep", "release"])
 def test_an_error_does_not_keep_the_others_from_the_outcome(report, caplog):
     notes = []
     delivery = Delivery()

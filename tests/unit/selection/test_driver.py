@@ -247,7 +247,7 @@ def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
     assert len(set(chosen)) == 2 * number
 
 
-def test_what_a_request_gave_back_is_not_pending_any_more():
+def test_what_a_request_released_is_not_pending_any_more():
     pending = PendingPlacements()
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
     away = ClaimResult(Outcome.UNAVAILABLE, "away")
