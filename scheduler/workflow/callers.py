@@ -48,7 +48,14 @@ class Callers:
         self._claimer.spool.note_unknown(request.instance_uuids, kept)
 
     def release(self, held: Mapping[str, HeldHost], kept: Kept, request: SchedulingRequest) -> None:
-        """Release what some instances of a request hold: as others hold nothing, it was never answered."""
+        """Release what some instances of a request hold while others hold nothing: it was never answered.
+
+        Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the caller
+        have an answer. What is held stays then; the next claims meet it, and the request begins again.
+        """
+        states = self._claimer.states_of(request.instance_uuids, kept.hosts)
+        if any(state is not InstanceState.WAITING for state in states.values()):
+            return
         allocations = {uuid: one.held for uuid, one in held.items()}
         left = {uuid: _rows_on(one, kept.providers) for uuid, one in allocations.items()}
         self._claimer.release(allocations, left, kept, request.context)

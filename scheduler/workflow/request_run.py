@@ -168,7 +168,8 @@ class RequestRun:
                 held = self._find_held(request)
             if len(held) == len(request.instance_uuids):
                 return self._answer_with(held, request)
-            self._steps.callers.release(held, self._kept(request), request)
+            if held:
+                self._steps.callers.release(held, self._kept(request), request)
         try:
             return self._schedule_anew(request)
         except AllocationUpdateFailed as error:

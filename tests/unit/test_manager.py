@@ -147,7 +147,7 @@ class FakePlacement:
         self.before_a_claim = lambda: None
         self.queries, self.claimed, self.released = [], [], []
         self.held = {}
-        self.state = InstanceState.WAITING
+        self.state, self.states = InstanceState.WAITING, {}
         self.fenced, self.refused_fences = [], []
 
     def get(self, path, *_args):
@@ -191,7 +191,7 @@ class FakePlacement:
         return set()
 
     def states_of(self, uuids, ignored_hosts=()):
-        return dict.fromkeys(uuids, self.state)
+        return {uuid: self.states.get(uuid, self.state) for uuid in uuids}
 
 
 class Told:
@@ -497,6 +497,14 @@ def test_if_only_some_instances_hold_a_host_they_are_scheduled_anew(make_world):
     assert len(reply) == 2
     assert world.placement.released == ["i1"]
     assert sorted(claim[0] for claim in world.placement.claimed) == ["i1", "i2"]
+
+
+def test_what_some_instances_hold_is_not_released_if_another_one_was_deleted(make_world):
+    """The call may have been answered, and the other instance hold nothing since it was deleted."""
+    world = make_world(two_hosts())
+    world.placement.held, world.placement.states = {"i1": held("h2")}, {"i2": InstanceState.DELETED}
+    ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    assert world.placement.released == []
 
 
 def test_a_call_whose_fence_fails_begins_again(make_world):

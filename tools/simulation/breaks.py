@@ -25,6 +25,7 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
+from scheduler.request.instance_state import all_waiting
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
@@ -71,6 +72,18 @@ def _inverted(check: Any) -> Any:
         raise CallerLeft("inverted")
 
     return inverted
+
+
+def _all_wait(release: Any) -> Any:
+    def released(callers: Callers, *arguments: Any) -> None:
+        claimer = callers._claimer  # noqa: SLF001
+        states_of, claimer.states_of = claimer.states_of, all_waiting
+        try:
+            release(callers, *arguments)
+        finally:
+            claimer.states_of = states_of
+
+    return released
 
 
 # -- fence and releases --------------------------------------------------------------------------------------
@@ -252,6 +265,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ClaimSession, "took_several_writes", _property(False)),
     ),
     # releases
+    "what some instances hold is released though another was deleted": (
+        "channel on hosts",
+        _wrap(Callers, "release", _all_wait),
+    ),
     "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
