@@ -48,7 +48,7 @@ class Callers:
         self._claimer.spool.note_unknown(request.instance_uuids, kept)
 
     def release(self, held: Mapping[str, HeldHost], kept: Kept, request: SchedulingRequest) -> None:
-        """Release what some instances of a request hold while others hold nothing: it was never answered.
+        """Release what some instances of a request hold, others nothing: it was never answered.
 
         Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the caller
         have an answer. What is held stays then; the next claims meet it, and the request begins again.

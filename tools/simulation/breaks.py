@@ -261,12 +261,12 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
     "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
     "claims of several writes need no fence": (
-        "hosts",
+        "pieces",
         _wrap(ClaimSession, "took_several_writes", _property(False)),
     ),
     # releases
     "what some instances hold is released though another was deleted": (
-        "channel on hosts",
+        "pieces",
         _wrap(Callers, "release", _all_wait),
     ),
     "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
@@ -297,10 +297,13 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE))),
     "a refusal that follows a lost write counts": (
-        "scarce",
+        "late",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
-    "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
+    "a failed read counts as nothing held": (
+        "unread",
+        _wrap(AllocationReader, "read_many", _nothing_on_error),
+    ),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _not_waiting)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
@@ -333,7 +336,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # the spool
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
-    "what is in doubt is looked at before late writes have come": ("scarce", _wrap(Spool, "_put", _at_once)),
+    "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
     "nothing is noted of a write without a response": (
         "crash",
         _wrap(ClaimSession, "_note_lost", _constant(None)),
@@ -346,5 +349,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("blind", lambda: setattr(claim_session, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),
 }
