@@ -90,6 +90,7 @@ class ClaimSession:
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
         overtaken: Whether a release found that another writer was first.
+        released: Whether something was released. A try of it without a response may come late.
     """
 
     claimer: Claimer
@@ -102,6 +103,7 @@ class ClaimSession:
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
     overtaken: bool = field(default=False, init=False)
+    released: bool = field(default=False, init=False)
     _held: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
     _left: dict[str, Resources] = field(default_factory=dict, init=False)
     _found: set[str] = field(default_factory=set, init=False)
@@ -213,6 +215,7 @@ class ClaimSession:
             self.observer.released(
                 uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
             )
+        self.released = self.released or bool(held)
         changed = self.claimer.release(held, self._left, self.nodes.kept, self.request.context)
         # After a lost write of this run it may have come from that one.
         self.overtaken = self.overtaken or bool(changed - self._lost)

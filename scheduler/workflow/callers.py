@@ -50,8 +50,8 @@ class Callers:
     def release(self, held: Mapping[str, HeldHost], kept: Kept, request: SchedulingRequest) -> None:
         """Release what some instances of a request hold, others nothing: it was never answered.
 
-        Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the caller
-        have an answer. What is held stays then; the next claims meet it, and the request begins again.
+        Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the call
+        have an answer. What is held then stays; the next claims meet it, and the request begins again.
         """
         states = self._claimer.states_of(request.instance_uuids, kept.hosts)
         if any(state is not InstanceState.WAITING for state in states.values()):

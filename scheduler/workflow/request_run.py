@@ -334,7 +334,10 @@ class RequestRun:
             yield claims
 
     def _secure(self, claims: ClaimSession | None, request: SchedulingRequest) -> None:
-        """Make sure that the caller still waits, and that no other run of the request can release its claims.
+        """Make sure that the caller still waits, and that nobody can release its claims.
+
+        Another run of the request may have read some before all were there. And what was released and claimed
+        again may have the generation that a late try of the release expects: it begins again with a consumer.
 
         Raises:
             CallerLeft: It does not.
@@ -345,7 +348,7 @@ class RequestRun:
         if claims is None:
             return
         past = self._past or request.has_past
-        if past or claims.took_several_writes:
+        if past or claims.took_several_writes or any(each.released for each in self._sessions):
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)

@@ -1057,6 +1057,16 @@ def test_the_hosts_of_several_instances_are_looked_at_together(make_world, mirro
     assert world.placement.queries == []
 
 
+def test_what_is_claimed_again_after_a_release_is_fenced(make_world, mirrored):
+    """A try of the release may come late, and expect the generation that the instance has once more."""
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    refuses = lambda request: request.uuid == "i2" and not world.placement.queries  # noqa: E731
+    world.placement.answer = lambda each: REFUSED if refuses(each) else ClaimResult(Outcome.CLAIMED)
+    assert len(ask(world, make_spec(project_id="p", num_instances=2), uuids=["i1", "i2"])) == 2
+    assert world.placement.released == ["i1"]
+    assert [sorted(each) for each in world.placement.fenced] == [["i1", "i2"]]
+
+
 def test_a_request_that_claims_nothing_asks_placement(make_world, mirrored):
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world, uuids=None)

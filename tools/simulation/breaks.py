@@ -260,6 +260,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
     "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
     "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
+    "a claim after a release needs no fence": (
+        "late",
+        lambda: setattr(ClaimSession, "released", property(lambda _self: False, lambda _self, _value: None)),
+    ),
     "claims of several writes need no fence": (
         "pieces",
         _wrap(ClaimSession, "took_several_writes", _property(False)),
