@@ -41,7 +41,8 @@ from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import as_dicts
 from scheduler.selection.driver import FilterDriver
-from scheduler.workflow.request_run import AsReply, Notifications, Reply, RequestRun
+from scheduler.workflow.request_run import RequestRun
+from scheduler.workflow.steps import AsReply, Notifications, Reply
 
 LOG = logging.getLogger(__name__)
 
@@ -312,7 +313,7 @@ class SchedulerManager:
             return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
-            run.note_earlier_runs(request)
+            self.steps.callers.note_earlier_runs(request)
             return self.outages.run(attempt, request)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:

@@ -25,7 +25,7 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
-from scheduler.request.instance_state import all_waiting
+from scheduler.request.instance_state import OVER, all_waiting
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
@@ -33,7 +33,6 @@ from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
-from scheduler.workflow.request_run import RequestRun
 from tools.simulation import threads
 
 #: Histories within which a break is to be noticed.
@@ -63,13 +62,10 @@ def _alias(owner: Any, name: str, other: str) -> Break:
 # -- who waits -----------------------------------------------------------------------------------------------
 
 
-def _inverted(check: Any) -> Any:
-    def inverted(callers: Callers, *arguments: Any, **options: Any) -> None:
-        try:
-            check(callers, *arguments, **options)
-        except CallerLeft:
-            return
-        raise CallerLeft("inverted")
+def _inverted(_check: Any) -> Any:
+    def inverted(callers: Callers, request: Any) -> None:
+        if not OVER.issuperset(callers._states_of(request)):  # noqa: SLF001
+            raise CallerLeft("inverted")
 
     return inverted
 
@@ -347,7 +343,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "nothing is noted of earlier runs": (
         "channel on hosts",
-        _wrap(RequestRun, "note_earlier_runs", _constant(None)),
+        _wrap(Callers, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (
         "placement",

@@ -11,7 +11,6 @@ from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, Overcommit
 from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
-from scheduler.claims.spool import Kept
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -51,8 +50,8 @@ class CapacityChecks:
         return OvercommitCheck(FreeAmounts(table, self._pending), read, others)
 
 
-class ClaimSessions:
-    """Opens the claim sessions of requests. Any thread may use it."""
+class Claiming:
+    """Opens what claims for requests. Any thread may use it."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class ClaimSessions:
         """Set up.
 
         Args:
-            candidate_hosts: Tells which compute nodes a request must not go to.
+            candidate_hosts: Knows what instances keep.
         """
         self._claimer = claimer
         self._pending = pending
@@ -85,21 +84,17 @@ class ClaimSessions:
         """
         if not request.claims:
             return nullcontext()
+        kept = self._candidate_hosts.kept(request, table)
         return ClaimSession(
             self._claimer,
             self._pending,
             request,
-            ComputeNodes(self.kept(table, request), table.row_of_uuid, partial(host_of_provider, table)),
+            ComputeNodes(kept, table.row_of_uuid, partial(host_of_provider, table)),
             clock=self._clock,
             observer=self._observer,
             capacity=self._checks.of(table, request),
             check=check,
         )
-
-    def kept(self, table: HostTable, request: SchedulingRequest) -> Kept:
-        """Return what the instances of a request keep when their claims are released."""
-        ignored = self._candidate_hosts.ignored_nodes(table, request)
-        return Kept(ignored | request.kept_providers, frozenset(request.spec.ignore_hosts or ()))
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:
