@@ -25,7 +25,7 @@ from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stre
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts
-from scheduler.workflow.claiming import CapacityChecks, Claiming
+from scheduler.workflow.claiming import Claiming
 from scheduler.workflow.held_hosts import HeldHosts
 from scheduler.workflow.steps import Notifications, Steps
 
@@ -89,7 +89,6 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
     candidate_hosts = CandidateHosts(
         conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
     )
-    checks = CapacityChecks(conf, parts.placement, hosts.pending)
     observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
     return Steps(
         hosts=hosts,
@@ -99,7 +98,9 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
         groups=ServerGroups(),
         callers=Callers(parts.claimer, candidate_hosts),
-        claims=Claiming(parts.claimer, hosts.pending, candidate_hosts, checks, observer, parts.clock),
+        claims=Claiming(
+            conf, parts.placement, parts.claimer, hosts.pending, candidate_hosts, observer, parts.clock
+        ),
         notifications=notifications,
         clock=parts.clock,
     )

@@ -7,7 +7,7 @@ import time
 
 from oslo_config import cfg
 
-from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, OvercommitCheck
+from scheduler.claims.capacity import CapacityCheck, OvercommitCheck
 from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
@@ -20,57 +20,30 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
 
-class CapacityChecks:
-    """Makes what checks the claims of a request. Any thread may use it."""
-
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        placement: PlacementClient,
-        pending: PendingPlacements,
-    ) -> None:
-        """Set up.
-
-        Args:
-            pending: What was decided and is not yet reported by the hosts.
-        """
-        self._conf = conf
-        self._placement = placement
-        self._pending = pending
-
-    def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
-        """Return what checks the claims of a request; a scheduler without others checks too.
-
-        Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
-        """
-        others = self._conf.berth.overlapping_claims
-        if not others:
-            return NoCapacityCheck()
-        read = partial(read_usage, self._placement, context=request.context)
-        return OvercommitCheck(FreeAmounts(table, self._pending), read, others)
-
-
 class Claiming:
     """Opens what claims for requests. Any thread may use it."""
 
     def __init__(
         self,
+        conf: cfg.ConfigOpts,
+        placement: PlacementClient,
         claimer: Claimer,
         pending: PendingPlacements,
         candidate_hosts: CandidateHosts,
-        checks: CapacityChecks,
         observer: MirrorAndOthers,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up.
 
         Args:
+            pending: What was decided and is not yet reported by the hosts.
             candidate_hosts: Knows what instances keep.
         """
+        self._conf = conf
+        self._placement = placement
         self._claimer = claimer
         self._pending = pending
         self._candidate_hosts = candidate_hosts
-        self._checks = checks
         self._observer = observer
         self._clock = clock
 
@@ -92,9 +65,17 @@ class Claiming:
             ComputeNodes(kept, table.row_of_uuid, partial(host_of_provider, table)),
             clock=self._clock,
             observer=self._observer,
-            capacity=self._checks.of(table, request),
+            capacity=self._capacity_check(table, request),
             check=check,
         )
+
+    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
+        """Return what checks the claims of a request; a scheduler without others checks too.
+
+        Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
+        """
+        read = partial(read_usage, self._placement, context=request.context)
+        return OvercommitCheck(FreeAmounts(table, self._pending), read, self._conf.berth.overlapping_claims)
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:
@@ -102,9 +83,9 @@ def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None)
     if claims is None:
         return
     if request.delivery is None:
-        claims.confirm()
+        claims.held.confirm()
     else:
-        request.delivery.hold(claims)
+        request.delivery.hold(claims.held)
 
 
 def host_of_provider(table: HostTable, provider: str) -> str:

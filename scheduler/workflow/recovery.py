@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from oslo_log import log as logging
 
-from scheduler.claims.claim_session import SOON, Check, ClaimSession, Overtaken, check_nothing
+from scheduler.claims.claim_session import Check, ClaimSession, Overtaken, check_nothing
 from scheduler.claims.held import AlreadyHeld
+from scheduler.claims.held_claims import SOON
 from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost
 from scheduler.explain.trace import Trace
 from scheduler.hosts.table import HostTable
@@ -110,7 +111,7 @@ class Recovery:
 
     def _is_answered_elsewhere(self, request: SchedulingRequest) -> bool:
         """Return whether another run or request may be answered with what the instances hold."""
-        overtaken = any(claims.overtaken for claims in self._sessions)
+        overtaken = any(claims.held.overtaken for claims in self._sessions)
         self._sessions.clear()
         return overtaken or (not self._past and self._steps.held_hosts.is_any_held(request))
 
@@ -146,7 +147,7 @@ class Recovery:
         with self.claiming(each[0].host.table, request) as claims:
             self._trace.held(len(each))
             if claims is not None:
-                claims.hold({uuid: one.held for uuid, one in held.items()})
+                claims.held.hold({uuid: one.held for uuid, one in held.items()})
             driver, chosen = self._driver.without_rules(), AlreadyHeld()
             selections = [
                 row for one in each for row in driver.select(one.host, one.request.restarted(), chosen)
@@ -181,7 +182,7 @@ class Recovery:
             PlacementUnavailable: Placement does not tell.
         """
         past = self._past or request.has_past
-        if past or claims.took_several_writes or any(each.released for each in self._sessions):
+        if past or claims.took_several_writes or any(each.held.released for each in self._sessions):
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)

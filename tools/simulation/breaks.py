@@ -13,11 +13,12 @@ from typing import Any
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import claim_session, spool_file
+from scheduler.claims import held_claims, spool_file
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
 from scheduler.claims.claim import Claim
 from scheduler.claims.claim_session import ClaimSession, Overtaken
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.held_claims import HeldClaims
 from scheduler.claims.spool import Spool
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
@@ -113,9 +114,9 @@ def _whatever_generation(release: Any) -> Any:
 
 
 def _as_its_own(hold: Any) -> Any:
-    def held(session: ClaimSession, found: Any) -> None:
-        hold(session, found)
-        session._found.clear()  # noqa: SLF001
+    def held(claims: HeldClaims, found: Any) -> None:
+        hold(claims, found)
+        claims._found.clear()  # noqa: SLF001
 
     return held
 
@@ -258,7 +259,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
     "a claim after a release needs no fence": (
         "late",
-        lambda: setattr(ClaimSession, "released", property(lambda _self: False, lambda _self, _value: None)),
+        lambda: setattr(HeldClaims, "released", property(lambda _self: False, lambda _self, _value: None)),
     ),
     "claims of several writes need no fence": (
         "pieces",
@@ -269,7 +270,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "pieces",
         _wrap(Callers, "release", _all_wait),
     ),
-    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
+    "nothing is released before an error": ("placement", _wrap(HeldClaims, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
         "channel on hosts",
@@ -279,7 +280,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "give_back")),
     "what another run wrote is released": (
         "redelivery",
-        _wrap(ClaimSession, "hold", _as_its_own),
+        _wrap(HeldClaims, "hold", _as_its_own),
     ),
     # writes
     "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
@@ -339,7 +340,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
     "nothing is noted of a write without a response": (
         "crash",
-        _wrap(ClaimSession, "_note_lost", _constant(None)),
+        _wrap(HeldClaims, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
         "channel on hosts",
@@ -349,5 +350,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen", lambda: setattr(held_claims, "SOON", 1e9)),
 }
