@@ -254,9 +254,9 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
     # the fence
-    "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
-    "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
+    "no fence": ("pieces", _wrap(ClaimSession, "fence", _constant({}))),
+    "a fence that failed counts": ("pieces", _wrap(ClaimSession, "fence", _fence_counts)),
+    "the fence is not all or none": ("pieces", _wrap(AllocationWriter, "write", _one_by_one)),
     "a claim after a release needs no fence": (
         "late",
         lambda: setattr(HeldClaims, "released", property(lambda _self: False, lambda _self, _value: None)),
