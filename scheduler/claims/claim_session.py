@@ -8,11 +8,11 @@ from typing import Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
+from scheduler.claims.capacity import CapacityCheck, Excess
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.held_claims import HeldClaims, Reservations
-from scheduler.claims.observers import ClaimObserver, NoObserver
+from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
@@ -69,8 +69,8 @@ class ClaimSession:
             context counts.
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
-        observer: Receives the outcome of the claims.
-        capacity: Checks what was granted. Claims that are one too many are released.
+        observer: Receives the outcome of the claims; None: nothing does.
+        capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
         held: What was claimed, and how that ends.
@@ -81,8 +81,8 @@ class ClaimSession:
     request: SchedulingRequest
     nodes: ComputeNodes = ComputeNodes()
     clock: Callable[[], float] = time.monotonic
-    observer: ClaimObserver = field(default_factory=NoObserver)
-    capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
+    observer: ClaimObserver | None = None
+    capacity: CapacityCheck | None = None
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
     held: HeldClaims = field(init=False)
@@ -219,14 +219,17 @@ class ClaimSession:
             self._events.setdefault(uuid, []).extend(result.events)
             self.held.add(uuid, result)
             if result.made is not None:
-                self.observer.claimed(uuid, candidates[uuid].allocations)
-            elif result.try_next:
+                if self.observer is not None:
+                    self.observer.claimed(uuid, candidates[uuid].allocations)
+            elif result.try_next and self.observer is not None:
                 self.observer.refused(result, candidates[uuid])
 
     def _checked(
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> Mapping[str, ClaimResult]:
         """Return the results once claims that put a provider over its capacity were released."""
+        if self.capacity is None:
+            return results
         added = {uuid: added for uuid, result in results.items() if (added := _added_by(result))}
         with self._timed():
             checked = self.capacity.check(added)
@@ -235,7 +238,8 @@ class ClaimSession:
         refused = {uuid: _refused_as_over(results[uuid], excess) for uuid, excess in checked.over.items()}
         for uuid, result in refused.items():
             self._add_event(uuid, ClaimState.OVER_CAPACITY, result.reason)
-            self.observer.refused(result, candidates[uuid])
+            if self.observer is not None:
+                self.observer.refused(result, candidates[uuid])
         with self._timed():
             self.held.release(refused)
         return {**results, **refused}

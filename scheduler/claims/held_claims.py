@@ -7,7 +7,7 @@ import time
 from typing import Protocol
 
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.observers import ClaimObserver, NoObserver
+from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -35,7 +35,7 @@ class HeldClaims:
         reservations: Where hosts are reserved for the instances.
         request: Without a user in its spec, that of its context owns the claims.
         kept: What the instances keep.
-        observer: Receives what is released.
+        observer: Receives what is released; None: nothing does.
         clock: Returns the time in seconds.
         made: By instance what it holds, with the generation that proves it.
         overtaken: Whether a release found that another writer was first.
@@ -46,7 +46,7 @@ class HeldClaims:
     reservations: Reservations
     request: SchedulingRequest
     kept: Kept = NOTHING_KEPT
-    observer: ClaimObserver = field(default_factory=NoObserver)
+    observer: ClaimObserver | None = None
     clock: Callable[[], float] = time.monotonic
     made: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
     overtaken: bool = field(default=False, init=False)
@@ -112,9 +112,9 @@ class HeldClaims:
     def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in held.items():
             left = self._left.get(uuid, {})
-            self.observer.released(
-                uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
-            )
+            rows = {provider: entry for provider, entry in one.allocations.items() if provider not in left}
+            if self.observer is not None:
+                self.observer.released(uuid, rows)
         self.released = self.released or bool(held)
         changed = self.claimer.release(held, self._left, self.kept, self.request.context)
         # After a lost write of this run it may have come from that one.
