@@ -74,8 +74,11 @@ class Recovery:
             self._steps.callers.check(request)
             held = self._find_held(request, queries)
             if 0 < len(held) < len(request.instance_uuids):
-                # They are read one by one, and another run may have claimed for all meanwhile, in one write.
-                held = self._find_held(request, queries)
+                # They are read one by one, and another run may claim and fence them meanwhile. If it fenced
+                # before the first reading, the second one finds all; if later, what is released by the
+                # generations of the first one is not released.
+                again = self._find_held(request, queries)
+                held = again if len(again) == len(request.instance_uuids) else held
             if len(held) == len(request.instance_uuids):
                 return self._answer_with(held, request)
             if held:

@@ -507,6 +507,18 @@ def test_what_some_instances_hold_is_not_released_if_another_one_was_deleted(mak
     assert world.placement.released == []
 
 
+def test_what_some_instances_hold_is_released_as_it_was_read_first(make_world):
+    """What another run has fenced since then it may have been answered with."""
+    world, generations, released = make_world(two_hosts()), itertools.count(1), []
+    world.placement.get_held_many = lambda uuids, _context=None: {
+        "i1": ConsumerAllocations(held("h2"), next(generations)),
+        "i2": ConsumerAllocations(),
+    }
+    world.placement.release = lambda given, *_: released.extend(given.values()) or set()
+    ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    assert [one.generation for one in released] == [1]
+
+
 def test_a_call_whose_fence_fails_begins_again(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
