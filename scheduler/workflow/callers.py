@@ -60,8 +60,8 @@ class Callers:
         """Release what some instances of a request hold, others nothing: it was never answered.
 
         Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the call
-        have an answer. What is held then stays, and is looked at later; the next claims meet it, and the request
-        begins again.
+        have an answer. What is held then stays, and is looked at later. The next claims meet it, and the
+        request begins again.
         """
         if self._states_of(request) != {InstanceState.WAITING}:
             self.note_unknown(request)
