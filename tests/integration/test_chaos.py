@@ -7,7 +7,7 @@ import pytest
 from tests.integration import services
 from tools.rig import faults
 from tools.rig.chaos_cloud import ChaosCloud
-from tools.scenarios.chaos import LONGEST_RECOVERY, Rounds
+from tools.rig.rounds import LONGEST_RECOVERY, Rounds
 
 pytestmark = [
     pytest.mark.rabbitmq,

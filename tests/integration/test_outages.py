@@ -7,7 +7,7 @@ import pytest
 from tests.integration import services
 from tools.rig import faults
 from tools.rig.chaos_cloud import ChaosCloud
-from tools.scenarios.chaos import Rounds
+from tools.rig.rounds import Rounds
 
 pytestmark = [
     pytest.mark.rabbitmq,
