@@ -70,8 +70,8 @@ class ManagerParts:
         mirror = CandidateMirror(
             placement, lambda: conf.berth.mirror_interval, aggregates=hosts.partition.aggregates
         )
-        stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
-        writer = AllocationWriter(placement, written=mirror.written)
+        stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror.known))
+        writer = AllocationWriter(placement, written=mirror.known.written)
         return cls(
             hosts=hosts,
             placement=placement,

@@ -7,8 +7,5 @@ from typing import Any
 class NoMirror:
     """Ignores the claims of others."""
 
-    def claimed_elsewhere(self, allocations: Mapping[str, Any], age: float) -> None:
-        """Ignore a claim."""
-
-    def released_elsewhere(self, allocations: Mapping[str, Any], age: float) -> None:
-        """Ignore a release."""
+    def heard(self, allocations: Mapping[str, Any], age: float, sign: int) -> None:
+        """Ignore a claim or a release."""

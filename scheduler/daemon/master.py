@@ -16,7 +16,7 @@ from scheduler import conf as options
 from scheduler.daemon.forking import WorkerContext
 from scheduler.daemon.options_trial import try_in_child
 from scheduler.daemon.parts import WorkerParts
-from scheduler.daemon.process import show_program_name
+from scheduler.daemon.process import show_program_name, spare_the_collector
 from scheduler.daemon.shared_state import SharedState
 from scheduler.daemon.worker import NO_DATABASE, START_FAILED, Worker
 from scheduler.health.monitor import Monitor
@@ -65,6 +65,7 @@ class Master:
         supervisor.register_hooks(
             on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._stop
         )
+        spare_the_collector()  # before the fork: workers go on to share what is not traversed
         # The command keeps it from coming before, when it would end the process.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 import dataclasses
-import threading
+from functools import partial
 
-from oslo_service import loopingcall
+from scheduler.background import BackgroundLoop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,26 +22,23 @@ class PeriodicLoops:
 
     def __init__(self) -> None:
         """Begin with nothing to repeat."""
-        self._loops: list[loopingcall.FixedIntervalLoopingCall] = []
-        self._stopping = threading.Event()
+        self._loops: list[BackgroundLoop] = []
+        self._stopping = False
 
     def start(self, works: Iterable[Periodic]) -> None:
         """Begin to repeat each of these."""
         for work in works:
-            loop = loopingcall.FixedIntervalLoopingCall(self._unless_stopping(work))
-            loop.start(work.interval, initial_delay=work.delay, stop_on_exception=False)
+            loop = BackgroundLoop(work.name, partial(self._round, work), pause_after_error=work.interval)
             self._loops.append(loop)
+            loop.start(work.delay)
 
     def stop(self) -> None:
         """Begin nothing more. Does not wait for what is being done."""
-        self._stopping.set()
+        self._stopping = True
         for loop in self._loops:
-            loop.stop()
+            loop.stop(timeout=0)
 
-    def _unless_stopping(self, work: Periodic) -> Callable[[], None]:
-        def call() -> None:
-            if not self._stopping.is_set():
-                work.call()
-
-        call.__qualname__ = work.name  # by which the library calls it when it logs
-        return call
+    def _round(self, work: Periodic) -> float:
+        if not self._stopping:
+            work.call()
+        return work.interval

@@ -21,7 +21,7 @@ def show_program_name() -> None:
 
 
 def spare_the_collector() -> None:
-    """Keep the garbage collector from traversing objects that live until the process ends.
+    """Keep the garbage collector from traversing objects that live until the process ends, also at that end.
 
     What was freed so far is returned to the system: loading the hosts leaves holes of 9 KiB a host, which the
     C library keeps. Others than GNU's have no such call.

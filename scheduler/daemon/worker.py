@@ -39,6 +39,8 @@ PROGRESS_INTERVAL = 10
 #: At most a quarter of the time is kept: nova gives requests no time at all if there are 20 s or fewer.
 CLOSING_TIME = 20
 
+CANNOT_STOP_EXPLANATIONS = "Worker %d cannot stop answering berth-explain: %s"
+
 
 class DatabaseAway(errors.BerthError):
     """The API database could not be read in the time that a starting worker has."""
@@ -224,9 +226,16 @@ class Worker(cotyledon.Service):
             )
 
     def _finish_requests(self) -> None:
+        # at the same time: each waits until its reading thread looks at its connection again
+        questions = threading.Thread(target=self._stop_explanations, name="stop explanations", daemon=True)
+        self._attempt(CANNOT_STOP_EXPLANATIONS, questions.start)
         self._attempt("Worker %d cannot stop taking requests: %s", self._server.stop)
         LOG.info("Worker %d takes no more requests", self.worker_id)
-        if self._explanations is not None:
-            self._attempt("Worker %d cannot stop answering berth-explain: %s", self._explanations.stop)
         self._server.wait()
+        if questions.is_alive():
+            questions.join()
         self._server.transport.cleanup()
+
+    def _stop_explanations(self) -> None:
+        if self._explanations is not None:
+            self._attempt(CANNOT_STOP_EXPLANATIONS, self._explanations.stop)

@@ -120,7 +120,7 @@ class Monitor:
 
     def stop(self) -> None:
         """End: all workers have ended."""
-        self._loop.stop()
+        self._loop.stop(timeout=0)  # it may wait for a report, and no worker is left to send one
         if self.endpoint is not None:
             self.endpoint.remove()
 

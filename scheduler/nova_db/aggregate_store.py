@@ -60,7 +60,7 @@ class AggregateStore:
         self._casts = 0
         self._last_cast: dict[int, int] = {}  # by id of the aggregate, until a later reading has ended
         self._reread = False
-        self._checksums: list[tuple[int, int | None]] = []
+        self._checksums: list[tuple[int, int]] = []
         self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
             LOG,

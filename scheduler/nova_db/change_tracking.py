@@ -3,7 +3,7 @@
 A row that nova's services write has a new stamp, so each reading asks for the rows with late stamps. Clocks
 differ, a commit may become visible late, and in MySQL two writes of one second have the same stamp. So each
 window of stamps overlaps with the one before, and a row in it is read again if its hash differs. From time to
-time the hashes of all rows are compared.
+time the sum of all hashes is compared, and where it differs all hashes.
 
 The stamp of a service changes with each heartbeat: at 10,000 computes a thousand do in a second. Nothing is
 read of services that are enabled and were seen lately; all others are read each time.
@@ -14,7 +14,7 @@ spec: host-state-and-cells 3.9, 4.1
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 import math
 import threading
 import time
@@ -27,7 +27,7 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
-from scheduler.nova_db.row_hashes import row_hash
+from scheduler.nova_db.row_hashes import checksum, row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
 
@@ -54,11 +54,20 @@ ALIVE_SHARE = 0.5
 
 _SERVICE_COLUMNS = tuple(services.c[name] for name in ServiceRow.__slots__ if name in services.c)
 
+# Those that no heartbeat changes.
+_LASTING_COLUMNS = tuple(
+    each for each in _SERVICE_COLUMNS if each.name not in {"report_count", "last_seen_up", "updated_at"}
+)
+
 Load = Callable[[sa.Row], HostRow | None]
 
 
 class Window:
-    """The time since which stamps are late, or None when all rows are due."""
+    """The time since which stamps are late, or None when all rows are due.
+
+    Attributes:
+        late: This time also when all rows are due, but None before a first reading is accepted.
+    """
 
     def __init__(self, interval: float, clock: Callable[[], float], now: Callable[[], datetime]) -> None:
         """Let all rows be due.
@@ -72,7 +81,7 @@ class Window:
         self._now = now
         self._all_due = -math.inf
         self._opened = -math.inf, now()
-        self._since: datetime | None = None
+        self.late: datetime | None = None
 
     def open(self) -> datetime | None:
         """Begin a reading; return the time since which stamps are late, None if all rows are due.
@@ -81,14 +90,16 @@ class Window:
         """
         now, was = self._now(), self._opened[1]
         self._opened = self._clock(), now
-        return None if self._opened[0] >= self._all_due or now < was else self._since
+        if now < was:
+            self.late = None
+        return None if self._opened[0] >= self._all_due else self.late
 
     def close(self, since: datetime | None) -> None:
         """Accept a reading of what has stamps ``since`` then; one that is not accepted is repeated."""
         clock, now = self._opened
         if since is None:
             self._all_due = clock + self._interval
-        self._since = now - OVERLAP
+        self.late = now - OVERLAP
 
 
 class ServiceTracker:
@@ -115,37 +126,69 @@ class ServiceTracker:
         self.seen_since = now()
         self._down_time = down_time
         self._now = now
+        self._checksum: tuple[int, int] | None = None  # when all were read; None: they have changed
         self._window = Window(ALL_SERVICES_INTERVAL, clock, now)
 
     def update(self, connection: Connection) -> None:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
-        since = self._window.open()
-        columns = services.c
+        due = since = self._window.open()
         now, limit = self._now(), timedelta(seconds=ALIVE_SHARE * self._down_time())
-        lately = columns.last_seen_up.between(now - limit, now + limit)
-        alive = sa.case(
-            (sa.and_(columns.disabled.is_not(True), columns.forced_down.is_not(True), lately), 1), else_=0
-        ).label("alive")
-        query = sa.select(*_SERVICE_COLUMNS, columns.deleted, alive).where(columns.binary == "nova-compute")
-        live = columns.deleted == 0
+        read = partial(self._read, connection, seen_from=now - limit, seen_to=now + limit)
+        total = None
+        if due is None:
+            total = checksum(connection, *_LASTING_COLUMNS, where=_LIVE_COMPUTE)
+            since = self._window.late if total == self._checksum else None
         if since is None:
-            found = self._read(connection, query.where(live))
+            found = read(_LIVE_SERVICES)
             gone = self.rows.keys() - found.keys()
         else:
-            stamped = sa.or_(columns.created_at >= since, columns.deleted_at >= since)
-            found = self._read(connection, query.where(sa.or_(sa.and_(live, alive == 0), stamped)))
+            found = read(_DUE_SERVICES, since=since)
             # What was not alive and is not among them is alive now, or gone.
             gone = {number for number, row in self.rows.items() if not row.alive} - found.keys()
             for piece in chunks(gone):
-                found |= self._read(connection, query.where(live, columns.id.in_(piece)))
-        self.rows = merged(self.rows, gone - found.keys(), found)
+                found |= read(_LIVE_SERVICES.where(services.c.id.in_(piece)))
+        rows = merged(self.rows, gone - found.keys(), found)
+        if since is None:
+            self._checksum = total
+        elif rows is not self.rows:
+            self._checksum = None
+        self.rows = rows
         self.seen_since = now - limit
-        self._window.close(since)
+        self._window.close(due)
 
     @staticmethod
-    def _read(connection: Connection, query: sa.Select) -> dict[int, ServiceRow | None]:
+    def _read(
+        connection: Connection, query: sa.Select, **parameters: datetime
+    ) -> dict[int, ServiceRow | None]:
         """Return the services by id; None for one that is deleted."""
-        return {row.id: _service(row) if row.deleted == 0 else None for row in connection.execute(query)}
+        found = connection.execute(query, parameters)
+        return {row.id: _service(row) if row.deleted == 0 else None for row in found}
+
+
+_LIVE_COMPUTE = sa.and_(services.c.binary == "nova-compute", services.c.deleted == 0)
+
+# Statements that are executed every few seconds are made once: to make one takes as long as all the rest.
+_ALIVE = sa.case(
+    (
+        sa.and_(
+            services.c.disabled.is_not(True),
+            services.c.forced_down.is_not(True),
+            services.c.last_seen_up.between(sa.bindparam("seen_from"), sa.bindparam("seen_to")),
+        ),
+        1,
+    ),
+    else_=0,
+)
+_SERVICES = sa.select(*_SERVICE_COLUMNS, services.c.deleted, _ALIVE.label("alive"))
+_LIVE_SERVICES = _SERVICES.where(_LIVE_COMPUTE)
+_DUE_SERVICES = _SERVICES.where(
+    services.c.binary == "nova-compute",
+    sa.or_(
+        sa.and_(services.c.deleted == 0, _ALIVE == 0),
+        services.c.created_at >= sa.bindparam("since"),
+        services.c.deleted_at >= sa.bindparam("since"),
+    ),
+)
 
 
 def _service(row: sa.Row) -> ServiceRow:
@@ -170,7 +213,7 @@ class NodeTracker:
         self.rows: Mapping[int, HostRow] = {}
         self._window = Window(ALL_NODES_INTERVAL, clock, now)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
-        self._hashes: dict[int, Any] = {}
+        self._hashes: dict[int, int] = {}
         self._hosts: frozenset[str] | None = None
 
     def update(self, connection: Connection, load: Load, hosts: frozenset[str] | None = None) -> None:
@@ -179,8 +222,23 @@ class NodeTracker:
         Args:
             hosts: The service hosts that are wanted; None: all.
         """
-        late = self._window.open()
-        since = late if hosts == self._hosts else None
+        due = self._window.open()
+        since = self._window.late if hosts == self._hosts else None
+        self._take(connection, since, load, hosts)
+        if due is None and since is not None and not self._is_complete(connection, hosts):
+            self._take(connection, None, load, hosts)
+        self._hosts = hosts
+        self._window.close(due if since is not None else None)
+
+    def _is_complete(self, connection: Connection, hosts: frozenset[str] | None) -> bool:
+        """Return whether all live rows have the hashes that are known; no row is read for that."""
+        known = len(self._hashes), sum(self._hashes.values())
+        return hosts is None and checksum(connection, *NODE_COLUMNS, where=_LIVE_NODES) == known
+
+    def _take(
+        self, connection: Connection, since: datetime | None, load: Load, hosts: frozenset[str] | None
+    ) -> None:
+        """Read what changed among the rows with a late stamp, or among all if ``since`` is None."""
         found = self._read_hashes(connection, since)
         wanted = {
             row.id: row.hash for row in found if row.deleted == 0 and (hosts is None or row.host in hosts)
@@ -198,19 +256,13 @@ class NodeTracker:
                     loaded[row.id] = load(row)
             self.rows = merged(self.rows, gone, loaded)
             self._hashes = {n: each for n, each in self._hashes.items() if n not in gone} | changed
-        self._hosts = hosts
-        self._window.close(since)
 
     @staticmethod
     def _read_hashes(connection: Connection, since: datetime | None) -> list[sa.Row]:
         """Return id, host, ``deleted`` and hash of the live rows, or of all with a late stamp."""
-        columns = compute_nodes.c
-        digest = row_hash(connection.dialect.name, NODE_COLUMNS).label("hash")
-        query = sa.select(columns.id, columns.host, columns.deleted, digest)
         if since is None:
-            return list(connection.execute(query.where(columns.deleted == 0)))
-        stamps = (columns.updated_at, columns.created_at, columns.deleted_at)
-        return list(connection.execute(query.where(sa.or_(*(stamp >= since for stamp in stamps)))))
+            return list(connection.execute(_hashes(connection.dialect.name).where(_LIVE_NODES)))
+        return list(connection.execute(_late_hashes(connection.dialect.name), {"since": since}))
 
     def _rows(self, connection: Connection, wanted: Iterable[int], *, whole: bool) -> Iterator[sa.Row]:
         """Yield these rows, few in memory at a time: each takes 10 KiB until it is loaded."""
@@ -243,7 +295,22 @@ class NodeTracker:
             return ()
 
 
-_NODES = sa.select(*NODE_COLUMNS).where(compute_nodes.c.deleted == 0)
+_LIVE_NODES = compute_nodes.c.deleted == 0
+_NODES = sa.select(*NODE_COLUMNS).where(_LIVE_NODES)
+
+
+def _hashes(dialect: str) -> sa.Select:
+    columns = compute_nodes.c
+    return sa.select(columns.id, columns.host, columns.deleted, row_hash(dialect, NODE_COLUMNS).label("hash"))
+
+
+@cache
+def _late_hashes(dialect: str) -> sa.Select:
+    columns = compute_nodes.c
+    since: sa.BindParameter[datetime] = sa.bindparam("since")
+    return _hashes(dialect).where(
+        sa.or_(columns.updated_at >= since, columns.created_at >= since, columns.deleted_at >= since)
+    )
 
 
 def _replace(connection: Connection) -> None:

@@ -58,7 +58,7 @@ class MappedHosts:
         self._mapped: frozenset[str] = frozenset()
         self._unmapped: frozenset[str] = frozenset()
         self._all_due = float("-inf")
-        self._checksum: tuple[int, int | None] | None = None
+        self._checksum: tuple[int, int] | None = None
         self._loop = BackgroundLoop("host-mappings", self.refresh)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self._outage = OutageLog(

@@ -27,8 +27,15 @@ def row_hash(dialect: str, columns: tuple[sa.Column, ...]) -> sa.ColumnElement[A
     return digest(sa.func.concat_ws("", *chain.from_iterable((column, SEPARATOR) for column in columns)))
 
 
-def checksum(connection: Connection, *columns: sa.Column) -> tuple[int, int | None]:
-    """Return the number of rows of a table, and the sum of their hashes; None without rows."""
+def checksum(
+    connection: Connection, *columns: sa.Column, where: sa.ColumnElement[bool] | None = None
+) -> tuple[int, int]:
+    """Return the number of rows of a table, and the sum of their hashes.
+
+    Args:
+        where: Which rows; None: all.
+    """
     digest = row_hash(connection.dialect.name, columns)
-    count, total = connection.execute(sa.select(sa.func.count(), sa.func.sum(digest))).one()
-    return count, total
+    query = sa.select(sa.func.count(), sa.func.sum(digest))
+    count, total = connection.execute(query if where is None else query.where(where)).one()
+    return count, int(total or 0)

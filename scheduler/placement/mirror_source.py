@@ -40,7 +40,7 @@ from scheduler.request.query import MICROVERSION, Query
 
 LOG = log.getLogger(__name__)
 
-# Without a query the interval of the rounds doubles, up to this many seconds.
+# Without a query each interval is four times the one before, up to this many seconds.
 LONGEST_INTERVAL = 600.0
 
 # The list of all providers is read for at most one part in so many of the time: 50,000 nodes keep Placement
@@ -87,7 +87,11 @@ class Refusal(Protocol):
 
 
 class CandidateMirror:
-    """A mirror that is refreshed in the background. Any thread may use it; ``start`` it first."""
+    """A mirror that is refreshed in the background. Any thread may use it; ``start`` it first.
+
+    Attributes:
+        known: What is known of the nodes.
+    """
 
     def __init__(
         self,
@@ -103,7 +107,7 @@ class CandidateMirror:
             aggregates: Returns the aggregates whose nodes are mirrored; None: all nodes.
         """
         self._client = client
-        self._mirror = Mirror(clock)
+        self.known = Mirror(clock)
         self._clock = clock
         self._aggregates = aggregates
         self._configured_interval = interval
@@ -157,12 +161,12 @@ class CandidateMirror:
             self._learn_members(plain.aggregates)
         except PlacementError as error:
             LOG.debug("Cannot read the members of aggregates: %s", error)
-        return None if self._mirror.unknown_aggregates(plain) else self._mirror.find(plain)
+        return None if self.known.unknown_aggregates(plain) else self.known.find(plain)
 
     def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
         """Return what checks the nodes that are chosen for a query before they are claimed."""
         path = list_path(member_of=self._aggregates() or ())
-        return WinnerCheck(self._mirror, self._client, query, context, path)
+        return WinnerCheck(self.known, self._client, query, context, path)
 
     def _is_usable(self) -> bool:
         """Whether queries are answered. After a rest a round is waited for: it costs less than their own."""
@@ -185,12 +189,12 @@ class CandidateMirror:
 
     def _learn_members(self, aggregates: frozenset[str]) -> None:
         """Read which nodes are in aggregates that were not asked about before."""
-        if aggregates <= self._mirror.known_aggregates:
+        if aggregates <= self.known.known_aggregates:
             return
         with self._members_lock:
-            for aggregate in sorted(aggregates - self._mirror.known_aggregates):
+            for aggregate in sorted(aggregates - self.known.known_aggregates):
                 begun = self._clock()
-                self._mirror.learn_members(aggregate, self._read_members(aggregate), begun)
+                self.known.learn_members(aggregate, self._read_members(aggregate), begun)
 
     def _read_members(self, aggregate: str) -> list[str]:
         return [one.uuid for one in read_list(self._client, list_path(member_of=[aggregate]))]
@@ -201,29 +205,17 @@ class CandidateMirror:
         """Count a claim that Placement granted."""
         self._granted += 1
 
-    def written(self, bodies: Iterable[Mapping[str, Any]], begun: float, *, done: bool | None) -> None:
-        """Count a write of allocations; as ``Mirror.written``."""
-        self._mirror.written(bodies, begun, done=done)
-
     def released(self, allocations: Allocations) -> None:
         """Count that a claim is released."""
-        self._mirror.released(allocations)
-
-    def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count a claim that Placement granted to another scheduler, ``age`` seconds ago."""
-        self._mirror.heard(allocations, age, 1)
-
-    def released_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count a claim that another scheduler has released, ``age`` seconds ago."""
-        self._mirror.heard(allocations, age, -1)
+        self.known.released(allocations)
 
     def refused(self, refusal: Refusal, _candidate: AllocationCandidate) -> None:
         """Note a claim that was refused while another host may be granted."""
         self._refused += 1
         if refusal.refused_provider and not refusal.refused_class:
-            self._mirror.forget(refusal.refused_provider)
+            self.known.forget(refusal.refused_provider)
         elif refusal.refused_provider:
-            self._mirror.doubt([refusal.refused_provider])
+            self.known.doubt([refusal.refused_provider])
         refused, total = self._refused, self._refused + self._granted
         if self._usable and total >= STORM_CLAIMS and refused > REFUSED_MOSTLY * total:
             self._usable, self._wants_wide = False, True
@@ -237,7 +229,7 @@ class CandidateMirror:
 
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Read nodes that lost instances again in the next round, also those that were full."""
-        self._mirror.doubt(nodes)
+        self.known.doubt(nodes)
         for node in nodes:
             self._left_out.pop(node, None)
 
@@ -271,7 +263,7 @@ class CandidateMirror:
 
     def _run_round(self) -> float:
         self._granted = self._refused = 0
-        reading = self._mirror.begin_reading()
+        reading = self.known.begin_reading()
         listed = read_list(self._client, list_path(member_of=self._aggregates() or ()))
         self._list_seconds = self._clock() - reading.begun
         roots = {one.uuid: one.generation for one in listed if one.is_root}
@@ -286,12 +278,12 @@ class CandidateMirror:
             return INCOMPLETE_INTERVAL
         self._idle_rounds = 0 if self._wanted else min(self._idle_rounds + 1, 30)
         self._wanted = False
-        wait = min(LONGEST_INTERVAL, self._interval * 2.0**self._idle_rounds)
+        wait = min(LONGEST_INTERVAL, self._interval * 4.0**self._idle_rounds)
         return max(0.0, wait - (self._clock() - reading.begun))
 
     def _follow(self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]) -> None:
         """Read again what changed for a reason that is not known, and what is new."""
-        moved, new = self._mirror.compare(reading, roots)
+        moved, new = self.known.compare(reading, roots)
         appeared = [
             uuid for uuid in new if self._left_out.get(uuid) != roots[uuid] and uuid not in self._unread
         ]
@@ -308,15 +300,15 @@ class CandidateMirror:
         """Ask the wide question, and use its answer."""
         self._wants_wide = False  # a storm of refusals from now on asks for another one
         try:
-            members = {one: self._read_members(one) for one in self._mirror.known_aggregates}
+            members = {one: self._read_members(one) for one in self.known.known_aggregates}
             wide = self._ask_wide()
         except BaseException:
             self._wants_wide = True
             raise
-        self._mirror.publish(wide.nodes, reading, roots, members)
+        self.known.publish(wide.nodes, reading, roots, members)
         self._trees.learn(wide.children, listed)
         self._wide_at = reading.begun
-        self._note_absent({uuid: one for uuid, one in roots.items() if uuid not in self._mirror})
+        self._note_absent({uuid: one for uuid, one in roots.items() if uuid not in self.known})
         self._report_cut(len(wide.nodes))
 
     def _ask_wide(self) -> WideAnswer:
@@ -356,7 +348,7 @@ class CandidateMirror:
     def _read_nodes(self, uuids: Iterable[str]) -> None:
         """Read nodes one by one, and add those that are not mirrored yet; what takes too long waits."""
         uuids = list(dict.fromkeys(uuids))
-        self._mirror.add(uuids)
+        self.known.add(uuids)
         end = self._clock() + READ_TIME
         for uuid in uuids:
             begun = self._clock()
@@ -364,8 +356,8 @@ class CandidateMirror:
                 return
             state = read_state(self._client, uuid)
             if state is None:
-                self._mirror.forget(uuid)
+                self.known.forget(uuid)
             else:
-                self._mirror.correct(state, begun)
+                self.known.correct(state, begun)
             self._unread.pop(uuid, None)
             self._left_out.pop(uuid, None)

@@ -377,8 +377,7 @@ class PlannedCloud:
         for name, amount in consumed_amounts(flavor).items():
             if name != "num_io_ops":
                 self.snapshot.table.numbers[name][row] += sign * amount
-        mirror = self.snapshot.mirror
-        (mirror.claimed_elsewhere if sign > 0 else mirror.released_elsewhere)(allocations, 0.0)
+        self.snapshot.mirror.known.heard(allocations, 0.0, sign)
         self._offers.take(allocations, sign)
 
     def _replace(self, name: str, row: int, value: Any) -> None:

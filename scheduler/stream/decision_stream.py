@@ -147,7 +147,7 @@ class DecisionStream:
     def stop(self) -> None:
         """Announce that this scheduler stops, and stop, in ``GOODBYE_TIMEOUT`` seconds or little more."""
         self._writer.stop(GOODBYE_TIMEOUT)
-        self._reader.loop.stop(GOODBYE_TIMEOUT)
+        self._reader.loop.stop(timeout=0)  # it may wait for a message; its thread closes the connection
 
     def status(self) -> StreamStatus:
         """Return how the stream is doing."""

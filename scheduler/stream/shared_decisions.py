@@ -32,15 +32,8 @@ GONE_FOR = 60.0
 class SharedMirror(Protocol):
     """The mirror of Placement's compute nodes, as far as other schedulers' claims concern it."""
 
-    def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count a claim of another scheduler, unless it is part of what Placement told the mirror later.
-
-        Args:
-            age: Seconds since it was granted.
-        """
-
-    def released_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count that another scheduler has released a claim; otherwise as ``claimed_elsewhere``."""
+    def heard(self, allocations: Allocations, age: float, sign: int) -> None:
+        """Count a claim of another scheduler, or with ``sign`` -1 its release; as ``Mirror.heard``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +135,8 @@ class SharedDecisions:
             self._pending.unshare(entry.instance, entry.node)
         if entry.resources:
             allocations = {entry.node: {"resources": entry.resources}}
-            if kind == Kind.CLAIMED:
-                self._mirror.claimed_elsewhere(allocations, age)
-            elif kind == Kind.RELEASED:
-                self._mirror.released_elsewhere(allocations, age)
+            if kind in {Kind.CLAIMED, Kind.RELEASED}:
+                self._mirror.heard(allocations, age, 1 if kind == Kind.CLAIMED else -1)
 
     def _note_gone(self, instance: str) -> bool:
         """Remember that an instance is deleted; return whether that was not known."""

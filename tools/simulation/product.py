@@ -379,7 +379,7 @@ class Parts:
         mirror = CandidateMirror(
             client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
         )
-        writer = AllocationWriter(client, written=mirror.written)
+        writer = AllocationWriter(client, written=mirror.known.written)
         parts = ManagerParts(
             hosts=hosts,
             placement=client,

@@ -144,6 +144,20 @@ def test_a_change_without_a_stamp_is_read_when_all_rows_are_compared(nova, track
     assert read(nova, tracker)["cmp1"].vcpus_total == 7
 
 
+def test_the_sum_of_the_hashes_is_that_of_the_database(nova, tracker):
+    for name in ("cmp1", "cmp2", "cmp3"):
+        nova.add_host(name)
+    read(nova, tracker)
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp2", free_ram_mb=1)
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp3", deleted=compute_nodes.c.id)
+    read(nova, tracker)
+    with nova.cells[nova.cell1].connect() as connection:
+        assert tracker._nodes._is_complete(connection, None)
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", stamped=False, vcpus=7)
+    with nova.cells[nova.cell1].connect() as connection:
+        assert not tracker._nodes._is_complete(connection, None)
+
+
 def test_many_rows(nova, tracker):
     for number in range(150):
         nova.add_host(f"cmp{number:03}", mapped=False)

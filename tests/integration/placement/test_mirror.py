@@ -187,7 +187,7 @@ def own(cloud, client):
     noting = NotingClient(client)
     mirror = CandidateMirror(noting, lambda: INTERVAL)
     mirror.run_round()
-    claimer = make_claimer(noting, written=mirror.written)
+    claimer = make_claimer(noting, written=mirror.known.written)
     answer = mirror.find([cloud_query()])
     yield roots, mirror, claimer, noting, answer.candidate
     assert claimer.is_settled()

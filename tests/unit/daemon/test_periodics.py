@@ -23,7 +23,7 @@ def test_work_goes_on_after_a_failure_which_is_logged_by_the_name_of_the_work(lo
 
     loops.start([Periodic("heartbeat", call, interval=0.01)])
     assert again.wait(60)
-    assert "scheduler.daemon.periodics.heartbeat' failed" in caplog.text
+    assert "Background loop heartbeat failed" in caplog.text
 
 
 def test_nothing_is_begun_after_the_stop(loops):

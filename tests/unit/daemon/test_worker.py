@@ -14,6 +14,7 @@ from scheduler.daemon.periodics import Periodic
 from scheduler.daemon.shared_state import Milestone
 from scheduler.daemon.worker import Worker
 from scheduler.health.reports import ReportChannel
+from tests.support.waiting import eventually
 
 WORKERS = 4
 
@@ -366,13 +367,13 @@ def test_questions_are_answered_as_long_as_requests_are(build):
 
 
 def test_a_worker_that_stops_takes_no_requests_while_its_server_of_questions_stops(build):
-    """It would return each of them."""
+    """It would return each of them. Both waits are one."""
     explanations = Explanations()
     worker, log, _ = build(explanations=explanations)
     worker.run()
-    explanations.log = log
+    explanations.stop = lambda: log.append(eventually(lambda: "server.wait" in log))
     worker.terminate()
-    assert log[-5:-2] == ["server.stop", "stop", "server.wait"]
+    assert log[-5:] == ["server.stop", "server.wait", True, "transport.cleanup", ("manager.stop", True)]
 
 
 def test_requests_are_finished_although_the_server_of_questions_cannot_stop(build, caplog):

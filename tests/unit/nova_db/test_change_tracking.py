@@ -287,6 +287,55 @@ def test_changes_by_hand_are_seen_when_all_rows_are_compared(nova, nodes):
     assert nodes.read() == ["cmp1"]
 
 
+@pytest.fixture
+def rows_read(monkeypatch):
+    """How many rows each reading has returned, of hashes or of services."""
+    numbers = []
+    for owner, name in ((NodeTracker, "_read_hashes"), (ServiceTracker, "_read")):
+        read = getattr(owner, name)
+
+        def counted(*arguments, read=read, **named):
+            found = read(*arguments, **named)
+            numbers.append(len(found))
+            return found
+
+        monkeypatch.setattr(owner, name, staticmethod(counted))
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"), [(None, [1]), ({"cmp3", "cmp4"}, [1, 9])], ids=["all", "some"]
+)
+def test_nodes_that_have_not_changed_are_compared_by_one_sum(nova, rows_read, wanted, expected):
+    """Not if some are wanted: the sum is that of all."""
+    nodes = Nodes(nova)
+    nodes.add(*(f"cmp{number}" for number in range(9)))
+    for _ in range(2):
+        update(nodes._tracker, nova, wanted)
+        nodes.clock.now += ALL_NODES_INTERVAL
+    nodes.write("cmp3", free_ram_mb=1)
+    rows_read.clear()
+    assert update(nodes._tracker, nova, wanted) == ["cmp3"]
+    assert rows_read == expected
+
+
+def test_services_are_read_again_only_if_more_than_heartbeats_has_changed(nova, computes, rows_read):
+    hosts = [f"cmp{number}" for number in range(9)]
+    computes.add(*hosts)
+
+    def update_all():
+        computes.clock.now += ALL_SERVICES_INTERVAL
+        computes.beat(*hosts)
+        rows_read.clear()
+        computes.update()
+        return sum(rows_read)
+
+    computes.update()
+    assert [update_all() for _ in range(3)] == [0, 0, 0]
+    nova.update(services, services.c.host == "cmp1", stamped=False, version=7)
+    assert [update_all() for _ in range(2)] == [9, 0]
+
+
 def update(tracker, nova, hosts=None):
     """Bring a tracker up to date; the names of the hosts whose rows were read. Hosts None: all are wanted."""
     read, loader = [], RowLoader(nova.conf)

@@ -89,7 +89,7 @@ def write(mirror, provider):
     begun = mirror._clock.now
     mirror._clock.now += 0.1
     body = {"allocations": allocation(provider, MEMORY_MB=1024), "consumer_generation": None}
-    mirror.written([body], begun, done=True)
+    mirror.known.written([body], begun, done=True)
 
 
 # -- answers -------------------------------------------------------------------------------------------------
@@ -194,10 +194,10 @@ def test_own_writes_are_no_reason_to_read_a_node(mirror, client):
 
 
 def test_announced_writes_of_others_are_none_either(mirror, client):
-    mirror.claimed_elsewhere(allocation("b", MEMORY_MB=1024), 0.0)
+    mirror.known.heard(allocation("b", MEMORY_MB=1024), 0.0, 1)
     client.providers["b"].change()
     assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
-    mirror.released_elsewhere(allocation("b", MEMORY_MB=1024), 0.0)
+    mirror.known.heard(allocation("b", MEMORY_MB=1024), 0.0, -1)
     assert found(mirror) == ["a", "b"]
 
 
@@ -258,7 +258,7 @@ def test_members_of_aggregates_are_read_with_a_wide_answer(mirror, client):
 
 def test_the_interval_grows_while_no_query_comes(mirror, client, clock):
     waits = [next_round(mirror)[0] for _ in range(12)]
-    assert waits[:3] == [INTERVAL, 2 * INTERVAL, 4 * INTERVAL]
+    assert waits[:3] == [INTERVAL, 4 * INTERVAL, 16 * INTERVAL]
     assert waits[-1] == LONGEST_INTERVAL
     found(mirror)
     assert next_round(mirror)[0] == INTERVAL

@@ -21,12 +21,8 @@ class Mirror:
         self.seen = []
         self.ages = []
 
-    def claimed_elsewhere(self, allocations, age):
-        self.seen.append(("claimed", allocations))
-        self.ages.append(age)
-
-    def released_elsewhere(self, allocations, age):
-        self.seen.append(("released", allocations))
+    def heard(self, allocations, age, sign):
+        self.seen.append(("claimed" if sign > 0 else "released", allocations))
         self.ages.append(age)
 
 
