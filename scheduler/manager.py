@@ -29,21 +29,19 @@ from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Names, Trace
-from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
-from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import placed_lines, refused_line
-from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
-from scheduler.rules.drivers import Rules, load_rules
+from scheduler.rules.drivers import load_rules
 from scheduler.selection.alternates import as_dicts
 from scheduler.selection.driver import FilterDriver
-from scheduler.workflow.request_run import AsReply, Notifications, Reply, RequestRun
+from scheduler.workflow.request_run import RequestRun
+from scheduler.workflow.steps import AsReply, Notifications, Reply
 
 LOG = logging.getLogger(__name__)
 
@@ -69,6 +67,7 @@ class SchedulerManager:
         decisions: The documents of the latest requests.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
+        filters: The filters in use.
     """
 
     def __init__(
@@ -117,19 +116,15 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        chain, weighers = self._load_rules()
-        # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
-        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
-        LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
-
-    def _load_rules(self) -> Rules:
         nova_modules.provide(self.conf)
         chain, weighers = load_rules(self.conf)
-        fitter = fitter_of(chain.filters, self.conf)
+        fitter, self.filters = fitter_of(chain.filters, self.conf), chain
         self._driver = FilterDriver(
             self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
         )
-        return Rules(chain, weighers)
+        # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
+        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
+        LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
 
     def _conclude(self, failed: Decision) -> None:
         if failed.candidates.relaxed_at:
@@ -139,20 +134,6 @@ class SchedulerManager:
     def names(self) -> Names:
         """Return what cells and hosts without a zone are called."""
         return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
-
-    def candidates(self, queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        """Return what Placement offers for the queries of a request that is only explained.
-
-        Raises:
-            NoValidHost: It offers nothing.
-            PlacementUnavailable: It gives no usable answer.
-        """
-        return self.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
-
-    @property
-    def filters(self) -> FilterChain:
-        """The filters in use."""
-        return self._driver.chain
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -302,7 +283,9 @@ class SchedulerManager:
         )
         request = replace(request, deadline=request.received_at + options.caller_patience(self.conf))
         with limit_to(Deadline(request.deadline, self._clock)):
-            self._forward_to_owner(request)
+            group = request.server_group
+            if group is not None and group.uuid is not None and request.claims:
+                self.stream.owners.forward_for_group(group.uuid, request.delivery)
             return self._serve(request, list if return_objects else as_dicts)
 
     def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
@@ -315,14 +298,8 @@ class SchedulerManager:
             return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
-            run.note_earlier_runs(request)
+            self.steps.callers.note_earlier_runs(request)
             return self.outages.run(attempt, request)
-
-    def _forward_to_owner(self, request: SchedulingRequest) -> None:
-        """Send a request on, if another scheduler decides for its server group."""
-        group = request.server_group
-        if group is not None and group.uuid is not None and request.claims:
-            self.stream.owners.forward_for_group(group.uuid, request.delivery)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

@@ -25,9 +25,9 @@ from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stre
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts
-from scheduler.workflow.claim_sessions import CapacityChecks, ClaimSessions
+from scheduler.workflow.claiming import Claiming
 from scheduler.workflow.held_hosts import HeldHosts
-from scheduler.workflow.request_run import Notifications, Steps
+from scheduler.workflow.steps import Notifications, Steps
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,6 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
     candidate_hosts = CandidateHosts(
         conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
     )
-    checks = CapacityChecks(conf, parts.placement, hosts.pending)
     observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
     return Steps(
         hosts=hosts,
@@ -98,8 +97,10 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
         mirror=parts.mirror,
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
         groups=ServerGroups(),
-        callers=Callers(parts.claimer),
-        claims=ClaimSessions(parts.claimer, hosts.pending, candidate_hosts, checks, observer, parts.clock),
+        callers=Callers(parts.claimer, candidate_hosts),
+        claims=Claiming(
+            conf, parts.placement, parts.claimer, hosts.pending, candidate_hosts, observer, parts.clock
+        ),
         notifications=notifications,
         clock=parts.clock,
     )

@@ -1,35 +1,27 @@
-"""The claims of one request: for which project, until when, and what became of them.
+"""Claiming for one request: for which project, until when, and what came of it."""
 
-A request is over when its reply is delivered, or cannot be: ``confirm``, ``keep`` or ``release`` of its
-session is called then.
-"""
-
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-import math
 import time
-from typing import Protocol, Self
+from typing import Self
 
 from oslo_log import log as logging
 
 from scheduler.claims.capacity import CapacityCheck, Excess
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import TOO_LATE, Claimer
+from scheduler.claims.held_claims import HeldClaims, Reservations
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
-from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
-
-#: Seconds from the end of a session until the reply is confirmed, after which its caller may have left.
-SOON = 5.0
 
 Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
@@ -42,13 +34,6 @@ class Overtaken(Exception):
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
     """Let every host be claimed: the query to Placement was sent after the request came."""
     return {}
-
-
-class Reservations(Protocol):
-    """Where hosts are reserved for instances."""
-
-    def remove(self, instances: Iterable[str]) -> None:
-        """Release what is reserved for these instances."""
 
 
 def _as_it_is(provider: str) -> str:
@@ -74,9 +59,9 @@ class ComputeNodes:
 class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    It remembers the claims and the reservations of the request. As a context manager it releases both if it
-    ends with an error, or too late. If it ends well, ``confirm``, ``keep`` or ``release`` is to be called
-    when the outcome of the reply is known.
+    As a context manager it releases claims and reservations if it ends with an error, or too late. If it ends
+    well, ``confirm``, ``keep`` or ``release_all`` of ``held`` is to be called when the outcome of the reply is
+    known.
 
     Attributes:
         claimer: Makes the claims.
@@ -89,7 +74,7 @@ class ClaimSession:
         capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
-        overtaken: Whether a release found that another writer was first.
+        held: What was claimed, and how that ends.
     """
 
     claimer: Claimer
@@ -101,14 +86,14 @@ class ClaimSession:
     capacity: CapacityCheck | None = None
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
-    overtaken: bool = field(default=False, init=False)
-    _held: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
-    _left: dict[str, Resources] = field(default_factory=dict, init=False)
-    _found: set[str] = field(default_factory=set, init=False)
-    _lost: set[str] = field(default_factory=set, init=False)
+    held: HeldClaims = field(init=False)
     _writes: int = field(default=0, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
-    _closed_at: float = field(default=math.inf, init=False)
+
+    def __post_init__(self) -> None:
+        self.held = HeldClaims(
+            self.claimer, self.reservations, self.request, self.nodes.kept, self.observer, self.clock
+        )
 
     # -- claims ----------------------------------------------------------------------------------------------
 
@@ -119,7 +104,7 @@ class ClaimSession:
     @property
     def took_several_writes(self) -> bool:
         """Whether another run of the request could have released some of its claims meanwhile."""
-        return len(self._held) > 1 and self._writes > 1
+        return len(self.held.made) > 1 and self._writes > 1
 
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
         """Claim a candidate for an instance. Never raises for a failure of Placement.
@@ -138,15 +123,6 @@ class ClaimSession:
         self._remember(results, candidates)
         return self._checked(results, candidates)
 
-    def hold(self, held: Mapping[str, ConsumerAllocations]) -> None:
-        """Take what instances hold for the claims of this request: another run of it has made them.
-
-        Args:
-            held: What each instance holds, as it was read.
-        """
-        self._held |= held
-        self._found |= held.keys()
-
     def fence(self) -> Mapping[str, ClaimResult]:
         """Write all claims once more, all or none; as ``Claimer.fence``.
 
@@ -154,14 +130,14 @@ class ClaimSession:
             Overtaken: Another run was first. Nothing is released: that run may have answered.
         """
         hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
-        request = self.request
+        request, held = self.request, self.held
         with self._timed():
-            results = self.claimer.fence(self._held, self._owner, hosts, request.deadline, request.context)
+            results = self.claimer.fence(held.made, held.owner, hosts, request.deadline, request.context)
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
             if result.made:
-                self._held[uuid] = result.made
-        self._note_lost({uuid: self._held[uuid].allocations for uuid, one in results.items() if one.lost})
+                held.made[uuid] = result.made
+        held.note_lost({uuid: held.made[uuid].allocations for uuid, one in results.items() if one.lost})
         if any(result.outcome is Outcome.CONFLICT for result in results.values()):
             raise Overtaken
         return results
@@ -177,59 +153,23 @@ class ClaimSession:
         Raises:
             NoValidHost: The deadline has passed.
         """
-        self._closed_at = self.clock()
+        self.held.close()
         if error is not None and issubclass(error, Overtaken):
             return
         late = error is None and self._is_late()
         if late or error is not None:
-            self.release()
+            self.held.release_all()
         if late:
             LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
             raise NoValidHost(TOO_LATE, final=True)
 
-    def confirm(self) -> None:
-        """Keep the claims: the reply that names them was delivered."""
-        if self.clock() > self._closed_at + SOON:
-            # Whether its caller was still there is looked at later.
-            self.claimer.spool.note_unknown(self._held, self.nodes.kept)
-        self.claimer.spool.note_answered({uuid: one.allocations for uuid, one in self._held.items()})
-
-    def keep(self) -> None:
-        """Keep the claims for another run of the request."""
-
-    def release(self) -> None:
-        """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
-        held, self._held = self._held, {}
-        # Another run of the message wrote it, or may have. That one may be answered with it, without a
-        # fence if it does not know that it is not the only one. What nova says later decides.
-        unclear = {uuid for uuid in held if uuid in self._found | self._lost}
-        self.claimer.spool.note_unknown(unclear, self.nodes.kept)
-        self._release({uuid: one for uuid, one in held.items() if uuid not in unclear})
-        self.reservations.remove(self.request.instance_uuids)
-
-    def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
-        for uuid, one in held.items():
-            left = self._left.get(uuid, {})
-            if self.observer is not None:
-                self.observer.released(
-                    uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
-                )
-        changed = self.claimer.release(held, self._left, self.nodes.kept, self.request.context)
-        # After a lost write of this run it may have come from that one.
-        self.overtaken = self.overtaken or bool(changed - self._lost)
-
     # -- requests and results --------------------------------------------------------------------------------
-
-    @property
-    def _owner(self) -> Owner:
-        spec = self.request.spec
-        return Owner(spec.project_id, spec.user_id or self.request.context.user_id)
 
     def _claim_request(self, uuid: str, candidate: AllocationCandidate) -> ClaimRequest:
         return ClaimRequest(
             uuid,
             candidate,
-            self._owner,
+            self.held.owner,
             self.request.context,
             self.nodes.kept.providers,
             self.nodes.host_name(candidate.root),
@@ -265,13 +205,8 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            self._note_lost({request.uuid: request.candidate.allocations for request in requests})
+            self.held.note_lost({request.uuid: request.candidate.allocations for request in requests})
             raise
-
-    def _note_lost(self, lost: Mapping[str, Resources]) -> None:
-        if lost:
-            self._lost |= lost.keys()
-            self.claimer.spool.note_lost(lost, self._owner, self.nodes.kept)
 
     def _remember(
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
@@ -280,12 +215,11 @@ class ClaimSession:
             max((event.attempt for result in results.values() for event in result.events), default=0)
             + (len(results) - 1) // self.claimer.batch_size
         )
-        self._note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
+        self.held.note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
+            self.held.add(uuid, result)
             if result.made is not None:
-                self._held[uuid] = result.made
-                self._left[uuid] = result.previous.allocations if result.previous else {}
                 if self.observer is not None:
                     self.observer.claimed(uuid, candidates[uuid].allocations)
             elif result.try_next and self.observer is not None:
@@ -308,7 +242,7 @@ class ClaimSession:
             if self.observer is not None:
                 self.observer.refused(result, candidates[uuid])
         with self._timed():
-            self._release({uuid: self._held.pop(uuid) for uuid in refused})
+            self.held.release(refused)
         return {**results, **refused}
 
     def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:

@@ -1,6 +1,6 @@
 """The parts of a worker of berth-scheduler."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 import math
 from pathlib import Path
@@ -21,6 +21,7 @@ from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.obstacles import Obstacles
 from scheduler.explain.providers import PlacementQuestions
+from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
@@ -30,6 +31,9 @@ from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.placement import partition_members
+from scheduler.placement.candidates import Candidates
+from scheduler.request.query import Query
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.router.service import RouterService
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
 
@@ -116,11 +120,14 @@ def make_explanations(
     def table() -> HostTable:
         return serving.hosts.snapshot(math.inf)
 
+    def candidates(queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
+        return serving.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
+
     questions = PlacementQuestions(serving.parts.placement)
     hosts_now = HostsNow(
         table,
         serving.steps.candidate_hosts.queries,
-        serving.candidates,
+        candidates,
         Obstacles(questions),
         lambda: serving.filters,
         serving.hosts.instances,

@@ -35,8 +35,9 @@ from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.shadow.copies import Copy
 from scheduler.weights.scores import Scores
 from scheduler.workflow.candidate_hosts import MoreHosts
-from scheduler.workflow.claim_sessions import host_of_provider
-from scheduler.workflow.request_run import Reply, RequestRun, Steps
+from scheduler.workflow.claiming import host_of_provider
+from scheduler.workflow.request_run import RequestRun
+from scheduler.workflow.steps import Reply, Steps
 
 #: Seconds for one decision: no caller waits for it.
 LONGEST = 60.0
@@ -158,7 +159,7 @@ class ShadowRun(RequestRun):
             DependencyUnavailable: It is not known whether there is a host.
         """
         self._ask_queries(request)
-        return self._schedule_anew(request)
+        return self._schedule(request)
 
     def _choose(
         self,

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 from oslo_log import log as logging
 
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.spool import Kept
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Resources
 from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.held_hosts import HeldHost
 
 LOG = logging.getLogger(__name__)
@@ -26,10 +26,11 @@ REASONS = {
 class Callers:
     """Asks nova whether the caller of a request still waits. Any thread may use it."""
 
-    def __init__(self, claimer: Claimer) -> None:
+    def __init__(self, claimer: Claimer, candidate_hosts: CandidateHosts) -> None:
         self._claimer = claimer
+        self._kept = candidate_hosts.kept
 
-    def check(self, request: SchedulingRequest, kept: Kept) -> None:
+    def check(self, request: SchedulingRequest) -> None:
         """Check that a caller waits for one of the instances, as far as nova knows.
 
         If none does, or nova gives no answer, the instances are checked later.
@@ -37,21 +38,42 @@ class Callers:
         Raises:
             CallerLeft: Nobody does.
         """
-        states = set(self._claimer.states_of(request.instance_uuids, kept.hosts).values())
+        states = self._states_of(request)
         if OVER.issuperset(states) or InstanceState.UNKNOWN in states:
-            self.note_unknown(request, kept)
+            self.note_unknown(request)
         if OVER.issuperset(states):
             raise CallerLeft(", ".join(sorted(REASONS[state] for state in states)))
 
-    def note_unknown(self, request: SchedulingRequest, kept: Kept) -> None:
-        """Look at the instances later: what they hold is not known."""
-        self._claimer.spool.note_unknown(request.instance_uuids, kept)
+    def note_earlier_runs(self, request: SchedulingRequest) -> None:
+        """Look later at what earlier runs of a request have written, however the run ends that begins now.
 
-    def release(self, held: Mapping[str, HeldHost], kept: Kept, request: SchedulingRequest) -> None:
-        """Release what some instances of a request hold: as others hold nothing, it was never answered."""
+        That comes before all else, as a killed run notes nothing.
+        """
+        if request.claims and request.was_redelivered:
+            self.note_unknown(request)
+
+    def note_unknown(self, request: SchedulingRequest) -> None:
+        """Look at the instances later: what they hold is not known."""
+        self._claimer.spool.note_unknown(request.instance_uuids, self._kept(request))
+
+    def release(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> None:
+        """Release what some instances of a request hold, others nothing: it was never answered.
+
+        Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the call
+        have an answer. What is held then stays, and is looked at later. The next claims meet it, and the
+        request begins again.
+        """
+        if self._states_of(request) != {InstanceState.WAITING}:
+            self.note_unknown(request)
+            return
+        kept = self._kept(request)
         allocations = {uuid: one.held for uuid, one in held.items()}
         left = {uuid: _rows_on(one, kept.providers) for uuid, one in allocations.items()}
         self._claimer.release(allocations, left, kept, request.context)
+
+    def _states_of(self, request: SchedulingRequest) -> set[InstanceState]:
+        hosts = self._kept(request).hosts
+        return set(self._claimer.states_of(request.instance_uuids, hosts).values())
 
 
 def _rows_on(held: ConsumerAllocations, providers: Collection[str]) -> Resources:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+import math
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.explain.trace import Trace
 from scheduler.hosts.table import HostTable
@@ -165,6 +167,13 @@ class CandidateHosts:
     def ignored_nodes(self, table: HostTable, request: SchedulingRequest) -> frozenset[str]:
         """Return the compute nodes that a request must not go to. An evacuation names its failed host so."""
         return self._hosts.nodes_of_hosts(table, request.spec.ignore_hosts or ())
+
+    def kept(self, request: SchedulingRequest, table: HostTable | None = None) -> Kept:
+        """Return what the instances of a request keep when their claims are released."""
+        if not (request.spec.ignore_hosts or request.kept_providers):
+            return NOTHING_KEPT
+        ignored = self.ignored_nodes(self._hosts.snapshot(math.inf) if table is None else table, request)
+        return Kept(ignored | request.kept_providers, frozenset(request.spec.ignore_hosts or ()))
 
     def _partition_aggregates(self) -> frozenset[str]:
         """Return the aggregates that the hosts of this scheduler's partition are in; none if it has none.

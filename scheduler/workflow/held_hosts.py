@@ -1,6 +1,6 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -65,13 +65,14 @@ class HeldHosts:
             found[uuid] = HeldHost(view, alone, candidate, each)
         return found
 
-    def is_any_held(self, request: SchedulingRequest, kept: Collection[str]) -> bool:
-        """Return whether an instance is known to hold something on other providers."""
+    def is_any_held(self, request: SchedulingRequest) -> bool:
+        """Return whether an instance is known to hold something besides what it keeps."""
         try:
             held = self._read(request)
         except PlacementUnavailable:
             return False
-        return any(each.allocations.keys() - set(kept) for each in held.values())
+        kept = self._candidate_hosts.kept(request).providers
+        return any(each.allocations.keys() - kept for each in held.values())
 
     def _read(self, request: SchedulingRequest) -> Mapping[str, ConsumerAllocations]:
         try:

@@ -147,7 +147,7 @@ class FakePlacement:
         self.before_a_claim = lambda: None
         self.queries, self.claimed, self.released = [], [], []
         self.held = {}
-        self.state = InstanceState.WAITING
+        self.state, self.states = InstanceState.WAITING, {}
         self.fenced, self.refused_fences = [], []
 
     def get(self, path, *_args):
@@ -191,7 +191,7 @@ class FakePlacement:
         return set()
 
     def states_of(self, uuids, ignored_hosts=()):
-        return dict.fromkeys(uuids, self.state)
+        return {uuid: self.states.get(uuid, self.state) for uuid in uuids}
 
 
 class Told:
@@ -497,6 +497,27 @@ def test_if_only_some_instances_hold_a_host_they_are_scheduled_anew(make_world):
     assert len(reply) == 2
     assert world.placement.released == ["i1"]
     assert sorted(claim[0] for claim in world.placement.claimed) == ["i1", "i2"]
+
+
+def test_what_some_instances_hold_is_left_to_the_spool_if_another_one_was_deleted(make_world, monkeypatch):
+    """The call may have been answered, and the other instance hold nothing since it was deleted."""
+    world, noted = make_world(two_hosts()), []
+    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    world.placement.held, world.placement.states = {"i1": held("h2")}, {"i2": InstanceState.DELETED}
+    ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    assert (world.placement.released, noted) == ([], ["i1", "i2"])
+
+
+def test_what_some_instances_hold_is_released_as_it_was_read_first(make_world):
+    """What another run has fenced since then it may have been answered with."""
+    world, generations, released = make_world(two_hosts()), itertools.count(1), []
+    world.placement.get_held_many = lambda uuids, _context=None: {
+        "i1": ConsumerAllocations(held("h2"), next(generations)),
+        "i2": ConsumerAllocations(),
+    }
+    world.placement.release = lambda given, *_: released.extend(given.values()) or set()
+    ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    assert [one.generation for one in released] == [1]
 
 
 def test_a_call_whose_fence_fails_begins_again(make_world):
@@ -1047,6 +1068,16 @@ def test_the_hosts_of_several_instances_are_looked_at_together(make_world, mirro
     reply = ask(world, make_spec(project_id="p", num_instances=3), uuids=["i1", "i2", "i3"])
     assert {one[0].service_host for one in reply} == {"h2"}
     assert world.placement.queries == []
+
+
+def test_what_is_claimed_again_after_a_release_is_fenced(make_world, mirrored):
+    """A try of the release may come late, and expect the generation that the instance has once more."""
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    refuses = lambda request: request.uuid == "i2" and not world.placement.queries  # noqa: E731
+    world.placement.answer = lambda each: REFUSED if refuses(each) else ClaimResult(Outcome.CLAIMED)
+    assert len(ask(world, make_spec(project_id="p", num_instances=2), uuids=["i1", "i2"])) == 2
+    assert world.placement.released == ["i1"]
+    assert [sorted(each) for each in world.placement.fenced] == [["i1", "i2"]]
 
 
 def test_a_request_that_claims_nothing_asks_placement(make_world, mirrored):

@@ -13,11 +13,12 @@ from typing import Any
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import claim_session, spool_file
+from scheduler.claims import held_claims, spool_file
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
 from scheduler.claims.claim import Claim
 from scheduler.claims.claim_session import ClaimSession, Overtaken
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.held_claims import HeldClaims
 from scheduler.claims.spool import Spool
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
@@ -25,6 +26,7 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
+from scheduler.request.instance_state import OVER, all_waiting
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
@@ -32,7 +34,6 @@ from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
-from scheduler.workflow.request_run import RequestRun
 from tools.simulation import threads
 
 #: Histories within which a break is to be noticed.
@@ -62,15 +63,24 @@ def _alias(owner: Any, name: str, other: str) -> Break:
 # -- who waits -----------------------------------------------------------------------------------------------
 
 
-def _inverted(check: Any) -> Any:
-    def inverted(callers: Callers, *arguments: Any, **options: Any) -> None:
-        try:
-            check(callers, *arguments, **options)
-        except CallerLeft:
-            return
-        raise CallerLeft("inverted")
+def _inverted(_check: Any) -> Any:
+    def inverted(callers: Callers, request: Any) -> None:
+        if not OVER.issuperset(callers._states_of(request)):  # noqa: SLF001
+            raise CallerLeft("inverted")
 
     return inverted
+
+
+def _all_wait(release: Any) -> Any:
+    def released(callers: Callers, *arguments: Any) -> None:
+        claimer = callers._claimer  # noqa: SLF001
+        states_of, claimer.states_of = claimer.states_of, all_waiting
+        try:
+            release(callers, *arguments)
+        finally:
+            claimer.states_of = states_of
+
+    return released
 
 
 # -- fence and releases --------------------------------------------------------------------------------------
@@ -104,9 +114,9 @@ def _whatever_generation(release: Any) -> Any:
 
 
 def _as_its_own(hold: Any) -> Any:
-    def held(session: ClaimSession, found: Any) -> None:
-        hold(session, found)
-        session._found.clear()  # noqa: SLF001
+    def held(claims: HeldClaims, found: Any) -> None:
+        hold(claims, found)
+        claims._found.clear()  # noqa: SLF001
 
     return held
 
@@ -244,15 +254,23 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
     # the fence
-    "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
-    "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
+    "no fence": ("pieces", _wrap(ClaimSession, "fence", _constant({}))),
+    "a fence that failed counts": ("pieces", _wrap(ClaimSession, "fence", _fence_counts)),
+    "the fence is not all or none": ("pieces", _wrap(AllocationWriter, "write", _one_by_one)),
+    "a claim after a release needs no fence": (
+        "late",
+        lambda: setattr(HeldClaims, "released", property(lambda _self: False, lambda _self, _value: None)),
+    ),
     "claims of several writes need no fence": (
-        "hosts",
+        "pieces",
         _wrap(ClaimSession, "took_several_writes", _property(False)),
     ),
     # releases
-    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
+    "what some instances hold is released though another was deleted": (
+        "pieces",
+        _wrap(Callers, "release", _all_wait),
+    ),
+    "nothing is released before an error": ("placement", _wrap(HeldClaims, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
         "channel on hosts",
@@ -262,7 +280,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "release")),
     "what another run wrote is released": (
         "redelivery",
-        _wrap(ClaimSession, "hold", _as_its_own),
+        _wrap(HeldClaims, "hold", _as_its_own),
     ),
     # writes
     "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
@@ -280,10 +298,13 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE))),
     "a refusal that follows a lost write counts": (
-        "scarce",
+        "late",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
-    "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
+    "a failed read counts as nothing held": (
+        "unread",
+        _wrap(AllocationReader, "read_many", _nothing_on_error),
+    ),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _not_waiting)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
@@ -316,18 +337,18 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # the spool
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
-    "what is in doubt is looked at before late writes have come": ("scarce", _wrap(Spool, "_put", _at_once)),
+    "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
     "nothing is noted of a write without a response": (
         "crash",
-        _wrap(ClaimSession, "_note_lost", _constant(None)),
+        _wrap(HeldClaims, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
         "channel on hosts",
-        _wrap(RequestRun, "note_earlier_runs", _constant(None)),
+        _wrap(Callers, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("blind", lambda: setattr(claim_session, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen", lambda: setattr(held_claims, "SOON", 1e9)),
 }

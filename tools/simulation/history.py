@@ -15,7 +15,7 @@ from tools.simulation.callers import Callers, Instance
 from tools.simulation.daemon import Daemon
 from tools.simulation.http import Adapter, Faults, Server, Weather
 from tools.simulation.placement import Consumer, Placement, Provider
-from tools.simulation.plan import PROFILES, Event, Plan
+from tools.simulation.plan import Event, Plan
 from tools.simulation.promise import (
     Violation,
     check_allocations,
@@ -36,6 +36,9 @@ THOROUGH = 10
 
 # Seconds for which a reply may come after its caller has left: that long it is not looked at again.
 LATE = 10.0
+
+# The profile in which nothing fails, so that no claim may leave a host over its capacity.
+FAIR = "crowd"
 
 # Seconds after which faults have stopped, whatever was drawn.
 LAST_FAULT = 500.0
@@ -249,10 +252,11 @@ class History:
 
         def begin() -> None:
             weather.rate, weather.kinds = event.details["rate"], tuple(event.details["kinds"])
+            weather.of = event.details.get("of", "")
 
         self._for_a_time(event, begin, lambda: setattr(weather, "rate", 0.0))
 
-    _on_hang = _on_slow = _on_weather
+    _on_hang = _on_slow = _on_lost = _on_unread = _on_weather
 
     def _on_down(self, event: Event) -> None:
         weather = self._faults.weather
@@ -277,18 +281,26 @@ class History:
     def _on_outside(self, event: Event) -> None:
         """Let others claim a host, as conductors do with alternates."""
         node = product.host_uuid(event.details["host"])
-        for number in range(event.details["number"]):
-            path = f"/allocations/{product.outside_uuid(int(event.at * 1000), number)}"
-            body = {
+        body = orjson.dumps(
+            {
                 "allocations": {node: {"resources": dict(product.AMOUNTS)}},
                 "consumer_generation": None,
                 "project_id": "project",
                 "user_id": "user",
             }
+        )
+        self._write_outside(event, "PUT", body)
+
+    def _on_guests(self, event: Event) -> None:
+        """Let others claim a host, and leave it after a time."""
+        self._on_outside(event)
+        self._runtime.after(event.details["duration"], self._write_outside, event, "DELETE", None)
+
+    def _write_outside(self, event: Event, method: str, body: bytes | None) -> None:
+        for number in range(event.details["number"]):
+            path = f"/allocations/{product.outside_uuid(int(event.at * 1000), number)}"
             done = lambda _answer: None  # noqa: E731
-            self._runtime.after(
-                0.01 * number, self._server.handle, "PUT", path, orjson.dumps(body), 0.0, done
-            )
+            self._runtime.after(0.01 * number, self._server.handle, method, path, body, 0.0, done)
 
     def _on_delete(self, event: Event) -> None:
         self._callers.delete(event.details["instance"])
@@ -342,6 +354,8 @@ class History:
             self._paused += event.details["duration"]
             pause = lambda: self._after_steps(process, event, lambda: self._runtime.pause(process))  # noqa: E731
             self._for_a_time(event, pause, lambda: self._resume(process))
+
+    _on_pause_later = _on_pause
 
     def _resume(self, process: Process) -> None:
         process.fuse = None
@@ -402,7 +416,7 @@ class History:
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
-        if "weather" not in PROFILES[self.plan.profile]:
+        if self.plan.profile == FAIR:
             found += check_capacity(self._placement, instances)
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)

@@ -172,11 +172,13 @@ class Weather:
     Attributes:
         rate: Probability of a fault, 0 for none.
         kinds: Names from ``FAULTS``.
+        of: Which requests meet faults: "writes", "consumers" (reads of what one holds), or "" for all.
         down: Nobody listens at all.
     """
 
     rate: float = 0.0
     kinds: tuple[str, ...] = tuple(FAULTS)
+    of: str = ""
     down: bool = False
 
 
@@ -187,15 +189,24 @@ class Faults:
         self.weather = weather
         self.random = random.Random(f"faults {seed}")
 
-    def draw(self, method: str) -> str:
+    def draw(self, method: str, path: str) -> str:
         """Return a name from ``FAULTS``, or ""."""
         if self.weather.down:
             return "refused"
-        if not self.weather.rate or self.random.random() >= self.weather.rate:
+        if (
+            not (self._concerns(method, path) and self.weather.rate)
+            or self.random.random() >= self.weather.rate
+        ):
             return ""
         kinds = self.weather.kinds
         kind = self.random.choices(kinds, [FAULTS[kind] for kind in kinds])[0]
         return "" if kind == "concurrent" and method not in {"PUT", "POST"} else kind
+
+    def _concerns(self, method: str, path: str) -> bool:
+        writes = method != "GET"
+        if self.weather.of == "consumers":
+            return not writes and path.startswith("/allocations/")
+        return writes or not self.weather.of
 
     def delay(self) -> float:
         """Return how much longer than usual a server takes, in seconds: mostly little."""
@@ -269,7 +280,7 @@ class Adapter:
         self._runtime.step()
         if method != "GET":
             self._note_late_claim(method, path, data)
-        fault = self._faults.draw(method)
+        fault = self._faults.draw(method, path)
         if fault:
             self._told(f"{method} {path} meets {fault}")
         self._runtime.sleep(0.002 * self._faults.random.random())

@@ -17,11 +17,12 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts", "crowd"}
+OF_REQUESTS = {"impatient", "many", "several hosts", "crowd", "pieces"}
 
 # Events that do not last for a time.
 MOMENTS = {
     "outside",
+    "guests",
     "channel",
     "delete",
     "kill",
@@ -37,6 +38,7 @@ MOMENTS = {
 OF_SCHEDULERS = {
     "channel",
     "pause",
+    "pause later",
     "threads",
     "stop",
     "reload",
@@ -104,6 +106,15 @@ PROFILES["scarce"] = {"weather": 4, "slow": 6, "provider": 6, "delete": 4, "outs
 PROFILES["blind"] = {**PLACEMENT, "database": 8, "pause": 5, "absence": 5, "redelivery": 2}
 # Placement is killed while it writes.
 PROFILES["crash"] = {"crash": 12, "slow": 6, "weather": 2, "redelivery": 3, "kill": 2, "delete": 2}
+# Writes come late, when whoever sent them is gone or was refused, for instances that are deleted. There is
+# room only at times.
+PROFILES["late"] = {"lost": 12, "guests": 10, "kill": 5, "delete": 8, "crowd": 1}
+# What instances hold cannot be read.
+PROFILES["unread"] = {"unread": 10, "slow": 3, "channel": 4, "redelivery": 3, "kill": 2, "delete": 1}
+# A call claims in several writes, slowly, and is delivered to another worker meanwhile.
+PROFILES["pieces"] = {"slow": 8, "channel": 10, "redelivery": 4, "delete": 2, "pieces": 1}
+# A process is frozen between two of its steps, mostly while a call is served.
+PROFILES["frozen"] = {"pause later": 10, "slow": 2, "redelivery": 2, "delete": 2}
 
 
 @dataclass(frozen=True)
@@ -221,7 +232,11 @@ def draw(seed: int, profile: str = "") -> Plan:
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
     if "crowd" in kinds:
-        limits = _crowd(chance, limits)
+        limits = _crowd(chance, limits, alone=profile == "crowd" and chance.random() < 0.3)
+    if "lost" in kinds:
+        limits = replace(limits, room=chance.choice((1, 2, 4)))
+    if "pieces" in kinds:
+        limits = replace(limits, batch=2, workers=chance.choice((2, 3)))
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
@@ -246,10 +261,10 @@ def _draw_limits(chance: random.Random) -> Limits:
     )
 
 
-def _crowd(chance: random.Random, limits: Limits) -> Limits:
+def _crowd(chance: random.Random, limits: Limits, *, alone: bool) -> Limits:
     """Leave little room, to one process that knows of all claims, or to several and others."""
     limits = replace(limits, hosts=chance.choice((1, 1, 2)), room=chance.choice((2, 4, 6)), threads=8)
-    if chance.random() < 0.3:
+    if alone:
         return replace(limits, workers=1, others=0)
     return replace(limits, workers=chance.choice((1, 2, 3)), schedulers=chance.choice((1, 1, 2)))
 
@@ -279,6 +294,8 @@ def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
         return (1, 1, 2)
     if "several hosts" in kinds:
         return (1, 2, 3, 5)
+    if "pieces" in kinds:
+        return (3, 5)
     return (20, 40) if "many" in kinds else (1, 1, 1, 2, 3, 5)
 
 
@@ -319,6 +336,26 @@ def _draw_slow(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -
     return {"rate": chance.choice((0.5, 1.0)), "kinds": ["slow"], "duration": _duration(chance)}
 
 
+def _draw_lost(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    kinds = chance.choice((["reset after"], ["slow"], ["reset after", "reset before"]))
+    return {"rate": chance.choice((0.5, 1.0)), "kinds": kinds, "duration": _duration(chance), "of": "writes"}
+
+
+def _draw_unread(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    kinds = chance.choice((["500 before"], ["reset before"], ["html before", "reset after"]))
+    rate = chance.choice((0.3, 0.7, 1.0))
+    return {"rate": rate, "kinds": kinds, "duration": _duration(chance), "of": "consumers"}
+
+
+def _draw_frost(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    """Draw so many steps that a request is likely to be claimed by then, and longer than callers wait."""
+    return {
+        "worker": chance.randrange(limits.workers),
+        "steps": chance.randrange(20, 200),
+        "duration": round(chance.uniform(5.0, 120.0), 3),
+    }
+
+
 def _draw_worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {
         "worker": chance.randrange(limits.workers),
@@ -348,6 +385,10 @@ def _draw_outside(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...])
     return {"host": chance.randrange(limits.hosts), "number": chance.choice((1, 3, 8))}
 
 
+def _draw_guests(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"host": chance.randrange(limits.hosts), "number": 4, "duration": round(10.0 * chance.random(), 3)}
+
+
 def _draw_size(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {"bytes": chance.choice((1000, 5000, 20000)), "duration": _duration(chance)}
 
@@ -366,6 +407,8 @@ _DETAILS = {
     "crash": _draw_duration,
     "hang": _draw_hang,
     "slow": _draw_slow,
+    "lost": _draw_lost,
+    "unread": _draw_unread,
     "provider": _draw_provider,
     "channel": _draw_worker,
     "delete": _draw_instance,
@@ -374,9 +417,11 @@ _DETAILS = {
     "reply queue": _draw_duration,
     "unconfirmed": _draw_rate,
     "outside": _draw_outside,
+    "guests": _draw_guests,
     "absence": _draw_duration,
     "large": _draw_size,
     "pause": _draw_worker,
+    "pause later": _draw_frost,
     "threads": _draw_worker,
     "database": _draw_database,
     "stop": _draw_worker,

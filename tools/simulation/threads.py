@@ -584,6 +584,8 @@ def _make() -> dict[str, ModuleType]:
     modules["concurrent.futures"] = package
     modules["concurrent"] = _module(concurrent, futures=package)
     pool = _copy(concurrent.futures.thread, import_)
+    # One for all processes of a history, though each has its own: a killed one would hold it for the others.
+    pool._global_shutdown_lock = contextlib.nullcontext()  # noqa: SLF001
     modules["concurrent.futures.thread"] = package.thread = pool
     package.ThreadPoolExecutor = pool.ThreadPoolExecutor
     return modules

@@ -46,7 +46,7 @@ class Scheduler:
         with ClaimSession(self.claimer, PendingPlacements(), request, capacity=self.check) as claims:
             result = claims.claim(instance, candidate)
             assert result.outcome in {Outcome.CLAIMED, Outcome.REFUSED, Outcome.CONTENDED}, result
-        claims.confirm()
+        claims.held.confirm()
         return result.claimed
 
 

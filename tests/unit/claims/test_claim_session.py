@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes, Overtaken
+from scheduler.claims.claim_session import ClaimSession, ComputeNodes, Overtaken
+from scheduler.claims.held_claims import SOON, HeldClaims
 from scheduler.claims.result import Outcome
 from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
@@ -84,9 +85,9 @@ def fail():
 
 
 ENDS = {
-    "the reply was delivered": (ClaimSession.confirm, {"a": [A]}),
-    "the message is run once more": (ClaimSession.keep, {"a": [A]}),
-    "the reply cannot be delivered": (ClaimSession.release, {}),
+    "the reply was delivered": (HeldClaims.confirm, {"a": [A]}),
+    "the message is run once more": (HeldClaims.keep, {"a": [A]}),
+    "the reply cannot be delivered": (HeldClaims.release_all, {}),
 }
 
 
@@ -94,7 +95,7 @@ ENDS = {
 def test_the_outcome_of_the_reply_decides(end, held):
     world = World()
     world.use("a")
-    end(world.claims)
+    end(world.claims.held)
     assert world.held == held
     assert len(world.claimer.spool) == 0
 
@@ -155,11 +156,11 @@ def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
     world = World(past=True)
     world.api.consumers["a"] = holding(A, generation=3)
     with world.claims:
-        world.claims.hold({"a": world.api.consumers["a"]})
+        world.claims.held.hold({"a": world.api.consumers["a"]})
         world.claims.claim("b", candidate(B))
         world.claims.fence()
         assert world.api.consumers["a"].generation == 4
-    world.claims.release()
+    world.claims.held.release_all()
     assert world.held == {"a": [A]}
     assert len(world.claimer.spool) == 1
 
@@ -179,7 +180,7 @@ def test_several_writes_are_known():
 def test_an_answer_after_a_lost_write_is_looked_at_later():
     world = World(["lost"])
     world.use("a")
-    world.claims.confirm()
+    world.claims.held.confirm()
     assert len(world.claimer.spool) == 1
     assert world.held == {"a": [A]}
 
@@ -188,7 +189,7 @@ def test_an_answer_that_took_long_is_looked_at_later():
     world = World()
     world.use("a")
     world.clock.sleep(SOON + 1.0)
-    world.claims.confirm()
+    world.claims.held.confirm()
     assert len(world.claimer.spool) == 1
 
 
