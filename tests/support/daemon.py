@@ -1,6 +1,7 @@
 """A daemon as a process of its own, its parts replaced by those of ``daemon_process.py``."""
 
 import collections
+import contextlib
 import os
 import pathlib
 import re
@@ -80,6 +81,8 @@ class Daemon:
 
     def kill(self):
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill):  # it has no group before it runs
+                with contextlib.suppress(ProcessLookupError):
+                    kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()

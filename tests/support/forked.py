@@ -23,6 +23,7 @@ class ForkedProgram:
 
     def __init__(self, program, arguments, errors, environment):
         """Start a program; ``errors`` is the path of the file for its standard error."""
+        pathlib.Path(errors).write_text("")
         read, write = _FORKING.Pipe(duplex=False)
         with read, write:
             self.stdout = os.fdopen(os.dup(read.fileno()))
@@ -47,7 +48,7 @@ class ForkedProgram:
 
 def _run(command, output, errors, environment):
     os.setsid()
-    with output, pathlib.Path(errors).open("w") as log:
+    with output, pathlib.Path(errors).open("a") as log:
         os.dup2(output.fileno(), 1)
         os.dup2(log.fileno(), 2)
     os.environ.clear()
