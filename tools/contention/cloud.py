@@ -60,7 +60,8 @@ class ContentionCloud(Cloud):
             self._urls[name] = self.enter_context(servers.made_database(self._server, name))
         self.make_fleet(self._hosts, [Cell(name, self.database(name)) for name in CELLS])
         placement = self.database("placement")
-        process = PlacementProcess(placement, conflict_retries=CONFLICT_RETRIES)
+        log = self.directory / "placement.log"
+        process = PlacementProcess(placement, conflict_retries=CONFLICT_RETRIES, log=log)
         self.placement_url = self.enter_context(process)
         fill(placement, self.fleet.providers())
         self.placement_database = self.engine(placement)

@@ -17,11 +17,12 @@ from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools.rig.cloud import ROOT, BerthSchedulerProcess, Cloud
+from tools.rig.cloud import BerthSchedulerProcess, Cloud
 from tools.rig.fleet import Aggregate, Cell, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import HEADERS, create_fleet
+from tools.rig.service import ROOT
 
 HOSTS = 12
 

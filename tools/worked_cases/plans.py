@@ -9,7 +9,7 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-from tools.rig.cloud import ROOT
+from tools.rig.service import ROOT
 from tools.worked_cases.cloud import run_commands
 from tools.worked_cases.plan_cloud import PlanCloud
 
