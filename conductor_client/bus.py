@@ -1,7 +1,5 @@
 """A message bus, for clients and servers."""
 
-from typing import Any
-
 from oslo_config import cfg
 import oslo_messaging as messaging
 
@@ -26,12 +24,12 @@ class Bus:
         self.transport = messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=[])
         self._serializer = ObjectSerializer()
 
-    def client(self, topic: str, version: str, **options: Any) -> Any:
+    def client(self, topic: str, version: str, **options: float | None) -> messaging.RPCClient:
         """Return an RPC client; ``options`` are those of ``oslo_messaging.get_rpc_client``."""
         target = messaging.Target(topic=topic, version=version, exchange=self.exchange)
         return messaging.get_rpc_client(self.transport, target, serializer=self._serializer, **options)
 
-    def server(self, topic: str, name: str, *endpoints: Any) -> Any:
+    def server(self, topic: str, name: str, *endpoints: object) -> messaging.MessageHandlingServer:
         """Return an RPC server, not started; each server of a topic has its own ``name``."""
         target = messaging.Target(topic=topic, server=name, exchange=self.exchange)
         return messaging.get_rpc_server(

@@ -4,14 +4,15 @@ spec: host-state-and-cells 7.3, 7.4
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import errors, fake_compute, journal, retries
-from conductor_client.claims import held_by_migration
+from conductor_client.claims import Allocations, held_by_migration
 from conductor_client.moving_compute import send_resize
+from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -22,14 +23,17 @@ class CellConductor:
     target = messaging.Target(version=journal.VERSION)
 
     def __init__(
-        self, compute: Any, allocations: Any, reports: Any, max_attempts: int, cell: str | None = None
+        self,
+        compute: messaging.RPCClient,
+        allocations: Allocations,
+        reports: journal.Reporter | journal.Journal,
+        max_attempts: int,
+        cell: str | None = None,
     ) -> None:
         """Serve one cell.
 
         Args:
             compute: RPC client for the computes of the cell (``fake_compute.TOPIC``).
-            allocations: ``claims.Allocations``.
-            reports: ``journal.Reporter`` or a Journal.
             max_attempts: nova's option ``[scheduler]/max_attempts``.
             cell: The name of the cell, for the records.
         """
@@ -41,7 +45,11 @@ class CellConductor:
 
     @messaging.expose
     def start_builds(
-        self, context: Any, request_spec: Any, host_lists: Mapping[str, Sequence], cell: str | None = None
+        self,
+        context: RequestContext,
+        request_spec: objects.RequestSpec,
+        host_lists: Mapping[str, Sequence],
+        cell: str | None = None,
     ) -> None:
         """Start builds on hosts that the scheduler has chosen and claimed.
 
@@ -57,10 +65,10 @@ class CellConductor:
     @messaging.expose
     def build_instances(
         self,
-        context: Any,
+        context: RequestContext,
         instance_uuids: Sequence[str],
         host_lists: Sequence[Sequence],
-        request_spec: Any,
+        request_spec: objects.RequestSpec,
         filter_properties: dict,
     ) -> None:
         """Retry failed builds, each instance on the first of its alternates that can still be claimed."""
@@ -81,11 +89,11 @@ class CellConductor:
     @messaging.expose
     def resize_instance(
         self,
-        context: Any,
+        context: RequestContext,
         instance_uuid: str,
         migration_uuid: str,
         host_list: Sequence,
-        request_spec: Any,
+        request_spec: objects.RequestSpec,
         filter_properties: dict,
     ) -> None:
         """Retry a failed resize on the first of its alternates that can still be claimed."""

@@ -4,7 +4,6 @@ spec: host-state-and-cells 1.4, 2.2
 """
 
 import dataclasses
-from typing import Any
 from urllib import parse
 
 from oslo_log import log as logging
@@ -72,7 +71,7 @@ def expand(template: str, reference_url: str) -> str:
         return template
 
 
-def _parts(url: str) -> dict[str, Any]:
+def _parts(url: str) -> dict[str, str | int | None]:
     split = parse.urlsplit(url)
     return {
         "scheme": split.scheme,

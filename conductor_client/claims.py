@@ -5,14 +5,15 @@ from contextlib import contextmanager
 import json
 import random
 import time
-from typing import Any
+from typing import TypedDict
 
+from keystoneauth1 import adapter, loading
 from keystoneauth1 import exceptions as keystone
-from keystoneauth1 import loading
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from conductor_client import errors
+from scheduler import objects
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ PAUSES = (0, 2, 4, 6)
 TIMEOUT = 60
 
 
-def placement_adapter(conf: cfg.ConfigOpts) -> Any:
+def placement_adapter(conf: cfg.ConfigOpts) -> adapter.Adapter:
     """Return a keystoneauth adapter for ``[placement]``, which raises nothing on an error status."""
     auth = loading.load_auth_from_conf_options(conf, "placement")
     timeout = conf.placement.timeout or TIMEOUT
@@ -33,12 +34,27 @@ def placement_adapter(conf: cfg.ConfigOpts) -> Any:
     return loading.load_adapter_from_conf_options(conf, "placement", session=session, raise_exc=False)
 
 
+class Resources(TypedDict):
+    """What a consumer holds on one provider, by resource class."""
+
+    resources: dict[str, int]
+
+
+class Consumer(TypedDict, total=False):
+    """What a consumer holds, by provider. One that holds nothing has no other key."""
+
+    allocations: dict[str, Resources]
+    project_id: str
+    user_id: str
+    consumer_generation: int | None
+
+
 class Allocations:
     """Claims, moves and removals of allocations."""
 
     def __init__(
         self,
-        placement: Any,
+        placement: adapter.Adapter,
         sleep: Callable[[float], None] = time.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -51,7 +67,7 @@ class Allocations:
         self._placement = placement
         self._sleep = sleep
 
-    def claim(self, instance_uuid: str, selection: Any, spec: Any) -> bool:
+    def claim(self, instance_uuid: str, selection: objects.Selection, spec: objects.RequestSpec) -> bool:
         """Claim the allocation of a Selection, with its own microversion.
 
         Returns:
@@ -123,7 +139,7 @@ class Allocations:
 
         return self._write("Partial removal", consumer, send)
 
-    def held(self, instance_uuid: str) -> dict[str, Any]:
+    def held(self, instance_uuid: str) -> Consumer:
         """Return the allocations of an instance: the body of GET /allocations/{instance_uuid}."""
         return self._placement.get(_path(instance_uuid), microversion=READ_VERSION).json()
 
@@ -155,7 +171,7 @@ class Allocations:
 
 
 @contextmanager
-def held_by_migration(allocations: Any, instance_uuid: str, migration_uuid: str) -> Iterator[None]:
+def held_by_migration(allocations: Allocations, instance_uuid: str, migration_uuid: str) -> Iterator[None]:
     """Let a migration hold what its instance holds, which gets it back after an error.
 
     Raises:

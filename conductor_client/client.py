@@ -1,12 +1,14 @@
 """The client of the scheduler's RPC interface (spec: wire-and-config 1.5, 1.6, 4.2)."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import oslo_messaging as messaging
 
 from conductor_client import errors
 from conductor_client.bus import Bus
+from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 TOPIC = "scheduler"
 VERSION = "4.5"
@@ -35,8 +37,8 @@ class SchedulerClient:
 
     def select_destinations(
         self,
-        context: Any,
-        spec: Any,
+        context: RequestContext,
+        spec: objects.RequestSpec,
         instance_uuids: Sequence[str] | None,
         return_objects: bool = True,
         return_alternates: bool = False,
@@ -66,27 +68,31 @@ class SchedulerClient:
                 raise errors.NoValidHost.from_message(_message(error)) from error
             raise
 
-    def update_aggregates(self, context: Any, aggregates: Any) -> None:
-        """Inform all schedulers about new or changed host aggregates (``objects.Aggregate``)."""
+    def update_aggregates(self, context: RequestContext, aggregates: Sequence[objects.Aggregate]) -> None:
+        """Inform all schedulers about new or changed host aggregates."""
         self._cast(context, "update_aggregates", aggregates=aggregates)
 
-    def delete_aggregate(self, context: Any, aggregate: Any) -> None:
+    def delete_aggregate(self, context: RequestContext, aggregate: objects.Aggregate) -> None:
         """Inform all schedulers that a host aggregate was deleted."""
         self._cast(context, "delete_aggregate", aggregate=aggregate)
 
-    def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
-        """Inform all schedulers about new or changed instances of a host (``objects.InstanceList``)."""
+    def update_instance_info(
+        self, context: RequestContext, host_name: str, instance_info: objects.InstanceList
+    ) -> None:
+        """Inform all schedulers about new or changed instances of a host."""
         self._cast(context, "update_instance_info", host_name=host_name, instance_info=instance_info)
 
-    def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
+    def delete_instance_info(self, context: RequestContext, host_name: str, instance_uuid: str) -> None:
         """Inform all schedulers that an instance has left a host."""
         self._cast(context, "delete_instance_info", host_name=host_name, instance_uuid=instance_uuid)
 
-    def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
+    def sync_instance_info(
+        self, context: RequestContext, host_name: str, instance_uuids: Sequence[str]
+    ) -> None:
         """Inform all schedulers about all instances of a host."""
         self._cast(context, "sync_instance_info", host_name=host_name, instance_uuids=instance_uuids)
 
-    def _cast(self, context: Any, method: str, **arguments: Any) -> None:
+    def _cast(self, context: RequestContext, method: str, **arguments: object) -> None:
         self._client.prepare(fanout=True).cast(context, method, **arguments)
 
 
@@ -95,5 +101,5 @@ def _class_name(error: Exception) -> str:
     return error.exc_type if isinstance(error, messaging.RemoteError) else type(error).__name__
 
 
-def _message(error: Any) -> str:
+def _message(error: Exception) -> str:
     return str(error.value) if isinstance(error, messaging.RemoteError) else str(error)

@@ -6,12 +6,15 @@ import dataclasses
 import random
 import threading
 import time
-from typing import Any
+from typing import Protocol
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import journal
+from conductor_client.claims import Allocations
+from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +59,23 @@ class Failures:
         return None
 
 
+class Observer(Protocol):
+    """Is informed about builds and moves; see ``observers``."""
+
+    def built(
+        self, context: RequestContext, instance_uuid: str, host: str, node: str, spec: objects.RequestSpec
+    ) -> None:
+        """Note that an instance was built on a host."""
+
+    def moved(
+        self, context: RequestContext, instance_uuid: str, host: str, node: str, spec: objects.RequestSpec
+    ) -> None:
+        """Note that an instance was moved to a host."""
+
+    def failed(self, context: RequestContext, node: str) -> None:
+        """Note that a build failed."""
+
+
 class FakeCompute:
     """RPC endpoint on the bus of a cell, topic ``compute``.
 
@@ -70,11 +90,11 @@ class FakeCompute:
 
     def __init__(
         self,
-        conductor: Any,
-        allocations: Any,
-        reports: Any,
+        conductor: messaging.RPCClient,
+        allocations: Allocations,
+        reports: journal.Reporter | journal.Journal,
         failures: Failures | None = None,
-        observers: Sequence = (),
+        observers: Sequence[Observer] = (),
         build_seconds: float = 0.0,
         cell: str | None = None,
         *,
@@ -83,10 +103,8 @@ class FakeCompute:
         """Serve one cell.
 
         Args:
-            allocations: ``claims.Allocations``.
-            reports: ``journal.Reporter`` or a Journal.
             failures: The builds that fail; None: none.
-            observers: Informed about builds, see ``observers``.
+            observers: Informed about builds.
             cell: The name of the cell, for the records.
         """
         self._sleep = sleep
@@ -103,9 +121,9 @@ class FakeCompute:
     @messaging.expose
     def build_and_run_instance(
         self,
-        context: Any,
+        context: RequestContext,
         instance_uuid: str,
-        request_spec: Any,
+        request_spec: objects.RequestSpec,
         filter_properties: dict,
         host: str,
         node: str,
@@ -138,7 +156,7 @@ class FakeCompute:
             filter_properties=_with_reason(filter_properties, reason),
         )
 
-    def _late_check(self, instance_uuid: str, host: str, spec: Any) -> str | None:
+    def _late_check(self, instance_uuid: str, host: str, spec: objects.RequestSpec) -> str | None:
         """Take an instance onto a host; return why not if a member of its anti-affinity group is there.
 
         This does not count as a failed build (spec: host-state-and-cells 6.4).
@@ -155,7 +173,7 @@ class FakeCompute:
         self._inform("built", context, instance_uuid, host, node, request_spec)
         self._note(context, instance_uuid, journal.ACTIVE, host=host, alternates=alternates)
 
-    def _inform(self, what: str, *arguments: Any) -> None:
+    def _inform(self, what: str, *arguments: object) -> None:
         for observer in self._observers:
             try:
                 getattr(observer, what)(*arguments)

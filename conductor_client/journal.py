@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from conductor_client.bus import Bus
+from scheduler.rpc.context import RequestContext
 
 SCHEDULING = "scheduling"
 BUILDING = "building"
@@ -94,7 +95,7 @@ class Journal:
             record.events.sort(key=lambda one: one.at)
             self._changed.notify_all()
 
-    def report(self, _context: Any, **event: Any) -> None:
+    def report(self, _context: RequestContext, **event: Any) -> None:
         """Add an event, given by its fields; the same call as ``Reporter.report``."""
         self.write(Event(**event))
 
@@ -124,6 +125,6 @@ class Reporter:
     def __init__(self, bus: Bus) -> None:
         self._client = bus.client(TOPIC, VERSION)
 
-    def report(self, context: Any, **event: Any) -> None:
+    def report(self, context: RequestContext, **event: Any) -> None:
         """Report an event, given by its fields, with the time of this process."""
         self._client.cast(context, "report", event=dataclasses.asdict(Event(**event)))

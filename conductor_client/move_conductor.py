@@ -8,17 +8,17 @@ source, and the instance what it gets. An evacuated instance holds both until it
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import errors, journal, retries
 from conductor_client.cells import Cell, CellMap
-from conductor_client.claims import held_by_migration
+from conductor_client.claims import Allocations, held_by_migration
 from conductor_client.client import SchedulerClient
 from conductor_client.moving_compute import send_resize
 from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ class MoveConductor:
         self,
         scheduler: SchedulerClient,
         cells: CellMap,
-        computes: Callable[[Cell], Any],
-        allocations: Any,
+        computes: Callable[[Cell], messaging.RPCClient],
+        allocations: Allocations,
         records: journal.Journal,
         max_attempts: int,
     ) -> None:
@@ -44,7 +44,6 @@ class MoveConductor:
 
         Args:
             computes: Returns an RPC client on the bus of a cell, for its computes.
-            allocations: ``claims.Allocations``.
             max_attempts: nova's option ``[scheduler]/max_attempts``.
         """
         self._scheduler = scheduler
@@ -56,7 +55,12 @@ class MoveConductor:
 
     @messaging.expose
     def resize_instance(
-        self, context: Any, instance_uuid: str, migration_uuid: str, request_spec: Any, host: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        request_spec: objects.RequestSpec,
+        host: str,
     ) -> None:
         """Resize an instance to the flavor of the spec, or migrate it cold, from ``host`` within its cell."""
         with (
@@ -78,7 +82,12 @@ class MoveConductor:
 
     @messaging.expose
     def live_migrate_instance(
-        self, context: Any, instance_uuid: str, migration_uuid: str, request_spec: Any, host: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        request_spec: objects.RequestSpec,
+        host: str,
     ) -> None:
         """Migrate an instance from ``host`` to the first host of the scheduler that can have it."""
         with (
@@ -107,7 +116,12 @@ class MoveConductor:
 
     @messaging.expose
     def rebuild_instance(
-        self, context: Any, instance_uuid: str, migration_uuid: str, request_spec: Any, host: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        request_spec: objects.RequestSpec,
+        host: str,
     ) -> None:
         """Evacuate an instance from ``host``, which is down. Its allocation there stays for the present."""
         with self._noting_errors(context, migration_uuid):
@@ -115,7 +129,12 @@ class MoveConductor:
 
     @messaging.expose
     def unshelve_instance(
-        self, context: Any, instance_uuid: str, migration_uuid: str, request_spec: Any, host: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        request_spec: objects.RequestSpec,
+        host: str,
     ) -> None:
         """Bring back an instance that was shelved and holds nothing; ``host`` is where it was."""
         with self._noting_errors(context, migration_uuid):
@@ -157,7 +176,7 @@ class MoveConductor:
         return selections
 
     @contextmanager
-    def _noting_errors(self, context: Any, migration_uuid: str) -> Iterator[None]:
+    def _noting_errors(self, context: RequestContext, migration_uuid: str) -> Iterator[None]:
         self._journal.report(context, instance_uuid=migration_uuid, state=journal.SCHEDULING)
         try:
             yield

@@ -4,24 +4,25 @@ spec: host-state-and-cells 7.4, 7.5, 7.6, 7.7
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import fake_compute, journal, retries
+from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
 
 def send_resize(
-    computes: Any,
-    context: Any,
+    computes: messaging.RPCClient,
+    context: RequestContext,
     *,
     migration_uuid: str,
-    request_spec: Any,
+    request_spec: objects.RequestSpec,
     filter_properties: dict,
-    selection: Any,
+    selection: objects.Selection,
     host_list: Sequence,
 ) -> None:
     """Have a resized instance taken by the host of a Selection, which its instance has claimed."""
@@ -44,10 +45,10 @@ class MovingCompute(fake_compute.FakeCompute):
     @messaging.expose
     def prep_resize(
         self,
-        context: Any,
+        context: RequestContext,
         instance_uuid: str,
         migration_uuid: str,
-        request_spec: Any,
+        request_spec: objects.RequestSpec,
         filter_properties: dict,
         host: str,
         node: str,
@@ -77,13 +78,19 @@ class MovingCompute(fake_compute.FakeCompute):
         )
 
     @messaging.expose
-    def confirm_resize(self, _context: Any, migration_uuid: str) -> bool:
+    def confirm_resize(self, _context: RequestContext, migration_uuid: str) -> bool:
         """Free the source of a resized instance; return whether that was done."""
         return self._allocations.remove(migration_uuid)
 
     @messaging.expose
     def revert_resize(
-        self, context: Any, instance_uuid: str, migration_uuid: str, request_spec: Any, host: str, node: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        request_spec: objects.RequestSpec,
+        host: str,
+        node: str,
     ) -> bool:
         """Take a resized instance back to its source; return whether it holds that again."""
         self._inform("moved", context, instance_uuid, host, node, request_spec)
@@ -91,7 +98,7 @@ class MovingCompute(fake_compute.FakeCompute):
 
     @messaging.expose
     def check_can_live_migrate_destination(
-        self, _context: Any, instance_uuid: str, host: str, node: str, attempt: int
+        self, _context: RequestContext, instance_uuid: str, host: str, node: str, attempt: int
     ) -> str | None:
         """Return why the instance cannot be migrated to the host, None if it can."""
         reason = self._failures.of_move(host, attempt)
@@ -101,7 +108,13 @@ class MovingCompute(fake_compute.FakeCompute):
 
     @messaging.expose
     def live_migration(
-        self, context: Any, instance_uuid: str, migration_uuid: str, request_spec: Any, host: str, node: str
+        self,
+        context: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        request_spec: objects.RequestSpec,
+        host: str,
+        node: str,
     ) -> None:
         """Migrate an instance, and free its source."""
         self._allocations.remove(migration_uuid)
@@ -110,10 +123,10 @@ class MovingCompute(fake_compute.FakeCompute):
     @messaging.expose
     def rebuild_instance(
         self,
-        context: Any,
+        context: RequestContext,
         instance_uuid: str,
         migration_uuid: str,
-        request_spec: Any,
+        request_spec: objects.RequestSpec,
         host: str,
         node: str,
         provider: str,
@@ -127,17 +140,17 @@ class MovingCompute(fake_compute.FakeCompute):
         self._note(context, migration_uuid, journal.ERROR, host=host, detail=reason)
 
     @messaging.expose
-    def clean_evacuated(self, _context: Any, instance_uuid: str, provider: str) -> bool:
+    def clean_evacuated(self, _context: RequestContext, instance_uuid: str, provider: str) -> bool:
         """Free what an evacuated instance holds on its old host, as this does when it is up again."""
         return self._allocations.drop(instance_uuid, provider)
 
     @messaging.expose
     def unshelve_instance(
         self,
-        context: Any,
+        context: RequestContext,
         instance_uuid: str,
         migration_uuid: str,
-        request_spec: Any,
+        request_spec: objects.RequestSpec,
         host: str,
         node: str,
         provider: str,

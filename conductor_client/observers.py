@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 import json
 import threading
-from typing import Any
 
 import sqlalchemy as sa
 
 from conductor_client.client import SchedulerClient
 from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 _compute_nodes = sa.table(
     "compute_nodes",
@@ -64,14 +64,16 @@ class InstanceReports:
     def __init__(self, scheduler: SchedulerClient) -> None:
         self._scheduler = scheduler
 
-    def built(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
+    def built(
+        self, context: RequestContext, instance_uuid: str, host: str, node: str, spec: objects.RequestSpec
+    ) -> None:
         """Report that an instance runs on the host."""
         instances = objects.InstanceList(objects=[objects.Instance(uuid=instance_uuid)])
         self._scheduler.update_instance_info(context, host, instances)
 
     moved = built
 
-    def failed(self, context: Any, node: str) -> None:
+    def failed(self, context: RequestContext, node: str) -> None:
         """Do nothing: schedulers are not informed about failures."""
 
 
@@ -86,7 +88,9 @@ class CellRows:
         self._engine = engine
         self._lock = threading.Lock()
 
-    def built(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
+    def built(
+        self, context: RequestContext, instance_uuid: str, host: str, node: str, spec: objects.RequestSpec
+    ) -> None:
         """Add an instance and its usage of the node, whose number of failed builds is zero then."""
         self._update(
             node,
@@ -95,7 +99,9 @@ class CellRows:
             [_instance_row(instance_uuid, host, node, spec)],
         )
 
-    def moved(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
+    def moved(
+        self, context: RequestContext, instance_uuid: str, host: str, node: str, spec: objects.RequestSpec
+    ) -> None:
         """Note the host of an instance that was moved: its source is free of it, as after a confirmation."""
         here = (_instances.c.uuid == instance_uuid) & (_instances.c.deleted == 0)
         amounts = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
@@ -107,7 +113,7 @@ class CellRows:
             if before is not None:
                 self._change(connection, before.node, _usage(before, -1), lambda stats: _counted(stats, -1))
 
-    def failed(self, context: Any, node: str) -> None:
+    def failed(self, context: RequestContext, node: str) -> None:
         """Add one to the failed builds of the node."""
         self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds", 1)})
 
@@ -116,7 +122,7 @@ class CellRows:
         node: str,
         changes: dict,
         change_stats: Callable[[dict], dict],
-        instances: Sequence[dict[str, Any]] = (),
+        instances: Sequence[dict[str, object]] = (),
     ) -> None:
         # one writer at a time: SQLite would refuse the second of two that have read before they write
         with self._lock, self._engine.begin() as connection:
@@ -135,7 +141,7 @@ class CellRows:
         connection.execute(sa.update(_compute_nodes).where(here).values(changes))
 
 
-def _instance_row(instance_uuid: str, host: str, node: str, spec: Any) -> dict[str, Any]:
+def _instance_row(instance_uuid: str, host: str, node: str, spec: objects.RequestSpec) -> dict[str, object]:
     return {
         "uuid": instance_uuid,
         "host": host,
@@ -157,7 +163,7 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _usage(instance: Any, sign: int) -> dict:
+def _usage(instance: objects.RequestSpec | sa.Row, sign: int) -> dict:
     """Return what an instance changes in the row of its node, by column, as it comes (1) or goes (-1)."""
     disk_gb, row = instance.root_gb + instance.ephemeral_gb, _compute_nodes.c
     return {

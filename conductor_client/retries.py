@@ -3,12 +3,11 @@
 spec: host-state-and-cells 7.3
 """
 
-from typing import Any
-
 from conductor_client import errors
+from scheduler import objects
 
 
-def first(spec: Any, max_attempts: int) -> dict:
+def first(spec: objects.RequestSpec, max_attempts: int) -> dict:
     """Return the filter properties of a new build.
 
     Without ``retry`` in them a failure is final: if only one attempt is allowed (nova's
@@ -32,7 +31,7 @@ def again(filter_properties: dict, max_attempts: int) -> dict:
     return {**filter_properties, "retry": {**retry, "num_attempts": attempt}}
 
 
-def on_host(filter_properties: dict, selection: Any) -> dict:
+def on_host(filter_properties: dict, selection: objects.Selection) -> dict:
     """Return the filter properties for a compute: its host and node are in the list of those tried."""
     limits = {"limits": selection.limits}
     retry = filter_properties.get("retry")
@@ -42,5 +41,5 @@ def on_host(filter_properties: dict, selection: Any) -> dict:
     return {**filter_properties, **limits, "retry": {**retry, "hosts": tried}}
 
 
-def _is_forced(spec: Any) -> bool:
+def _is_forced(spec: objects.RequestSpec) -> bool:
     return len(spec.force_hosts or ()) == 1 or len(spec.force_nodes or ()) == 1

@@ -6,7 +6,6 @@ spec: host-state-and-cells 7.2
 from collections.abc import Callable, Sequence
 import dataclasses
 import time
-from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -15,6 +14,8 @@ from conductor_client import journal
 from conductor_client.bus import Bus
 from conductor_client.cells import Cell, CellMap
 from conductor_client.client import SchedulerClient
+from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class SuperConductor:
         self,
         scheduler: SchedulerClient,
         cells: CellMap,
-        cell_conductor: Callable[[Cell], Any],
+        cell_conductor: Callable[[Cell], messaging.RPCClient],
         records: journal.Journal | None = None,
     ) -> None:
         """Serve one deployment.
@@ -47,7 +48,9 @@ class SuperConductor:
         self._cell_conductor = cell_conductor
 
     @messaging.expose
-    def build_instances(self, context: Any, request_spec: Any, instance_uuids: Sequence[str]) -> None:
+    def build_instances(
+        self, context: RequestContext, request_spec: objects.RequestSpec, instance_uuids: Sequence[str]
+    ) -> None:
         """Boot a batch of equal instances; failures are written to the journal and never raised."""
         self._note_all(context, instance_uuids, journal.SCHEDULING)
         started = time.monotonic()
@@ -67,12 +70,14 @@ class SuperConductor:
             self._send_to_cell(context, cell, request_spec, batch)
 
     @messaging.expose
-    def report(self, _context: Any, event: dict) -> None:
+    def report(self, _context: RequestContext, event: dict) -> None:
         """Write an event to the journal (a dict of the fields of ``journal.Event``)."""
         self.journal.write(journal.Event(**event))
 
     @messaging.expose
-    def list_instances(self, _context: Any, instance_uuids: Sequence[str] | None = None) -> list[list[dict]]:
+    def list_instances(
+        self, _context: RequestContext, instance_uuids: Sequence[str] | None = None
+    ) -> list[list[dict]]:
         """Return the events of these instances, or of all: one list for each instance."""
         return [
             [dataclasses.asdict(event) for event in record.events]
@@ -117,9 +122,9 @@ class CellConductors:
         """Open the buses with ``open_bus``."""
         self._open_bus = open_bus
         self._topic, self._version = topic, version
-        self._clients: dict[Cell, Any] = {}
+        self._clients: dict[Cell, messaging.RPCClient] = {}
 
-    def __call__(self, cell: Cell) -> Any:
+    def __call__(self, cell: Cell) -> messaging.RPCClient:
         """Return the client for a cell."""
         if cell not in self._clients:
             self._clients[cell] = self._open_bus(cell).client(self._topic, self._version)

@@ -24,12 +24,14 @@ from scheduler.errors import (
 )
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.document import Decision
-from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
+from scheduler.explain.empty_answers import EmptyAnswers
+from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Names, Trace
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
@@ -202,7 +204,6 @@ class SchedulerManager:
         """
         self.hosts.reset()
         self.use_rules()
-        self.decisions.reset()
 
     def stop_claiming(self) -> None:
         """Claim nothing more. Requests that have not claimed all they need release what they claimed.
@@ -228,23 +229,25 @@ class SchedulerManager:
         """Return what health checks and metrics show of this scheduler, apart from its messages."""
         cells = self.hosts.reader.cell_readings()[:MOST_CELLS]
         shared = self.stream.status()
+        gauges = {
+            catalogue.WAITING.name: self.outages.waiting,
+            catalogue.SCHEDULERS.name: shared.schedulers,
+            catalogue.COMPUTE_NODES.name: len(self.hosts.store),
+            catalogue.PENDING.name: len(self.hosts.pending),
+            catalogue.CLEANUPS.name: len(self._claimer.spool),
+            catalogue.MIRROR_AGE.name: self._mirror.age(),
+        }
         return WorkerState(
             cells=tuple(
-                CellState(cell.uuid, cell.name or cell.uuid, cell.enabled, usable, age)
-                for cell, usable, age in cells
+                CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),
             api_database=self.hosts.cells.readable,
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
-            waiting=self.outages.waiting,
             decision_stream=shared.in_step if shared.wanted else None,
-            schedulers=shared.schedulers,
-            compute_nodes=len(self.hosts.store),
-            pending=len(self.hosts.pending),
-            cleanups=len(self._claimer.spool),
             spool_problem=self._claimer.spool.problem,
-            mirror_age=self._mirror.age(),
             stalled=self.hosts.store.overdue(),
+            gauges=gauges,
         )
 
     def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:
@@ -319,7 +322,7 @@ class SchedulerManager:
         """Send a request on, if another scheduler decides for its server group."""
         group = request.server_group
         if group is not None and group.uuid is not None and request.claims:
-            self.stream.owners.send_on_for_group(group.uuid, request.delivery)
+            self.stream.owners.forward_for_group(group.uuid, request.delivery)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

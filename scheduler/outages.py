@@ -85,16 +85,6 @@ class Listener(Protocol):
         """Take calls again. Must not wait."""
 
 
-class NoListener:
-    """Receives nothing."""
-
-    def pause(self) -> None:
-        """Do nothing."""
-
-    def resume(self) -> None:
-        """Do nothing."""
-
-
 class Outage:
     """One outage, from the first look that found it.
 
@@ -140,7 +130,7 @@ class Outages:
         self._suspect: DependencyUnavailable | None = None
         self._looked_at = -math.inf
         self._stopping = False
-        self._listener: Listener = NoListener()
+        self._listener: Listener | None = None
         self._most_waiting = math.inf
         self._loop = BackgroundLoop("outages", self.look)
         self.waiting = 0
@@ -337,9 +327,11 @@ class Outages:
             return
         # before waiting requests see it: what they requeue must not be received here again
         if paused:
-            self._listener.pause()
+            if self._listener is not None:
+                self._listener.pause()
             LOG.info("Stopped taking requests: another scheduler can decide them")
         else:
-            self._listener.resume()
+            if self._listener is not None:
+                self._listener.resume()
             LOG.info("Taking requests again")
         self.paused = paused

@@ -5,9 +5,9 @@ Serves topic ``conductor`` on ``[DEFAULT]/transport_url``, the bus of the cell.
 
 from collections.abc import Sequence
 import sys
-from typing import Any
 
 from oslo_config import cfg
+import oslo_messaging as messaging
 
 from conductor_client import fake_compute, journal
 from conductor_client.bus import Bus
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return life.run("berth-cell-conductor", _server, argv)
 
 
-def _server(conf: cfg.ConfigOpts) -> Any:
+def _server(conf: cfg.ConfigOpts) -> messaging.MessageHandlingServer:
     bus = Bus(conf)
     conductor = CellConductor(
         bus.client(fake_compute.TOPIC, fake_compute.VERSION),

@@ -6,9 +6,9 @@ compute nodes in ``[database]``, if there is one.
 
 from collections.abc import Iterator, Sequence
 import sys
-from typing import Any
 
 from oslo_config import cfg
+import oslo_messaging as messaging
 import sqlalchemy as sa
 
 from conductor_client import fake_compute, journal, observers
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return life.run("berth-fake-compute", _server, argv)
 
 
-def _server(conf: cfg.ConfigOpts) -> Any:
+def _server(conf: cfg.ConfigOpts) -> messaging.MessageHandlingServer:
     own = conf.conductor_client
     bus, api_bus = Bus(conf), Bus(conf, own.api_transport_url)
     compute = MovingCompute(

@@ -6,24 +6,27 @@ Exit status: 0 after SIGTERM, 1 if it cannot start, 2 for an unknown argument.
 from collections.abc import Callable, Sequence
 import signal
 import sys
-from typing import Any
 
 from oslo_concurrency import lockutils
 from oslo_config import cfg
 from oslo_log import log as logging
+import oslo_messaging as messaging
 
 from conductor_client import conf as options
 from scheduler import errors
 
 
-def run(prog: str, make_server: Callable[[cfg.ConfigOpts], Any], argv: Sequence[str] | None = None) -> int:
+def run(
+    prog: str,
+    make_server: Callable[[cfg.ConfigOpts], messaging.MessageHandlingServer],
+    argv: Sequence[str] | None = None,
+) -> int:
     """Run a command until SIGTERM or SIGINT; requests in progress are finished.
 
     It prints a line when it is ready.
 
     Args:
         prog: The name of the command.
-        make_server: ``make_server(conf)`` returns an RPC server.
         argv: The command line without the name; None for that of the process.
 
     Returns:

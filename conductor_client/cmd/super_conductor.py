@@ -5,9 +5,9 @@ Serves topic ``conductor`` on ``[DEFAULT]/transport_url``; the cells are those o
 
 from collections.abc import Sequence
 import sys
-from typing import Any
 
 from oslo_config import cfg
+import oslo_messaging as messaging
 import sqlalchemy as sa
 
 from conductor_client import fake_compute, journal
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return life.run("berth-super-conductor", _server, argv)
 
 
-def _server(conf: cfg.ConfigOpts) -> Any:
+def _server(conf: cfg.ConfigOpts) -> messaging.MessageHandlingServer:
     bus = Bus(conf)
     cells = CellMap(sa.create_engine(conf.api_database.connection), conf.transport_url)
     scheduler = SchedulerClient.from_conf(bus)

@@ -5,7 +5,7 @@
 - compare: the comparison itself; no I/O
 - placement_reader: providers and allocations, read from Placement
 - nova_reader: compute nodes, instances and migrations, read from the databases
-- run: an audit, page by page; each finding is confirmed by a second read
+- run: an audit, page by page; each finding is read a second time
 - spooled: what the spools of schedulers have
 - fix: releasing what a scheduler could not release
 """

@@ -81,8 +81,8 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """Judges one consumer at a time.
+class ConsumerCheck:
+    """Compares one consumer at a time with nova's records.
 
     Attributes:
         now: time of the reading, naive UTC.

@@ -84,7 +84,7 @@ class Report:
     """What an audit found.
 
     Attributes:
-        findings: in order of confirmation; no more than were asked for.
+        findings: in the order of their second reads; no more than were asked for.
         left_out: number of findings beyond those.
         gaps: what could not be compared.
         counts: what was compared: name -> number.

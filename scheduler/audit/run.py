@@ -15,7 +15,7 @@ import time
 
 from oslo_log import log as logging
 
-from scheduler.audit.compare import Judge, Topology, inventories
+from scheduler.audit.compare import ConsumerCheck, Topology, inventories
 from scheduler.audit.findings import Finding, Gap, Kind, Report
 from scheduler.audit.nova_reader import API, NovaReader
 from scheduler.audit.placement_reader import PlacementReader
@@ -52,13 +52,13 @@ class Settings:
 
     Attributes:
         grace: age below which a record in nova's databases is regarded as in flight.
-        confirm_after: seconds between the first and the second read of a suspect.
+        recheck_after: seconds between the first and the second read of a suspect.
         page: provider trees that are read at once.
         limit: findings that are reported; more are counted.
     """
 
     grace: timedelta = timedelta(hours=1)
-    confirm_after: float = 10.0
+    recheck_after: float = 10.0
     page: int = 100
     limit: int = 10_000
 
@@ -122,7 +122,7 @@ class Audit:
         self._topology.sharing -= self._topology.nodes.keys()
         self._compare_trees()
         while self._suspects:
-            self._confirm_due(wait=True)
+            self._recheck_due(wait=True)
         return self._finished()
 
     def _compare_trees(self) -> None:
@@ -132,7 +132,7 @@ class Audit:
         done = 0
         for number, roots in enumerate(chunks(trees, self._settings.page), 1):
             self._compare_page(roots, [provider for root in roots for provider in trees[root]])
-            self._confirm_due(wait=len(self._suspects) > SUSPECTS)
+            self._recheck_due(wait=len(self._suspects) > SUSPECTS)
             done += len(roots)
             if number % PROGRESS == 0:
                 LOG.info("Compared %d of %d provider trees", done, len(trees))
@@ -181,12 +181,12 @@ class Audit:
         ]
 
     def _suspect_consumers(self, page: _Page, consumers: list[str]) -> None:
-        judge = self._judge()
+        check = self._check()
         found = self._nova.records(consumers)
         self._refresh_away()
         for uuid in consumers:
             holding = page.holdings.get(uuid, {})
-            verdict = judge.consumer(holding, found[uuid])
+            verdict = check.consumer(holding, found[uuid])
             if isinstance(verdict, Finding):
                 self._suspect(uuid, None)
             elif verdict and not self._only_shared(holding):
@@ -198,12 +198,12 @@ class Audit:
 
     def _suspect(self, subject: str, kinds: frozenset[Kind] | None) -> None:
         if subject not in self._reported:
-            due = self._clock() + self._settings.confirm_after
+            due = self._clock() + self._settings.recheck_after
             self._suspects.setdefault(subject, (kinds, due))
 
     # -- the second read
 
-    def _confirm_due(self, *, wait: bool) -> None:
+    def _recheck_due(self, *, wait: bool) -> None:
         """Read the suspects whose time has come again; with ``wait`` wait until there is one."""
         if wait and self._suspects:
             first = next(iter(self._suspects.values()))[1]
@@ -213,21 +213,21 @@ class Audit:
         for subject in due:
             del self._suspects[subject]
         for consumers in chunks([subject for subject, kinds in due.items() if kinds is None], CONSUMERS):
-            self._confirm_consumers(consumers)
-        self._confirm_providers({subject: kinds for subject, kinds in due.items() if kinds})
+            self._recheck_consumers(consumers)
+        self._recheck_providers({subject: kinds for subject, kinds in due.items() if kinds})
 
-    def _confirm_consumers(self, consumers: list[str]) -> None:
+    def _recheck_consumers(self, consumers: list[str]) -> None:
         holdings = self._placement.holdings(consumers)
         self._learn_providers(one for one in holdings if isinstance(one, ConsumerHolding))
         found = self._nova.records(consumers)
         self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
         self._refresh_away()
-        judge = self._judge()
+        check = self._check()
         for uuid, holding in zip(consumers, holdings, strict=True):
             if isinstance(holding, PlacementSilent):
                 self._gap("consumers of allocations", brief(holding))
                 continue
-            verdict = judge.consumer(holding.amounts, found[uuid])
+            verdict = check.consumer(holding.amounts, found[uuid])
             if isinstance(verdict, Finding):
                 verdict = replace(verdict, generation=holding.generation)
             self._settle(verdict)
@@ -244,7 +244,7 @@ class Audit:
             if provider:
                 self._topology.providers[uuid] = provider
 
-    def _confirm_providers(self, suspects: dict[str, frozenset[Kind]]) -> None:
+    def _recheck_providers(self, suspects: dict[str, frozenset[Kind]]) -> None:
         providers = [self._topology.providers[uuid] for uuid in suspects]
         for provider, state in zip(providers, self._placement.states(providers), strict=True):
             if isinstance(state, PlacementSilent):
@@ -266,8 +266,8 @@ class Audit:
 
     # -- the end
 
-    def _judge(self) -> Judge:
-        return Judge(self._topology, self._now(), self._settings.grace)
+    def _check(self) -> ConsumerCheck:
+        return ConsumerCheck(self._topology, self._now(), self._settings.grace)
 
     def _refresh_away(self) -> None:
         self._topology.away = {self._nova.name(uuid): reason for uuid, reason in self._nova.away.items()}

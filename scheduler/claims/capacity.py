@@ -51,14 +51,6 @@ class CapacityCheck(Protocol):
         """Return which claims have to be released."""
 
 
-class NoCapacityCheck:
-    """Leaves all claims as they are."""
-
-    def check(self, added: Added) -> CheckedClaims:
-        """Return that nothing was checked."""
-        return CheckedClaims()
-
-
 @dataclass(frozen=True)
 class OvercommitCheck:
     """Checks claims that leave little room.

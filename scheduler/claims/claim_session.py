@@ -13,10 +13,10 @@ from typing import Protocol, Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
+from scheduler.claims.capacity import CapacityCheck, Excess
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import TOO_LATE, Claimer
-from scheduler.claims.observers import ClaimObserver, NoObserver
+from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
@@ -85,8 +85,8 @@ class ClaimSession:
             context counts.
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
-        observer: Receives the outcome of the claims.
-        capacity: Checks what was granted. Claims that are one too many are released.
+        observer: Receives the outcome of the claims; None: nothing does.
+        capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
         overtaken: Whether a release found that another writer was first.
@@ -97,8 +97,8 @@ class ClaimSession:
     request: SchedulingRequest
     nodes: ComputeNodes = ComputeNodes()
     clock: Callable[[], float] = time.monotonic
-    observer: ClaimObserver = field(default_factory=NoObserver)
-    capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
+    observer: ClaimObserver | None = None
+    capacity: CapacityCheck | None = None
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
     overtaken: bool = field(default=False, init=False)
@@ -210,9 +210,10 @@ class ClaimSession:
     def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in held.items():
             left = self._left.get(uuid, {})
-            self.observer.released(
-                uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
-            )
+            if self.observer is not None:
+                self.observer.released(
+                    uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
+                )
         changed = self.claimer.release(held, self._left, self.nodes.kept, self.request.context)
         # After a lost write of this run it may have come from that one.
         self.overtaken = self.overtaken or bool(changed - self._lost)
@@ -285,14 +286,17 @@ class ClaimSession:
             if result.made is not None:
                 self._held[uuid] = result.made
                 self._left[uuid] = result.previous.allocations if result.previous else {}
-                self.observer.claimed(uuid, candidates[uuid].allocations)
-            elif result.try_next:
+                if self.observer is not None:
+                    self.observer.claimed(uuid, candidates[uuid].allocations)
+            elif result.try_next and self.observer is not None:
                 self.observer.refused(result, candidates[uuid])
 
     def _checked(
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> Mapping[str, ClaimResult]:
         """Return the results once claims that put a provider over its capacity were released."""
+        if self.capacity is None:
+            return results
         added = {uuid: added for uuid, result in results.items() if (added := _added_by(result))}
         with self._timed():
             checked = self.capacity.check(added)
@@ -301,7 +305,8 @@ class ClaimSession:
         refused = {uuid: _refused_as_over(results[uuid], excess) for uuid, excess in checked.over.items()}
         for uuid, result in refused.items():
             self._add_event(uuid, ClaimState.OVER_CAPACITY, result.reason)
-            self.observer.refused(result, candidates[uuid])
+            if self.observer is not None:
+                self.observer.refused(result, candidates[uuid])
         with self._timed():
             self._release({uuid: self._held.pop(uuid) for uuid in refused})
         return {**results, **refused}

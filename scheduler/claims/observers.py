@@ -19,19 +19,6 @@ class ClaimObserver(Protocol):
         """Note that a claim was refused, and another host may do."""
 
 
-class NoObserver:
-    """Ignores what becomes of claims."""
-
-    def claimed(self, instance_uuid: str, allocations: Resources) -> None:
-        """Ignore a claim."""
-
-    def released(self, instance_uuid: str, allocations: Resources) -> None:
-        """Ignore a release."""
-
-    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Ignore a refusal."""
-
-
 class Mirror(Protocol):
     """What is known of Placement's compute nodes."""
 

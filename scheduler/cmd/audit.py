@@ -1,8 +1,7 @@
-"""berth-status audit: does Placement agree with nova's databases?
+"""berth-status audit: compares Placement with nova's databases.
 
-Exit status: 0 all was compared and nothing is wrong, 1 findings, 2 not all could be compared and nothing was
-found in the rest, 3 findings and not all could be compared, 255 it could not be run. Findings that ``--fix``
-has settled do not count.
+Exit status: 0 no findings, 1 findings, 2 some parts could not be compared and there are no findings in the
+rest, 3 both, 255 it could not be run. Findings that ``--fix`` has settled do not count.
 """
 
 import argparse
@@ -21,6 +20,7 @@ from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.run import Audit, Settings
 from scheduler.audit.spooled import spooled
 from scheduler.claims.spool_file import spool_directory
+from scheduler.cmd.arguments import positive_integer, seconds
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf.derived import caller_patience
 from scheduler.errors import BerthError
@@ -35,36 +35,44 @@ FOUND = 1
 NOT_ALL_COMPARED = 2
 
 NOT_COMPARED = "not-compared"
-LOOK_AGAIN = "See to it that it can be read, then run the audit again: what was not read may hold anything."
+LOOK_AGAIN = "Make it readable, then run the audit again: it was not compared."
 
 
 class InvalidArgument(BerthError):
-    """An argument would do harm together with another one."""
+    """An argument would do harm in combination with another."""
 
 
 class AuditCommand(FindingsCommand):
-    """Compare Placement with nova's databases; nothing is changed without --fix.
+    """Compare Placement with nova's databases. Without --fix nothing is changed.
 
-    Exit status: 0 nothing is wrong, 1 findings, 2 not all could be compared, 3 both, 255 it could not run.
+    Exit status: 0 no findings, 1 findings, 2 some parts could not be compared, 3 both, 255 it could not run.
     """
 
     columns = ("Kind", "Subject", "Host", "Detail", "Next step")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         default = Settings()
         for name, kind, value, text in (
-            ("grace", seconds, default.grace.total_seconds(), "seconds that a build or a change may take"),
             (
-                "confirm-after",
+                "grace",
                 seconds,
-                default.confirm_after,
-                "seconds until a finding is read a second time",
+                default.grace.total_seconds(),
+                "age in seconds below which a record counts as in progress",
             ),
-            ("page", positive_integer, default.page, "provider trees that are read at once"),
-            ("at-once", positive_integer, 4, "requests to Placement in flight"),
-            ("limit", positive_integer, default.limit, "findings that are shown; more are counted"),
+            (
+                "recheck-after",
+                seconds,
+                default.recheck_after,
+                "seconds until a finding is read again, and reported if it is still there",
+            ),
+            ("at-once", positive_integer, 4, "concurrent requests to Placement"),
+            (
+                "limit",
+                positive_integer,
+                default.limit,
+                "maximum number of findings that are shown; the others are counted",
+            ),
         ):
             parser.add_argument(
                 f"--{name}", type=kind, default=value, metavar="N", help=f"{text} (default: {value:g})"
@@ -72,13 +80,12 @@ class AuditCommand(FindingsCommand):
         parser.add_argument(
             "--fix",
             action="store_true",
-            help="release allocations of consumers that should hold nothing, if the spool of a scheduler on "
-            "this machine has an entry for them",
+            help="release allocations that no instance should hold, if a scheduler on this machine has them "
+            "in its spool",
         )
         return parser
 
     def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        """Return the status, and rows of what was found and of what could not be compared."""
         options.require_databases(conf)
         if args.fix:
             check_grace(conf, args.grace)
@@ -89,7 +96,7 @@ class AuditCommand(FindingsCommand):
 
 
 def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
-    """Refuse to release what may be the claims of builds that are still waited for.
+    """Check that no claim of a build in progress can be released.
 
     Raises:
         InvalidArgument: ``--grace`` is shorter than a build may wait for the scheduler.
@@ -97,8 +104,8 @@ def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
     needed = min(caller_patience(conf), Settings().grace.total_seconds())
     if grace < needed:
         raise InvalidArgument(
-            f"--fix needs a --grace of {needed:g} seconds or more: a build may wait for the scheduler that "
-            "long, and holds its claim meanwhile"
+            f"--fix needs a --grace of {needed:g} seconds or more: a build may hold its claim that long "
+            f"while it waits for the scheduler"
         )
 
 
@@ -113,7 +120,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
     placement = PlacementReader(client, args.at_once)
     try:
         nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
-        settings = Settings(timedelta(seconds=args.grace), args.confirm_after, args.page, args.limit)
+        settings = Settings(timedelta(seconds=args.grace), args.recheck_after, limit=args.limit)
         report = Audit(placement, nova, settings).run()
         if args.fix:
             report.findings = fix(report.findings, spooled(spool_directory(conf)), AllocationWriter(client))
@@ -124,7 +131,6 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
 
 
 def status(report: Report) -> int:
-    """Return the exit status."""
     found = report.left_out or any(one.outcome not in FIXED for one in report.findings)
     return (FOUND if found else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
 
@@ -152,19 +158,3 @@ def _finding_row(one: Finding) -> tuple[str, ...]:
 def _gap_row(one: Gap) -> tuple[str, ...]:
     what = f"{one.count} {one.what}" if one.count > 1 else one.what
     return NOT_COMPARED, what, "", f"Could not be read: {one.reason}", LOOK_AGAIN
-
-
-def seconds(text: str) -> float:
-    """Return the value of an argument; raises ``ValueError`` below 0."""
-    value = float(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
-def positive_integer(text: str) -> int:
-    """Return the value of an argument; raises ``ValueError`` below 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value

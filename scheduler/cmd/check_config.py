@@ -1,6 +1,6 @@
 """berth-scheduler --check-config: can the daemon start with these options, and which ones were changed?
 
-Nothing is connected to, and nothing is written but what the handlers of ``[DEFAULT]/log_config_append`` open.
+It opens no connection. Only the handlers of ``[DEFAULT]/log_config_append`` may open files.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,11 +1,9 @@
-"""berth-explain decision, host and list: questions about decisions that were made."""
+"""berth-explain decision and list, and what all commands of berth-explain have in common."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
-from datetime import UTC, datetime, timedelta
 import logging
-import re
 from typing import Any, NamedTuple
 
 from cliff.lister import Lister
@@ -13,12 +11,12 @@ import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
-from scheduler.cmd import explain_page
+from scheduler.cmd import arguments, explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
 from scheduler.errors import BerthError
 from scheduler.explain import page
-from scheduler.explain.document import Decision, decode, decode_entry, seconds_of
+from scheduler.explain.document import Decision, decode, decode_entry
 from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
@@ -43,9 +41,6 @@ Document = dict[str, Any]
 #: Where a decision comes from.
 MEMORY, LOG_FILE = "memory", "log"
 
-_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 class NotAnswered(BerthError):
     """Neither a scheduler nor a decision log answered."""
@@ -56,7 +51,7 @@ class BrokerUnavailable(NotAnswered):
 
 
 class NotShown(BerthError):
-    """A page can be neither written nor served."""
+    """A page cannot be written or served."""
 
 
 class Shown(NamedTuple):
@@ -84,50 +79,42 @@ class Shown(NamedTuple):
 
 
 class Question(Lister):
-    """The base of the commands: shows a document as text with tables, or as it is."""
+    """The base of the commands: shows a document as lines and tables, or as it is."""
 
     needs_conf = True
     default_timeout = TIMEOUT
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options that all commands have."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--scheduler",
             action="append",
             metavar="HOST",
             default=[],
-            help="[DEFAULT]/host of a scheduler to ask; can be repeated. By default those are asked that "
-            "write heartbeats to nova's database, and the one of this host.",
+            help="query only the scheduler with this [DEFAULT]/host; can be repeated (default: all "
+            "schedulers that write heartbeats to nova's database, and the one of this host)",
         )
         parser.add_argument(
             "--timeout",
-            type=text.positive_number,
+            type=arguments.positive_number,
             default=self.default_timeout,
             metavar="SECONDS",
-            help="seconds that an answer may take (default: %(default)g)",
+            help="timeout of an answer (default: %(default)g)",
         )
         return parser
 
     @property
     def conf(self) -> cfg.ConfigOpts:
-        """The options of the scheduler's configuration files."""
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what is to be shown; None if there is nothing.
-
-        Raises:
-            BerthError: It could not be found out.
-        """
+        """Return what to show; None if there is nothing, which was logged."""
         raise NotImplementedError
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Not called: ``run`` shows more than one table."""
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Ask, show what was answered, and return the exit status."""
         shown = self.show(parsed_args)
         if shown is None:
             return UNKNOWN
@@ -181,11 +168,10 @@ class Question(Lister):
             self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
-        """Return what all running schedulers answer."""
         return self.schedulers(args).ask(method, **arguments)
 
     def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
-        """Return what asks the schedulers of some hosts; by default those that the arguments name, or all.
+        """Return a client for the schedulers of some hosts; by default those that the arguments name, or all.
 
         Raises:
             BrokerUnavailable: No host of the message broker can be used.
@@ -197,7 +183,7 @@ class Question(Lister):
 
 
 def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
-    """Check that a host of the broker accepts connections: oslo.messaging would try again until the timeout.
+    """Check that a host of the broker accepts connections: oslo.messaging would retry until the timeout.
 
     Raises:
         BrokerUnavailable: None does.
@@ -208,20 +194,22 @@ def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
 
 
 def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the hosts of all schedulers that are alive, and this one."""
+    """Return the hosts of all schedulers that are up, and this host."""
     engines = Engines(conf)
     try:
         live = live_schedulers(engines, options.service_down_time(conf))
     except UNREADABLE as error:
-        LOG.warning("Only the scheduler of this host is asked: the others cannot be read: %s", brief(error))
+        LOG.warning(
+            "Querying only the scheduler of this host; cannot read the list of schedulers: %s", brief(error)
+        )
         live = []
     finally:
         engines.dispose()
     return [*live, conf.host]
 
 
-class Told(NamedTuple):
-    """A document, and who tells it.
+class FoundDecision(NamedTuple):
+    """A document, and where it was found.
 
     Attributes:
         text: The document as JSON.
@@ -234,13 +222,11 @@ class Told(NamedTuple):
     scheduler: str
 
     @property
-    def teller(self) -> str:
-        """Who tells it, in words."""
+    def origin(self) -> str:
         return f"{self.source} of {self.scheduler}"
 
     @property
     def decision(self) -> Decision:
-        """The document as it is rendered."""
         return decode(self.text)
 
     @property
@@ -250,28 +236,27 @@ class Told(NamedTuple):
 
 
 class RecordedQuestion(Question):
-    """A question about decisions that schedulers keep in memory, or have written to a decision log."""
+    """The base of commands on decisions in the memory of schedulers or in a decision log."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options of such questions."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--log",
             metavar="DIRECTORY",
-            help="read the decision log in this directory, and ask no scheduler. By default the directory "
-            "[berth]/decision_log is read if no scheduler knows the decision.",
+            help="read the decision log in this directory and query no scheduler (default: "
+            "[berth]/decision_log is read if no scheduler knows the decision)",
         )
         return parser
 
-    def told(self, args: argparse.Namespace, name: str) -> Told | None:
-        """Return the latest decision on a name; if there is none, log that.
+    def find_decision(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
+        """Return the latest decision on a request id or an instance; if there is none, log that.
 
         Raises:
-            NotAnswered: Nothing could be asked.
+            NotAnswered: No scheduler answered, and no log could be read.
         """
         found = self._find(args, name)
         if found is None:
-            LOG.error("There is no decision on %s, or it is no longer kept", name)
+            LOG.error("No decision on %s is kept", name)
         return found
 
     def entries(self, args: argparse.Namespace, **wanted: Any) -> list[Document]:
@@ -281,7 +266,7 @@ class RecordedQuestion(Question):
             wanted: As those of ``Explainer.decisions``.
 
         Raises:
-            NotAnswered: Nothing could be asked.
+            NotAnswered: No scheduler answered, and no log could be read.
         """
         if args.log:
             found = read_log(args.log, lambda log: log.entries(**wanted))
@@ -293,11 +278,11 @@ class RecordedQuestion(Question):
             found = [{**each, "scheduler": name} for name, answer in answers.found.items() for each in answer]
         return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
-    def _find(self, args: argparse.Namespace, name: str) -> Told | None:
+    def _find(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
         """Return the latest decision on a name that a scheduler knows, else that of the decision log.
 
         Raises:
-            NotAnswered: Nothing could be asked.
+            NotAnswered: No scheduler answered, and no log could be read.
         """
         failed: Mapping[str, str] = {}
         if not args.log:
@@ -309,9 +294,11 @@ class RecordedQuestion(Question):
                 LOG.warning("%s", error)
                 answers = explain.Answers({}, {})
             failed = answers.failed
-            found = [Told(answer, MEMORY, who) for who, answer in answers.found.items() if answer]
+            found = [
+                FoundDecision(answer, MEMORY, worker) for worker, answer in answers.found.items() if answer
+            ]
             if found:
-                return max(found, key=lambda told: decode_entry(told.text).time)
+                return max(found, key=lambda one: decode_entry(one.text).time)
             if answers.found and not self.conf.berth.decision_log:
                 complain(failed)
                 return None
@@ -320,7 +307,7 @@ class RecordedQuestion(Question):
             raise not_answered(failed)
         complain(failed)
         logged = read_log(directory, lambda log: log.find(name))
-        return Told(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
+        return FoundDecision(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
 
 
 def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
@@ -332,7 +319,7 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
     try:
         return logged(DecisionLogReader(directory))
     except OSError as error:
-        raise NotAnswered(f"The decision log cannot be read: {error}") from error
+        raise NotAnswered(f"Cannot read the decision log: {error}") from error
 
 
 def complain(failed: Mapping[str, str]) -> None:
@@ -342,7 +329,7 @@ def complain(failed: Mapping[str, str]) -> None:
 
 
 def not_answered(failed: Mapping[str, str]) -> NotAnswered:
-    """Return the error that says why no scheduler gave an answer."""
+    """Return the error that says why no scheduler answered."""
     if any(isinstance(reason, explain.Raised) for reason in failed.values()):
         return NotAnswered("; ".join(_problems(failed)))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
@@ -357,59 +344,44 @@ def _problems(failed: Mapping[str, str]) -> Iterator[str]:
             yield f"Scheduler {name} did not answer: {reason}"
 
 
-def add_hosts_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the number of hosts that an explanation lists."""
-    parser.add_argument(
-        "--hosts",
-        type=text.whole_number,
-        default=20,
-        metavar="N",
-        help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
-    )
-
-
-def shown_decision(told: Told, most_hosts: int) -> Shown:
-    """Return how a decision is shown, with so many hosts; 0: all that it names."""
-    decision = told.decision
-    return Shown(
-        told.document,
-        text.decision_lines(decision, told.teller),
-        [text.funnel(decision), text.hosts(decision, most_hosts or None)],
-    )
-
-
 class DecisionCommand(RecordedQuestion):
-    """Explain a decision: what became of the hosts stage by stage, then one by one with reasons.
+    """Explain a decision: how many hosts each stage left and why, then each host with its outcome and reason.
 
     JSON and YAML have the whole document, CSV has the hosts.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("name", metavar="REQUEST_ID|INSTANCE_UUID", help="of the latest decision on it")
-        add_hosts_option(parser)
+        parser.add_argument(
+            "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
+        )
+        parser.add_argument(
+            "--hosts",
+            type=arguments.whole_number,
+            default=20,
+            metavar="N",
+            help="number of hosts in the list, the most important first; 0: all (default: %(default)d)",
+        )
         shown = parser.add_mutually_exclusive_group()
-        shown.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
+        shown.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
         shown.add_argument(
             "--serve",
-            type=text.whole_number,
+            type=arguments.whole_number,
             metavar="PORT",
-            help="serve the page on the loopback address until the command is interrupted; 0: a free port",
+            help="serve the HTML page on 127.0.0.1 at this port until Ctrl-C; 0: any free port",
         )
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Ask, then print what was answered, or write or serve it as a page."""
         if parsed_args.html is None and parsed_args.serve is None:
             return super().run(parsed_args)
-        told = self.told(parsed_args, parsed_args.name)
-        if told is None:
+        found = self.find_decision(parsed_args, parsed_args.name)
+        if found is None:
             return UNKNOWN
         try:
-            self._show_page(page.render(told.decision, told.teller, parsed_args.hosts or None), parsed_args)
+            self._show_page(page.render(found.decision, found.origin, parsed_args.hosts or None), parsed_args)
         except OSError as error:
-            raise NotShown(f"The page cannot be shown: {error}") from error
+            raise NotShown(f"Cannot show the page: {error}") from error
         return 0
 
     def _show_page(self, html: str, args: argparse.Namespace) -> None:
@@ -426,59 +398,42 @@ class DecisionCommand(RecordedQuestion):
                 server.serve_forever()
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return the explanation of a decision."""
-        told = self.told(args, args.name)
-        return told and shown_decision(told, args.hosts)
+        found = self.find_decision(args, args.name)
+        if found is None:
+            return None
+        decision = found.decision
+        return Shown(
+            found.document,
+            text.decision_lines(decision, found.origin),
+            [text.funnel(decision), text.hosts(decision, args.hosts or None)],
+        )
 
 
 class ListDecisions(RecordedQuestion):
     """List the latest decisions of all schedulers."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--failed", action="store_true", help="only requests that found no host")
+        parser.add_argument("--failed", action="store_true", help="only requests that failed")
         parser.add_argument(
             "--since",
-            type=since,
+            type=arguments.since,
             default=0.0,
             metavar="TIME",
-            help="an age such as 90s, 15m or 2h, or a time in UTC",
+            help="only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h",
         )
-        parser.add_argument("--project", metavar="ID", help="only those for instances of this project")
+        parser.add_argument("--project", metavar="ID", help="only requests of this project")
         parser.add_argument(
             "--limit",
-            type=text.positive_integer,
+            type=arguments.positive_integer,
             default=100,
             metavar="N",
-            help="entries (default: %(default)d)",
+            help="number of decisions (default: %(default)d)",
         )
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return the latest decisions."""
-        wanted = {
-            "failed": args.failed,
-            "since": args.since,
-            "project": args.project,
-            "at_most": args.limit,
-        }
-        entries = self.entries(args, **wanted)
+        entries = self.entries(
+            args, failed=args.failed, since=args.since, project=args.project, at_most=args.limit
+        )
         return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))
-
-
-def since(words: str) -> float:
-    """Return the seconds since the epoch of an age such as ``15m``, or of a time in ISO format, in UTC.
-
-    Raises:
-        ArgumentTypeError: It is neither.
-    """
-    age = _AGE.fullmatch(words)
-    if age:
-        return (datetime.now(UTC) - timedelta(seconds=float(age[1]) * _SECONDS[age[2]])).timestamp()
-    try:
-        return seconds_of(words)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{words!r} is neither an age such as 15m nor a time such as 2026-01-31T12:00"
-        ) from error

@@ -1,4 +1,4 @@
-"""berth-explain host: why one host was not chosen for a request, or is never chosen."""
+"""berth-explain host: why a host was not chosen for a request, or is never chosen."""
 
 import argparse
 from collections.abc import Iterator
@@ -9,19 +9,19 @@ import msgspec
 
 from scheduler.cmd import explain_host_text as host_text
 from scheduler.cmd import explain_text as text
+from scheduler.cmd.arguments import since
 from scheduler.cmd.explain_decisions import (
+    FoundDecision,
     RecordedQuestion,
     Shown,
-    Told,
     complain,
     not_answered,
     read_log,
-    since,
 )
 from scheduler.explain import rendering
 from scheduler.explain.document import REJECTED
 from scheduler.explain.host_history import HostHistory, Unexplained, history_of, merged
-from scheduler.explain.host_state import HostState
+from scheduler.explain.host_status import HostStatus
 from scheduler.explain.hosts_now import HostNow, NodeNow
 
 LOG = logging.getLogger(__name__)
@@ -31,34 +31,35 @@ MOST_LOOKED_AT = 3
 
 
 class Host(RecordedQuestion):
-    """Say why a host is never chosen: its state, and what became of it in the latest requests.
+    """Explain why a host is not chosen: its status, and how the latest requests treated it.
 
-    With --decision: what each filter said of it for one decision; as of now, if the decision does not tell.
+    With --decision: the result of each filter for this host in one decision. If the decision does not have
+    it, the filters run again on the host as it is now.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
         parser.add_argument(
-            "--decision", metavar="REQUEST_ID|INSTANCE_UUID", help="only the latest decision on it"
+            "--decision",
+            metavar="REQUEST_ID|INSTANCE_UUID",
+            help="explain the host for the latest decision on this request or instance",
         )
         parser.add_argument(
             "--now",
             action="store_true",
-            help="with --decision: also say what Placement and every filter say of the host as of now",
+            help="with --decision: also run Placement's query and every filter on the host as it is now",
         )
         parser.add_argument(
             "--since",
             type=since,
             default=0.0,
             metavar="TIME",
-            help="without --decision: requests since then; an age such as 90s, 15m or 2h, or a time in UTC",
+            help="only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h",
         )
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what is said of a host."""
         return self._show_decision(args) if args.decision else self._show_host(args)
 
     # -- a host ----------------------------------------------------------------------------------------------
@@ -85,17 +86,12 @@ class Host(RecordedQuestion):
         lines += host_text.remedy_lines(remedies)
         return Shown(document, lines, [host_text.inventories(state), host_text.losses(history)])
 
-    def _state(self, args: argparse.Namespace) -> HostState:
-        """Return the state of a host.
-
-        Raises:
-            NotAnswered: No scheduler answers.
-        """
-        answers = self.schedulers(args).ask_one("host_state", host=args.host)
+    def _state(self, args: argparse.Namespace) -> HostStatus:
+        answers = self.schedulers(args).ask_one("host_status", host=args.host)
         if not answers.found:
             raise not_answered(answers.failed)
         (answer,) = answers.found.values()
-        return msgspec.convert(answer, HostState)
+        return msgspec.convert(answer, HostStatus)
 
     def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
         """Return what became of a host in the decisions that schedulers keep, or a log has.
@@ -116,23 +112,23 @@ class Host(RecordedQuestion):
     def _looked_at(
         self, args: argparse.Namespace, history: HostHistory
     ) -> Iterator[tuple[Unexplained, NodeNow]]:
-        """Yield requests that decisions do not explain, and what is said of the host for them as of now."""
+        """Yield requests that decisions do not explain, with the filters' results on the host as of now."""
         for each in itertools.islice(history.unexplained, MOST_LOOKED_AT):
-            told = self.told(args, each.latest)
-            now = told and self._now(args, told)
+            known = self.find_decision(args, each.latest)
+            now = known and self._now(args, known)
             yield from ((each, node) for node in (now.nodes[:1] if now else ()))
 
     # -- a decision ------------------------------------------------------------------------------------------
 
     def _show_decision(self, args: argparse.Namespace) -> Shown | None:
-        told = self.told(args, args.decision)
-        if told is None:
+        known = self.find_decision(args, args.decision)
+        if known is None:
             return None
-        decision = told.decision
+        decision = known.decision
         named = list(rendering.hosts(decision))
         found = [line for line in named if args.host in (line.host, line.node)]
-        is_told = found and all(line.reason or line.outcome != REJECTED for line in found)
-        now = None if is_told and not args.now else self._now(args, told)
+        is_explained = found and all(line.reason or line.outcome != REJECTED for line in found)
+        now = None if is_explained and not args.now else self._now(args, known)
         if not found and now:
             places = {(node.host, node.node) for node in now.nodes}
             found = [line for line in named if (line.host, line.node) in places]
@@ -143,7 +139,7 @@ class Host(RecordedQuestion):
         document = {
             "request_id": decision.request_id,
             "time": decision.time,
-            "scheduler": told.scheduler,
+            "scheduler": known.scheduler,
             "host": args.host,
             "then": [
                 {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
@@ -151,7 +147,7 @@ class Host(RecordedQuestion):
             "now": msgspec.to_builtins(now),
         }
         lines = [
-            f"Request {decision.request_id or 'without id'}, from {told.scheduler}",
+            f"Request {decision.request_id or 'without id'}, from {known.scheduler}",
             *text.host_lines(decision, found, now),
         ]
         tables = [text.verdicts([(line.node, verdicts) for line, verdicts in then])] if then else []
@@ -159,18 +155,20 @@ class Host(RecordedQuestion):
             tables.append(text.verdicts([(node.node, node.verdicts) for node in now.nodes]))
         return Shown(document, lines, tables)
 
-    def _now(self, args: argparse.Namespace, told: Told) -> HostNow | None:
-        """Return what is said of a host as of now; None if no scheduler is to be asked, or can be.
+    def _now(self, args: argparse.Namespace, known: FoundDecision) -> HostNow | None:
+        """Return the filters' results on a host as of now; None with --log, or if no request was kept.
 
         Raises:
             NotAnswered: No scheduler answers.
         """
-        spec = told.decision.request_spec()
+        spec = known.decision.request_spec()
         if args.log or spec is None:
-            LOG.warning("The decision tells no more of %s, and no scheduler can be asked about it", args.host)
+            LOG.warning(
+                "The decision does not say more about %s, and no scheduler can be queried about it", args.host
+            )
             return None
         answers = self.schedulers(args).ask_one(
-            "host_now", spec_obj=spec, instances=told.decision.instances, host=args.host
+            "host_now", spec_obj=spec, instances=known.decision.instances, host=args.host
         )
         if not answers.found:
             raise not_answered(answers.failed)

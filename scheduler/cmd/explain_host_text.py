@@ -1,4 +1,4 @@
-"""What berth-explain host says of a host, as lines and tables."""
+"""The answer of berth-explain host as lines and tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from scheduler.cmd.explain_tables import Table
 from scheduler.explain.document import REJECTED
 from scheduler.explain.failure_cause import REMEDIES, CauseCode, code_of_filter, code_of_kind
 from scheduler.explain.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
-from scheduler.explain.host_state import DISABLED_TRAIT, HostState
+from scheduler.explain.host_status import DISABLED_TRAIT, HostStatus
 from scheduler.explain.hosts_now import NodeNow
 from scheduler.explain.refusals import count_text
 from scheduler.explain.rendering import FilterVerdict
@@ -14,14 +14,13 @@ from scheduler.explain.rendering import FilterVerdict
 #: What ends it if a host passes and others are chosen.
 OUTWEIGHED = "Change the multipliers of weighers, or wait until better hosts are full."
 
-#: Traits by which computes tell what they can do; there are dozens.
+#: Traits of what computes can do; there are dozens.
 CAPABILITIES = "COMPUTE_"
 
 Found = Sequence[tuple[Unexplained, NodeNow]]
 
 
-def state_lines(state: HostState | None) -> Iterator[str]:
-    """Yield the lines on the state of a host."""
+def state_lines(state: HostStatus | None) -> Iterator[str]:
     if state is None:
         return
     for node in state.nodes:
@@ -40,7 +39,7 @@ def _traits(names: Sequence[str]) -> str:
     return ", ".join([*shown, *([f"{others} of {CAPABILITIES}*"] if others else [])]) or "none"
 
 
-def inventories(state: HostState | None) -> Table:
+def inventories(state: HostStatus | None) -> Table:
     """Return what Placement has of a host as a table."""
     columns = ("Class", "Total", "Reserved", "Ratio", "Used", "Free", "Most for one instance")
     several = bool(state and len(state.nodes) > 1)
@@ -63,7 +62,6 @@ def inventories(state: HostState | None) -> Table:
 
 
 def history_lines(history: HostHistory, found: Found) -> Iterator[str]:
-    """Yield the lines on what became of a host in requests."""
     if not history.requests:
         yield "No request for hosts is kept"
         return
@@ -79,13 +77,13 @@ def history_lines(history: HostHistory, found: Found) -> Iterator[str]:
 
 
 def losses(history: HostHistory) -> Table:
-    """Return where a host was lost as a table, most requests first."""
+    """Return the stages at which requests rejected a host as a table, most requests first."""
     rows = [(each.requests, each.stage, each.reason) for each in history.losses]
     rows += [(each.requests, PLACEMENT, f"{each.reason} ({_kind(each)})") for each in history.unexplained]
     return ("Requests", "Lost at", "Why"), sorted(rows, key=lambda row: -row[0])
 
 
-def remedies(state: HostState | None, history: HostHistory, found: Found) -> dict[str, list[str]]:
+def remedies(state: HostStatus | None, history: HostHistory, found: Found) -> dict[str, list[str]]:
     """Return what would have to change for a host to be chosen, by remedy the reasons for it.
 
     What every request needs comes first.
@@ -99,17 +97,16 @@ def remedies(state: HostState | None, history: HostHistory, found: Found) -> dic
 
 
 def remedy_lines(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the remedies, each with the reasons for it."""
     for remedy, reasons in found.items():
         yield f"Remedy: {remedy}"
         yield from (f"  {reason}" for reason in reasons)
 
 
-def _remedies(state: HostState | None, history: HostHistory, found: Found) -> Iterator[tuple[str, str]]:
+def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> Iterator[tuple[str, str]]:
     for node in state.nodes if state else ():
         yield from ((each.remedy, each.text) for each in node.problems)
     if not history.requests:
-        yield "Ask for a time in which requests came.", "no request for hosts is kept"
+        yield "Choose a time in which there were requests.", "no request for hosts is kept"
     for loss in history.losses:
         if loss.stage == WEIGHTS:
             yield OUTWEIGHED, loss.reason

@@ -22,7 +22,7 @@ def server(port: int, html: str) -> WSGIServer:
 
 
 def application(port: int, html: str) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
-    """Return the WSGI application. It refuses names of other hosts, which a web page could lead here."""
+    """Return the WSGI application. It refuses other names of this host, as web pages may use one."""
     own = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -44,4 +44,4 @@ class _QuietHandler(WSGIRequestHandler):
     timeout = 10
 
     def log_message(self, *_details: Any) -> None:
-        """Log nothing: the page is for one reader."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""berth-explain report: the page for the control room."""
+"""berth-explain report: counts of the latest decisions, and an overview as HTML pages."""
 
 import argparse
 from collections import Counter
@@ -10,16 +10,16 @@ import time
 import msgspec
 
 from scheduler import conf as options
+from scheduler.cmd.arguments import since
 from scheduler.cmd.explain_decisions import (
     LOG_FILE,
     MEMORY,
+    FoundDecision,
     NotShown,
     RecordedQuestion,
     Shown,
-    Told,
     complain,
     read_log,
-    since,
 )
 from scheduler.cmd.plan_base import quiet
 from scheduler.errors import BerthError
@@ -39,36 +39,35 @@ MOST_HOSTS = 100
 
 
 class ReportCommand(RecordedQuestion):
-    """Count the latest decisions and the causes of failures; write pages for the control room.
+    """Count the latest decisions and the causes of failures, and write an overview as HTML pages.
 
     JSON and YAML have all counts, CSV has the causes.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--since",
             type=since,
             default="24h",
             metavar="TIME",
-            help="an age such as 90s, 15m or 2h, or a time in UTC (default: %(default)s)",
+            help="only requests since this time in UTC, or of at most this age, such as 2h "
+            "(default: %(default)s)",
         )
         parser.add_argument(
             "--html",
             metavar="DIRECTORY",
-            help="write pages to this directory: index.html, and what it links to. They replace those of the "
-            "report before",
+            help="write HTML pages to this directory: index.html and what it links to. They replace the "
+            "pages of the previous report",
         )
         parser.add_argument(
             "--flavor",
             metavar="NAME",
-            help="with --html: the flavor that hosts have room for or not (default: that of most requests)",
+            help="with --html: show which hosts have room for this flavor (default: the most requested one)",
         )
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown:
-        """Return the counts, and write the pages if they are wanted."""
         entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)
         found = overview.summarize(entries, args.since, time.time())
         median = f"{found.milliseconds:.0f} ms (median)"
@@ -84,14 +83,14 @@ class ReportCommand(RecordedQuestion):
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
         hosts, missing = self._hosts(args, entries)
         pages = site.Site(found, hosts, missing)
-        told = {name_of(entry): entry for entry in found.linked}
+        known = {name_of(entry): entry for entry in found.linked}
         addresses: dict[str, str] = {}
 
         def made() -> Iterator[tuple[str, str]]:
-            for name, each in self._documents(args, list(told.values())):
+            for name, each in self._documents(args, list(known.values())):
                 addresses[name] = directory.decision_file(name)
                 html = page.render(
-                    each.decision, each.teller, MOST_HOSTS, pages.host_addresses, directory.INDEX
+                    each.decision, each.origin, MOST_HOSTS, pages.host_addresses, directory.INDEX
                 )
                 yield addresses[name], html
             yield from pages.host_pages(site.latest_choices(entries), addresses)
@@ -116,21 +115,23 @@ class ReportCommand(RecordedQuestion):
             LOG.warning("The report has no hosts: %s", error)
             return None, f"The hosts could not be read: {error}"
 
-    def _documents(self, args: argparse.Namespace, entries: Sequence[Entry]) -> Iterator[tuple[str, Told]]:
+    def _documents(
+        self, args: argparse.Namespace, entries: Sequence[Entry]
+    ) -> Iterator[tuple[str, FoundDecision]]:
         """Yield the documents of entries that are still kept, by the names of the entries."""
         if args.log:
             found = read_log(args.log, lambda log: log.find_all(map(name_of, entries)))
             for name, (line, file) in found.items():
-                yield name, Told(line.decode(), LOG_FILE, file)
+                yield name, FoundDecision(line.decode(), LOG_FILE, file)
             return
         schedulers = self.schedulers(args)
         silent: dict[str, str] = {}
         for entry in entries:
-            who = entry["scheduler"]
-            if who in silent:
+            worker = entry["scheduler"]
+            if worker in silent:
                 continue
-            answers = schedulers.ask_worker(who, "decision", name=name_of(entry))
+            answers = schedulers.ask_worker(worker, "decision", name=name_of(entry))
             silent |= answers.failed
-            if document := answers.found.get(who):
-                yield name_of(entry), Told(document, MEMORY, who)
+            if document := answers.found.get(worker):
+                yield name_of(entry), FoundDecision(document, MEMORY, worker)
         complain(silent)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote_plus
 
+from scheduler.cmd.explain_tables import Table
 from scheduler.explain import rendering
 from scheduler.explain.document import REFUSED, Candidates, Decision
 from scheduler.explain.failure_cause import cause_of
@@ -16,41 +17,15 @@ from scheduler.explain.rendering import NAMED, first
 from scheduler.explain.requested import requested_lines
 
 Document = Mapping[str, Any]
-Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
-
 #: Causes that are shown of one stage.
 CAUSES = 3
-
-
-def whole_number(words: str) -> int:
-    """Return the value of an argument; raises ``ValueError`` below 0."""
-    value = int(words)
-    if value < 0:
-        raise ValueError(words)
-    return value
-
-
-def positive_integer(words: str) -> int:
-    """Return the value of an argument; raises ``ValueError`` below 1."""
-    value = int(words)
-    if value < 1:
-        raise ValueError(words)
-    return value
-
-
-def positive_number(words: str) -> float:
-    """Return the value of an argument; raises ``ValueError`` if it is not above 0."""
-    value = float(words)
-    if not value > 0:
-        raise ValueError(words)
-    return value
 
 
 # -- a decision ------------------------------------------------------------------------------------------
 
 
 def decision_lines(decision: Decision, source: str) -> list[str]:
-    """Return the lines on a decision as a whole; ``source`` is who tells of it."""
+    """Return the lines on a decision as a whole; ``source`` is where it was found."""
     zone = decision.availability_zone
     project = f"project {decision.project_id}" if decision.project_id else "no project"
     milliseconds = decision.milliseconds.get("total", 0)
@@ -75,7 +50,6 @@ def _cause(decision: Decision) -> Iterator[str]:
 
 
 def outcome(decision: Decision) -> str:
-    """Return what became of a request, in one line."""
     return rendering.result(decision) + (f": {decision.summary}" if decision.error else "")
 
 
@@ -90,13 +64,12 @@ def _candidates(found: Candidates) -> Iterator[str]:
     if found.truncated:
         notes.append("a limit may have cut the answer")
     if found.relaxed_at:
-        notes.append(f"Placement was asked again at {found.relaxed_at}")
+        notes.append(f"the query was sent again at {found.relaxed_at}")
     if notes:
         yield f"  {'; '.join(notes)}"
 
 
 def funnel(decision: Decision) -> Table:
-    """Return the stages of a decision as a table."""
     several = len(decision.instances) > 1
     rows = [
         (
@@ -118,7 +91,7 @@ def _causes(stage: rendering.Stage) -> Iterator[str]:
     if rest := sum(cause.number for cause in stage.causes[most:]):
         yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
     if stage.unasked:
-        yield f"{stage.unasked} hosts were not asked for a reason"
+        yield f"{stage.unasked} hosts without a reason: it was not computed"
 
 
 def hosts(decision: Decision, most: int | None) -> Table:
@@ -181,7 +154,6 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
 
 
 def verdicts(pairs: Iterable[tuple[str, Iterable[rendering.FilterVerdict]]]) -> Table:
-    """Return what each filter says of nodes as a table."""
     rows = [
         (node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
         for node, found in pairs
@@ -194,7 +166,6 @@ def verdicts(pairs: Iterable[tuple[str, Iterable[rendering.FilterVerdict]]]) -> 
 
 
 def entries(found: Iterable[Document]) -> Table:
-    """Return a list of decisions as a table."""
     rows = [
         (
             one["time"][:19] + "Z",

@@ -1,4 +1,4 @@
-"""Commands that show findings as a table, and say by their exit status what they have found."""
+"""Commands that show findings as a table; their exit status says what was found."""
 
 from abc import abstractmethod
 import argparse
@@ -34,7 +34,6 @@ class FindingsCommand(Lister):
         """Return the exit status, and a row for each finding; its last column has commands in backticks."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Find and show, and return the exit status."""
         self._status = 0
         self._commands: list[str] = []
         super().run(parsed_args)
@@ -43,7 +42,6 @@ class FindingsCommand(Lister):
         return self._status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Row, Sequence[Row]]:
-        """Return the columns and the rows."""
         conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
         self._status, found = self.find(conf, parsed_args)
         rows = [tuple(map(sanitize, row)) for row in found]

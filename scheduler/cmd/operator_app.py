@@ -1,16 +1,17 @@
-"""What berth-status and berth-explain have in common: an application with commands for operators.
+"""What all programs for operators have in common: an application with commands.
 
-Exit status of all commands: what the command documents, and 255 if it could not be run: a wrong argument,
-options that cannot be read, or an error that was not expected.
+Exit status: what the command documents, and 255 if it could not be run: a wrong argument, unreadable options,
+or an unexpected error.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import logging
 import sys
 import warnings
 
 from cliff.app import App
+from cliff.command import Command
 from cliff.commandmanager import CommandManager
 from oslo_config import cfg
 from oslo_service import backend
@@ -18,6 +19,8 @@ from oslo_service import backend
 from scheduler.logs import OneLineRecord
 
 NOT_RUN = 255
+
+Commands = Mapping[str, type[Command]]
 
 
 class OperatorApp(App):
@@ -28,17 +31,19 @@ class OperatorApp(App):
         completed: whether a command ran to its end, so that the exit status is the command's own.
     """
 
-    def __init__(self, name: str, description: str, commands: CommandManager, **streams) -> None:
+    def __init__(self, name: str, description: str, commands: Commands, **streams) -> None:
         from scheduler.version import version
 
         self.NAME = name
         self.LOG = logging.getLogger(name)
-        super().__init__(description, version(), commands, deferred_help=True, **streams)
+        manager = CommandManager()
+        for words, command in commands.items():
+            manager.add_command(words, command)
+        super().__init__(description, version(), manager, deferred_help=True, **streams)
         self.conf: cfg.ConfigOpts | None = None
         self.completed = False
 
     def build_option_parser(self, description, version, argparse_kwargs=None) -> argparse.ArgumentParser:
-        """Return the parser of what comes before the command."""
         # an abbreviation of an option of cliff may be an option of a command
         arguments = {"prog": self.NAME, "allow_abbrev": False, **(argparse_kwargs or {})}
         parser = super().build_option_parser(description, version, arguments)
@@ -47,10 +52,14 @@ class OperatorApp(App):
             action="append",
             metavar="FILE",
             default=[],
-            help="A configuration file, as berth-scheduler takes it: nova.conf. Can be repeated.",
+            help="configuration file of the scheduler, such as /etc/nova/nova.conf; can be repeated",
         )
         parser.add_argument(
-            "--config-dir", action="append", metavar="DIRECTORY", default=[], help="More configuration files."
+            "--config-dir",
+            action="append",
+            metavar="DIRECTORY",
+            default=[],
+            help="directory with more configuration files; can be repeated",
         )
         return parser
 
@@ -74,7 +83,6 @@ class OperatorApp(App):
         self.conf.set_override("use_queue_manager", False, "oslo_messaging_rabbit")
 
     def clean_up(self, cmd, result, err) -> None:
-        """Note whether the command ran to its end."""
         self.completed = err is None
 
     def interact(self) -> None:
@@ -85,21 +93,20 @@ class OperatorApp(App):
 def run(
     name: str,
     description: str,
-    commands: Callable[[], CommandManager],
+    commands: Callable[[], Commands],
     argv: list[str] | None = None,
     **streams,
 ) -> int:
     """Run a command and return its exit status.
 
     Args:
-        name: The name of the program.
         commands: Returns its commands; called once threads are set up, so that their modules may be imported.
         argv: The command line without the name of the program; None for that of the process.
         streams: ``stdin``, ``stdout`` and ``stderr`` in place of those of the process.
     """
-    # A library imports eventlet where it finds it, though nothing here uses it
+    # futurist imports eventlet if it is installed; it is not used
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-    # To be settled before anything imports oslo.messaging, which would choose eventlet
+    # before oslo.messaging is imported, which would choose eventlet
     backend.init_backend(backend.BackendType.THREADING)
     app = OperatorApp(name, description, commands(), **streams)
     try:

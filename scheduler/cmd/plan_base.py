@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from cliff.lister import Lister
 
 from scheduler import conf as options
+from scheduler.cmd import plan_text
 from scheduler.cmd.explain_decisions import NotShown, Question, Shown
 from scheduler.errors import BerthError
 from scheduler.pages import files
@@ -23,25 +24,23 @@ NO_PLACE = 3
 #: Seconds between two states of the progress line, and the width of its bar.
 INTERVAL, WIDTH = 0.1, 30
 
-#: What decisions log; a plan makes thousands of them, and says itself why one fails.
+#: Loggers of decisions: a plan makes thousands of decisions, and shows why one fails.
 QUIET = ("scheduler", "nova")
 
 
 class WrongArgument(BerthError):
-    """An argument names what is not there, or does not go with another one."""
+    """An argument names something that does not exist, or contradicts another argument."""
 
 
 class ProgressLine:
-    """One line on a terminal that says how far a plan is; nothing elsewhere."""
+    """A progress bar on a terminal; nothing is shown elsewhere."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show nothing yet."""
         self._stream = stream if stream.isatty() else None
         self._clock = clock
         self._shown_at = float("-inf")
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show how much is done of how much."""
         if self._stream is None or self._clock() < self._shown_at + INTERVAL:
             return
         self._shown_at = self._clock()
@@ -51,7 +50,6 @@ class ProgressLine:
         self._stream.flush()
 
     def clear(self) -> None:
-        """Remove the line."""
         if self._stream is not None:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -61,23 +59,17 @@ class PlanCommand(Question):
     """The base of the commands. JSON and YAML have the whole plan, CSV has its last table."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options that all commands have."""
         parser = Lister.get_parser(self, prog_name)
-        parser.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
+        parser.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
         return parser
 
     def plan(
-        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.Progress
+        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.ShowProgress
     ) -> dict[str, Any]:
-        """Return the plan; its ``all_placed`` tells whether every instance finds a place."""
-        raise NotImplementedError
-
-    def shown(self, plan: dict[str, Any], args: argparse.Namespace) -> Shown:
-        """Return how the plan is shown."""
+        """Return the plan; its ``all_placed`` is whether every instance finds a place."""
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Plan, show the plan, and return the exit status."""
         options.require_databases(self.conf)
         progress = ProgressLine(sys.stderr)
         try:
@@ -85,7 +77,7 @@ class PlanCommand(Question):
                 plan = self.plan(PlannedCloud(read), parsed_args, progress)
         finally:
             progress.clear()
-        shown = self.shown(plan, parsed_args)
+        shown = plan_text.shown(plan)
         if parsed_args.html:
             write_page(parsed_args.html, plan, shown)
         self._print(shown, parsed_args)
@@ -94,7 +86,7 @@ class PlanCommand(Question):
 
 @contextlib.contextmanager
 def quiet(wanted: bool) -> Iterator[None]:
-    """Log only the errors of decisions, if that is wanted."""
+    """Log only errors of decisions."""
     loggers = [logging.getLogger(name) for name in QUIET if wanted]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -115,7 +107,7 @@ def write_page(path: str, plan: dict[str, Any], shown: Shown) -> None:
     try:
         files.write(path, page.render(plan, shown.head, shown.tables))
     except OSError as error:
-        raise NotShown(f"{path} cannot be written: {error}") from error
+        raise NotShown(f"Cannot write {path}: {error}") from error
 
 
 def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
@@ -153,6 +145,6 @@ def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
-    """Return that there is no such thing, with the name that may be meant."""
+    """Return an error text with the most similar name."""
     near = difflib.get_close_matches(name, known, 1)
     return f"There is no {what} {name}" + (f"; did you mean {near[0]}?" if near else "")

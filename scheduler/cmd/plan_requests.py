@@ -1,17 +1,16 @@
-"""berth-plan capacity and dry-run: questions about requests that were not made."""
+"""berth-plan capacity and dry-run: plans for requests that were not made."""
 
 import argparse
 from datetime import UTC, datetime, timedelta
 import logging
 from typing import Any
 
-from scheduler.cmd import plan_text as text
-from scheduler.cmd.explain_decisions import NotShown, Shown
-from scheduler.cmd.explain_text import positive_integer
+from scheduler.cmd.arguments import positive_integer
+from scheduler.cmd.explain_decisions import NotShown
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument
 from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
 from scheduler.planning.cloud import PlannedCloud
-from scheduler.planning.snapshot import Progress
+from scheduler.planning.snapshot import ShowProgress
 
 LOG = logging.getLogger("berth-plan")
 
@@ -19,24 +18,25 @@ Plan = dict[str, Any]
 
 
 class RequestPlan(PlanCommand):
-    """A question about a request, which is described by a flavor, a file, or an instance that exists."""
+    """The base of plans for a request, which a flavor, a file or an existing instance describes."""
 
     needs_request = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the options that describe a request."""
         parser = super().get_parser(prog_name)
         what = parser.add_mutually_exclusive_group(required=self.needs_request)
-        what.add_argument("--flavor", metavar="NAME|ID", help="a flavor of nova's API database")
-        what.add_argument("--like", metavar="INSTANCE_UUID", help="the request that the instance was made of")
-        what.add_argument("--spec", metavar="FILE", help="a RequestSpec as nova stores and sends it, in JSON")
+        what.add_argument("--flavor", metavar="NAME|ID", help="a request for this flavor")
+        what.add_argument("--like", metavar="INSTANCE_UUID", help="the stored request of this instance")
+        what.add_argument(
+            "--spec", metavar="FILE", help="a file with a RequestSpec in JSON, as nova stores it"
+        )
         parser.add_argument(
-            "--image", metavar="UUID", help="an image that one of the latest requests in the API database has"
+            "--image", metavar="UUID", help="an image; one of the latest requests must have it"
         )
         for name, meta, words in (
-            ("image-property", "KEY=VALUE", "a property of the image"),
+            ("image-property", "KEY=VALUE", "an image property"),
             ("hint", "KEY=VALUE", "a scheduler hint, such as group=UUID of a server group"),
-            ("ignore-host", "HOST", "a host that is left out"),
+            ("ignore-host", "HOST", "a host to leave out"),
         ):
             parser.add_argument(
                 f"--{name}", action="append", default=[], metavar=meta, help=f"{words}; can be repeated"
@@ -44,11 +44,11 @@ class RequestPlan(PlanCommand):
         parser.add_argument(
             "--az",
             metavar="ZONE[:HOST[:NODE]]",
-            help="the availability zone, with a host that is forced if it is named",
+            help="availability zone; with HOST, the host is forced",
         )
-        parser.add_argument("--project", metavar="ID", help="the project")
+        parser.add_argument("--project", metavar="ID", help="project of the request")
         parser.add_argument(
-            "--boot-from-volume", action="store_true", help="the root disk is not on the host"
+            "--boot-from-volume", action="store_true", help="the root disk is a volume, not on the host"
         )
         return parser
 
@@ -62,31 +62,25 @@ class RequestPlan(PlanCommand):
 
 
 class DryRun(RequestPlan):
-    """Say what would happen to a request now.
+    """Decide a request without claiming anything: the hosts that it would get now, or why none.
 
     Exit status: 0 every instance finds a place, 3 some do not, 255 it could not be found out.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--count", type=positive_integer, default=1, metavar="N", help="instances (default: 1)"
+            "--count", type=positive_integer, default=1, metavar="N", help="number of instances (default: 1)"
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
-        """Return what would be decided."""
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         found = dry_run.dry_run(cloud, self.request(cloud, args))
         return found | {"all_placed": found["placed"] == found["instances"]}
 
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the hosts that are chosen, or what left none."""
-        return text.dry_run(plan)
-
 
 class Capacity(RequestPlan):
-    """Say how many more instances of a request fit, by cell and zone, and what runs out first.
+    """Count how many more instances of a request fit, by cell and zone, and which resource runs out first.
 
     Exit status: 0 one more fits, 3 none does, 255 it could not be found out.
     """
@@ -94,23 +88,23 @@ class Capacity(RequestPlan):
     needs_request = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--forecast",
             action="store_true",
-            help="the week in which it ends, by the growth of the last 30 days",
+            help="also name the week in which no more fits, if the growth of the last 30 days continues",
         )
         parser.add_argument(
-            "--all", action="store_true", help="all flavors, with the headroom after the loss of a host"
+            "--all", action="store_true", help="count for all flavors, also after the loss of any one host"
         )
         parser.add_argument(
-            "--textfile", metavar="FILE", help="with --all: write metrics for node-exporter to this file"
+            "--textfile",
+            metavar="FILE",
+            help="with --all: write the counts as metrics for the textfile collector of node-exporter",
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
-        """Return how many fit."""
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
             raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
@@ -130,15 +124,11 @@ class Capacity(RequestPlan):
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 
-    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         found = textfile.capacities(cloud, cloud.snapshot.stored.flavors(), progress)
         if args.textfile:
             try:
                 textfile.write(args.textfile, found)
             except OSError as error:
-                raise NotShown(f"{args.textfile} cannot be written: {error}") from error
+                raise NotShown(f"Cannot write {args.textfile}: {error}") from error
         return {"plan": "capacities", "flavors": found, "all_placed": True}
-
-    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
-        """Return the capacity by place, or by flavor."""
-        return text.capacities(plan) if plan["plan"] == "capacities" else text.capacity(plan)

@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduler.cmd.explain_decisions import Shown
 from scheduler.cmd.explain_tables import Table
+from scheduler.explain.refusals import count_text
 
 Plan = Mapping[str, Any]
 
@@ -14,18 +15,11 @@ LIMITS = 3
 REASONS = 5
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def amounts(found: Mapping[str, int]) -> str:
-    """Return amounts by resource class."""
     return ", ".join(f"{amount} {name}" for name, amount in found.items()) or "nothing"
 
 
 def flavor_of(one: Plan) -> str:
-    """Return the flavor of an instance."""
     return one["flavor"] or "?"
 
 
@@ -39,19 +33,20 @@ def _stuck(found: Sequence[Plan]) -> Table:
 def _reasons(found: Sequence[Plan]) -> list[str]:
     """Return the lines on instances without a place by reason, that of most instances first."""
     reasons = Counter(one["why"]["text"] for one in found)
-    lines = [f"  {count(number, 'instance')}: {reason}" for reason, number in reasons.most_common(REASONS)]
+    lines = [
+        f"  {count_text(number, 'instance')}: {reason}" for reason, number in reasons.most_common(REASONS)
+    ]
     more = len(reasons) - REASONS
-    return [*lines, *([f"  and {count(more, 'more reason')}"] if more > 0 else [])]
+    return [*lines, *([f"  and {count_text(more, 'more reason')}"] if more > 0 else [])]
 
 
-def drain(plan: Plan) -> Shown:
-    """Return the moves of a drain, and the instances that stay."""
+def _drain(plan: Plan) -> Shown:
     stays = plan["without_place"]
     hosts = plan["hosts"]
-    named = ", ".join(hosts) if len(hosts) <= REASONS else count(len(hosts), "host")
-    head = [f"{named}: {len(plan['moves'])} of {count(plan['instances'], 'instance')} can move"]
+    named = ", ".join(hosts) if len(hosts) <= REASONS else count_text(len(hosts), "host")
+    head = [f"{named}: {len(plan['moves'])} of {count_text(plan['instances'], 'instance')} can move"]
     if stays:
-        head += [f"{count(len(stays), 'instance')} without a place, missing {amounts(plan['missing'])}"]
+        head += [f"{count_text(len(stays), 'instance')} without a place, missing {amounts(plan['missing'])}"]
         head += _reasons(stays)
     columns = ("Step", "Instance", "Flavor", "From", "To", "Zone", "Way")
     moves = [
@@ -62,13 +57,13 @@ def drain(plan: Plan) -> Shown:
     return Shown(dict(plan), head, tables)
 
 
-def survive(plan: Plan) -> Shown:
-    """Return the failure domains of a plan, the worst first."""
-    head = [f"{plan['survived']} of {count(plan['domains'], 'failure')} would be survived"]
+def _survive(plan: Plan) -> Shown:
+    head = [f"{plan['survived']} of {count_text(plan['domains'], 'failure')} would be survived"]
     if plan["missing"]:
         head.append(f"missing in the worst case: {amounts(plan['missing'])}")
     elif plan["flavor"]:
-        head.append(f"{plan['may_be_sold']} more of flavor {plan['flavor']} may be sold until one is not")
+        added = f"{plan['may_be_added']} more of flavor {plan['flavor']} can be added"
+        head.append(f"{added} until a failure is not survived")
     stays = [one for answer in plan["answers"] for one in answer["without_place"]]
     head += _reasons(stays)
     columns = ("Failure", "Hosts", "Instances", "Placed", "Missing")
@@ -79,12 +74,11 @@ def survive(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
-def balance(plan: Plan) -> Shown:
-    """Return the moves of a plan, and how memory is used before and after."""
+def _balance(plan: Plan) -> Shown:
     before, after = plan["before"], plan["after"]
     name = "memory_used_deviation_percent"
     head = [
-        f"{count(len(plan['moves']), 'move')} to {plan['goal']}",
+        f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}",
         f"  deviation of memory in use: {before[name]} % -> {after[name]} %",
         f"  hosts without instances: {before['empty_hosts']} -> {after['empty_hosts']}",
     ]
@@ -103,12 +97,14 @@ def _limits(place: Plan) -> str:
     return ", ".join(f"{one['limit']} ({one['hosts']})" for one in place["limits"][:LIMITS]) or "nothing"
 
 
-def capacity(plan: Plan) -> Shown:
-    """Return how many instances of a request fit, by cell and zone."""
+def _capacity(plan: Plan) -> Shown:
     total = plan["total"]
     head = [
         f"{plan['instances']} more of flavor {plan['flavor']} fit",
-        f"  {total['hosts_with_room']} of {count(total['hosts'], 'host')} that Placement offers have room",
+        (
+            f"  {total['hosts_with_room']} of {count_text(total['hosts'], 'host')} that Placement offers "
+            "have room"
+        ),
         f"  runs out first: {_limits(total)}",
         f"  stranded when it has: {amounts(total['stranded'])}",
     ]
@@ -139,8 +135,7 @@ def capacity(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
-def capacities(plan: Plan) -> Shown:
-    """Return how many instances of each flavor fit."""
+def _capacities(plan: Plan) -> Shown:
     columns = ("Flavor", "Zone", "Instances", "Stranded then", "After the loss of a host")
     rows = [
         (one["flavor"], zone["zone"], zone["instances"], amounts(zone["stranded"]), one["headroom"])
@@ -161,14 +156,15 @@ SIDES = {
 }
 
 
-def policy(plan: Plan) -> Shown:
-    """Return what other options change."""
+def _policy(plan: Plan) -> Shown:
     head = [
         *(f"[{one['group']}] {one['name']}: {one['now']} -> {one['changed']}" for one in plan["options"]),
-        f"{plan['differing']} of {count(plan['instances'], 'instance')} would go elsewhere",
+        f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere",
     ]
     if plan["left_out"]:
-        reasons = (f"{count(number, 'instance')} ({reason})" for reason, number in plan["left_out"].items())
+        reasons = (
+            f"{count_text(number, 'instance')} ({reason})" for reason, number in plan["left_out"].items()
+        )
         head.append(f"not decided again: {', '.join(reasons)}")
     before, after = plan["sides"]["now"], plan["sides"]["changed"]
     sides: Table = (
@@ -183,10 +179,12 @@ def policy(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [sides, (("Instance", "Flavor", "Is on", "Now", "Changed"), rows)])
 
 
-def dry_run(plan: Plan) -> Shown:
-    """Return what would be decided for a request."""
+def _dry_run(plan: Plan) -> Shown:
     head = [
-        f"A place for {plan['placed']} of {count(plan['instances'], 'instance')} of flavor {plan['flavor']}"
+        (
+            f"A place for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
+            f"{plan['flavor']}"
+        )
     ]
     head += [f"  asked of Placement: {plan['asked']}"] if plan["asked"] else []
     head += [f"  {note}" for note in plan["notes"]]
@@ -219,3 +217,19 @@ def dry_run(plan: Plan) -> Shown:
     )
     tables = [stages, best, chosen] if plan["hosts"] else [chosen, best, stages]
     return Shown(dict(plan), head, tables)
+
+
+_SHOWN = {
+    "drain": _drain,
+    "survive": _survive,
+    "balance": _balance,
+    "capacity": _capacity,
+    "capacities": _capacities,
+    "policy": _policy,
+    "dry-run": _dry_run,
+}
+
+
+def shown(plan: Plan) -> Shown:
+    """Return a plan of any kind (its key ``plan``) as lines and tables, what matters most last."""
+    return _SHOWN[plan["plan"]](plan)

@@ -7,26 +7,27 @@ report.
 import sys
 from typing import Any
 
-from cliff.commandmanager import CommandManager
-
 from scheduler.cmd import operator_app
 
-DESCRIPTION = "Decides what nova-scheduler decides, in its shadow, and compares."
 
-
-def commands() -> CommandManager:
-    """Return the commands of berth-shadow."""
+def commands() -> operator_app.Commands:
     from scheduler.cmd import shadow_commands
 
-    manager = CommandManager()
-    manager.add_command("run", shadow_commands.RunCommand)
-    manager.add_command("report", shadow_commands.ReportCommand)
-    return manager
+    return {
+        "run": shadow_commands.RunCommand,
+        "report": shadow_commands.ReportCommand,
+    }
 
 
 def main(argv: list[str] | None = None, **streams: Any) -> int:
     """Run a command and return its exit status. ``argv`` is the command line without the program's name."""
-    return operator_app.run("berth-shadow", DESCRIPTION, commands, argv, **streams)
+    return operator_app.run(
+        "berth-shadow",
+        "Decide copies of nova-scheduler's requests, and compare the decisions.",
+        commands,
+        argv,
+        **streams,
+    )
 
 
 if __name__ == "__main__":

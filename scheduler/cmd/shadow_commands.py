@@ -7,7 +7,8 @@ import threading
 from cliff.command import Command
 import msgspec
 
-from scheduler.cmd.explain_decisions import NotShown, since
+from scheduler.cmd.arguments import since
+from scheduler.cmd.explain_decisions import NotShown
 from scheduler.errors import BerthError, ConfigError
 from scheduler.pages import files
 from scheduler.rpc.transport import TOPIC
@@ -19,18 +20,16 @@ from scheduler.stream.broker import BrokerOptions
 
 
 class RunCommand(Command):
-    """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed, nobody is answered."""
+    """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed and no reply is sent."""
 
     needs_conf = True
 
     def get_parser(self, prog_name):
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         _add_directory(parser)
         return parser
 
     def take_action(self, parsed_args) -> int:
-        """Run until a signal."""
         conf = self.app.conf  # type: ignore[attr-defined]
         directory = Path(parsed_args.directory or conf.state_path)
         try:
@@ -64,29 +63,31 @@ class RunCommand(Command):
 
 
 class ReportCommand(Command):
-    """Report how the decisions of a shadow compare with those of nova-scheduler."""
+    """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
 
     needs_conf = True
 
     def get_parser(self, prog_name):
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         _add_directory(parser)
         parser.add_argument(
             "--since",
             type=since,
             default="1d",
-            metavar="TIME|AGE",
-            help="Only requests since this time, or of this age, such as 24h; default: 1d.",
+            metavar="TIME",
+            help="only requests since this time in UTC, or of at most this age, such as 24h (default: 1d)",
         )
         parser.add_argument(
-            "-f", "--format", choices=("text", "json"), default="text", help="How it is printed."
+            "-f",
+            "--format",
+            choices=("text", "json"),
+            default="text",
+            help="format of the output (default: %(default)s)",
         )
-        parser.add_argument("--html", metavar="FILE", help="Write it as a page to this file, too.")
+        parser.add_argument("--html", metavar="FILE", help="also write an HTML page to this file")
         return parser
 
     def take_action(self, parsed_args) -> int:
-        """Print the report."""
         conf = self.app.conf  # type: ignore[attr-defined]
         directory = Path(parsed_args.directory or conf.state_path)
         found = report.summarize(report.read(directory, parsed_args.since))
@@ -94,7 +95,7 @@ class ReportCommand(Command):
             try:
                 files.write(parsed_args.html, report.page(found))
             except OSError as error:
-                raise NotShown(f"{parsed_args.html} cannot be written: {error}") from error
+                raise NotShown(f"Cannot write {parsed_args.html}: {error}") from error
         if parsed_args.format == "json":
             self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         else:
@@ -105,5 +106,7 @@ class ReportCommand(Command):
 
 def _add_directory(parser) -> None:
     parser.add_argument(
-        "--directory", metavar="DIRECTORY", help="Where comparisons are; default: [DEFAULT] state_path."
+        "--directory",
+        metavar="DIRECTORY",
+        help="directory of the comparisons (default: [DEFAULT]/state_path)",
     )

@@ -1,7 +1,7 @@
-"""berth-status upgrade check: can Berth take the place of nova-scheduler here?
+"""berth-status upgrade check: can Berth replace nova-scheduler here?
 
-Exit status, as of nova-status: 0 nothing was found, 1 warnings, 2 failures, 255 it could not be run. Nothing
-is written anywhere.
+Exit status, as of nova-status: 0 no findings, 1 warnings, 2 failures, 255 it could not be run. Nothing is
+written.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from scheduler import conf as options
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf import derived
 from scheduler.errors import BerthError, ConfigError
+from scheduler.explain.refusals import count_text
 from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
@@ -39,7 +40,7 @@ from scheduler.rules import load_filters, load_weighers, nova_modules
 
 TIMEOUT = 10.0
 
-CUT = "Bound of Placement's answers"
+CUT = "Limit of Placement's responses"
 
 # Seconds for an answer about all compute nodes.
 SEARCH_TIMEOUT = 120.0
@@ -63,15 +64,14 @@ class Finding(NamedTuple):
 
 
 class UpgradeCheckCommand(FindingsCommand):
-    """Check that Berth can take the place of nova-scheduler; run it before the swap. Nothing is written.
+    """Check that Berth can replace nova-scheduler here. Run it before the swap. Nothing is written.
 
-    Exit status: 0 nothing was found, 1 warnings, 2 failures, 255 it could not run.
+    Exit status: 0 no findings, 1 warnings, 2 failures, 255 it could not run.
     """
 
     columns = ("Result", "Check", "Detail", "Next step")
 
     def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        """Return the status, and a row for each finding."""
         # Each error is a row of the table
         logging.disable(logging.ERROR)
         try:
@@ -82,7 +82,6 @@ class UpgradeCheckCommand(FindingsCommand):
 
 
 def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    """Yield what all checks find."""
     engines = Engines(conf)
     try:
         yield from _options(conf)
@@ -101,7 +100,7 @@ def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     found = False
     for remark in options.remarks(conf):
         found = True
-        yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, or leave it if this is wanted")
+        yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")
     try:
         derived.check_driver(conf)
     except ConfigError as error:
@@ -147,7 +146,7 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
         yield Finding(
             State.FAILURE,
             "Cells",
-            "No cell besides cell0 is mapped",
+            "No cell except cell0 is mapped",
             "Create one: `nova-manage cell_v2 create_cell`",
         )
     for cell in cells:
@@ -157,7 +156,7 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
                 State.WARNING,
                 "Cells",
                 text,
-                f"If this is not wanted: `nova-manage cell_v2 update_cell --cell_uuid {cell.uuid} --enable`",
+                f"Unless intended: `nova-manage cell_v2 update_cell --cell_uuid {cell.uuid} --enable`",
             )
         yield from _cell(engines, cell, mapped)
 
@@ -179,7 +178,7 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
         return
     computes = {row.host for row in rows if row.binary == "nova-compute"}
     if unmapped := sorted(computes - mapped):
-        hosts = "1 host" if len(unmapped) == 1 else f"{len(unmapped)} hosts"
+        hosts = count_text(len(unmapped), "host")
         text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
         yield Finding(State.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
     old = sorted(
@@ -212,7 +211,7 @@ def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Ite
 
 def _unreachable(where: str, error: Exception, option: str) -> Finding:
     return Finding(
-        State.FAILURE, where, f"Cannot be read: {brief(error)}", f"Check {option}, server and rights"
+        State.FAILURE, where, f"Cannot read it: {brief(error)}", f"Check {option}, server and rights"
     )
 
 
@@ -220,7 +219,7 @@ def _unreachable(where: str, error: Exception, option: str) -> Finding:
 
 
 def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    step = "Check [placement] in nova.conf, and that Keystone and Placement answer"
+    step = "Check [placement] in nova.conf, and that Keystone and Placement respond"
     try:
         adapter = make_adapter(conf)
         adapter.get_token()
@@ -232,10 +231,10 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         yield Finding(State.FAILURE, "Placement", brief(error), step)
     else:
         if newest < NEEDED_VERSION:
-            text = f"It offers version {newest[0]}.{newest[1]}, 1.36 is needed"
+            text = f"Its newest version is {newest[0]}.{newest[1]}; 1.36 is needed"
             yield Finding(State.FAILURE, "Placement", text, "Upgrade Placement to Train or later")
         elif reply.status_code != 200:
-            text = f"It answers {reply.status_code} to this user"
+            text = f"It responds with {reply.status_code} to this user"
             yield Finding(
                 State.FAILURE, "Placement", text, "Give the user of [placement] the role service or admin"
             )
@@ -245,7 +244,7 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 
 
 def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
-    """Yield a warning if an answer about all compute nodes lacks some: Placement bounds its answers."""
+    """Yield a warning if a response on all compute nodes lacks some: Placement limits its responses."""
     path = list_path({"MEMORY_MB": 1})
     try:
         before = _roots(get(path))
@@ -259,7 +258,7 @@ def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
         yield Finding(
             State.WARNING,
             CUT,
-            f"It names {len(named)} of {total} compute nodes with free memory in one answer",
+            f"One response has {len(named)} of {total} compute nodes with free memory",
             f"Set [placement]/max_allocation_candidates in Placement's configuration to {total} or more",
         )
 
@@ -273,7 +272,7 @@ def _newest_version(document: Any) -> tuple[int, int]:
         major, minor = document["versions"][0]["max_version"].split(".")
         return int(major), int(minor)
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise ValueError("GET / was not answered by a Placement") from None
+        raise ValueError("GET / did not get the response of a Placement") from None
 
 
 # -- broker ----------------------------------------------------------------------------------------------

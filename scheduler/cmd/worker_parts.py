@@ -16,12 +16,12 @@ from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
-from scheduler.explain.empty_answers import PlacementQuestions
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.host_state import HostStates
+from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.obstacles import Obstacles
-from scheduler.explain.relaxation import RelaxationSearch
+from scheduler.explain.providers import PlacementQuestions
+from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
@@ -51,7 +51,6 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
 
 
 def router_parts() -> WorkerParts:
-    """Return the parts of the workers of a router."""
     counters = Counters()
 
     def make_router_server(_conf: cfg.ConfigOpts, router: RouterService, _worker_id: int) -> server.Server:
@@ -112,7 +111,7 @@ def make_server(
 def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
 ) -> Any:
-    """Return the server that answers questions about the decisions of a manager, not started."""
+    """Return the server for berth-explain's questions about the decisions of a manager, not started."""
 
     def table() -> HostTable:
         return serving.hosts.snapshot(math.inf)
@@ -122,13 +121,13 @@ def make_explanations(
         table,
         serving.steps.candidate_hosts.queries,
         serving.candidates,
-        Obstacles(RelaxationSearch(questions), questions),
+        Obstacles(questions),
         lambda: serving.filters,
         serving.hosts.instances,
         serving.hosts.pending,
         serving.names,
     )
-    states = HostStates(
+    states = HostStatusReader(
         table, serving.hosts.mapped, questions, serving.names, lambda: options.service_down_time(conf)
     )
     explainer = Explainer(serving.decisions.memory, hosts_now, states)
@@ -146,19 +145,22 @@ def _with_traffic(state: WorkerState, answering: server.Server | None) -> Worker
     return msgspec.structs.replace(
         state,
         broker=answering.connected,
-        in_flight=answering.activity.in_flight,
-        unanswered=answering.unanswered,
-        # requests that wait for the end of an outage are no hang
-        stalled=max(state.stalled, 0.0 if state.waiting else answering.stalled()),
+        # requests that wait for the end of an outage do not count as a hang
+        stalled=max(state.stalled, 0.0 if state.gauges.get(catalogue.WAITING.name) else answering.stalled()),
+        gauges=state.gauges
+        | {
+            catalogue.IN_FLIGHT.name: answering.activity.in_flight,
+            catalogue.UNANSWERED.name: answering.unanswered,
+        },
     )
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
-    """Yield the heartbeats of the service record; discovery and a look at the partition if wanted."""
+    """Yield the heartbeats of the service record; discovery and the check of the partition, if configured."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
-    tell = partial(notifier.service_created, context.RequestContext(is_admin=True))
-    row = service_record.OwnService(conf, engines, tell)
+    notify = partial(notifier.service_created, context.RequestContext(is_admin=True))
+    row = service_record.OwnService(conf, engines, notify)
     row.beat()
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)

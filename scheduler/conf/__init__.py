@@ -3,13 +3,13 @@
 No options are global: ``load`` creates the object that is passed to everything else.
 
 - loading: from a command line and files to options whose values are valid
-- files, misspelt: what stands in the files; which options of it do not exist
+- files, misspelt: the contents of the files; which options in them do not exist
 - former_names: which of them older releases had, under another name
 - registry: all groups in one list
 - default, scheduler, filter_scheduler, berth, keystone, libraries, partitions: the large groups;
   small_groups: the others
 - derived: values that follow from several options, or from an option and the machine
-- changed: some options with other values, for questions of what these would change
+- changed: options with some other values, for berth-plan policy
 """
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count

@@ -70,7 +70,7 @@ OPTS = [
     cfg.BoolOpt(
         "decision_stream",
         default=True,
-        help="Share decisions with the other schedulers and workers through the stream berth.decisions of "
+        help="Share decisions with the other schedulers and workers through the stream berth.decisions on "
         "the broker of [DEFAULT]/transport_url (RabbitMQ 3.9 or later), so that each knows what the others "
         "placed before computes report it. Set it to false on a broker without streams, to avoid the "
         "attempts to connect.",
@@ -79,36 +79,16 @@ OPTS = [
         "owned_slices",
         default=True,
         mutable=True,
-        help="Each scheduler prefers the hosts that it owns among all schedulers that are alive, so that "
-        "no two choose one host at the same time, and takes other hosts if none of its own is left. Set it "
-        "to false if each instance has to get the host with the highest weight. Server groups and requests "
-        "for many instances consider all hosts. No effect with a single worker.",
+        help="Divide the hosts between all schedulers that are up. Each scheduler prefers its own hosts, so "
+        "that no two choose the same host at the same time, and uses other hosts if none of its own is "
+        "left. Set it to false if each instance has to get the host with the highest weight. Server groups "
+        "and requests for many instances consider all hosts. No effect with a single worker.",
     ),
     cfg.StrOpt(
         "partition",
         help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It "
         "reads only the hosts of this partition and takes the requests that berth-router forwards to it. "
         "Set it when one scheduler for all hosts is too slow. Not set: it serves all hosts.",
-    ),
-    cfg.BoolOpt(
-        "forward_server_groups",
-        default=True,
-        mutable=True,
-        help="One of the schedulers that are alive decides for each server group: the others forward its "
-        "requests to that one, which replies to the caller. So members that are requested at the same time "
-        "do not violate the policy of the group. Set it to false if requests have to be decided where they "
-        "arrive. A call that the other scheduler does not take within ten seconds comes back. No effect "
-        "with a single worker or without the decision stream.",
-    ),
-    cfg.IntOpt(
-        "decision_memory",
-        default=64,
-        min=0,
-        mutable=True,
-        help="MiB of memory in which a worker keeps its latest decisions, at most 1,000, for "
-        "berth-explain. A request that is served takes about 5 KiB, one that failed also 40 bytes for each "
-        "host that was offered. Raise it if decisions are dropped before someone asks for them, or use "
-        "decision_log. 0: none are kept.",
     ),
     cfg.StrOpt(
         "decision_log",

@@ -1,4 +1,4 @@
-"""Options with some values replaced, to find out what they would change."""
+"""Options with some values replaced, to compare decisions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from scheduler.errors import ConfigError
 #: The group of an option that is named without one.
 DEFAULT_GROUP = "filter_scheduler"
 
-#: Groups and options by which filters, weighers and the choice among hosts decide. Clients of the message bus
-#: may change these in a question, and are shown their values; no others, such as names of users and servers.
+#: Groups and options that decide between hosts. Only these can be compared: others, such as the names of
+#: servers, change no decision.
 DECIDING_GROUPS = {"filter_scheduler", "scheduler", "metrics"}
 DECIDING_OPTIONS = {
     ("compute", "packing_host_numa_cells_allocation_strategy"),
@@ -43,7 +43,7 @@ class _Group(Mapping[str, Any]):
 
 
 class ChangedOptions:
-    """Reads as the options in use, but for those that were changed. Nothing can be set."""
+    """The options in use with some values replaced. Read-only."""
 
     def __init__(self, conf: cfg.ConfigOpts, changes: Mapping[tuple[str, str], Any]) -> None:
         """Change values, by group and name; ``read_changes`` makes them of texts."""

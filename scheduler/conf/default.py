@@ -28,13 +28,13 @@ IDENTITY = [
         "state_path",
         default="$pybasedir",
         help="Directory for state that outlives the process, and $state_path in other values. If it is set, "
-        "what could not be released in Placement is kept there, in a directory berth-spool-<host>, and "
-        "released after the next start.",
+        "claims that could not be released in Placement are kept there, in the directory "
+        "berth-spool-<host>, and released after the next start.",
     ),
     cfg.StrOpt(
         "tempdir",
-        help="Directory for temporary files. A worker does not start unless it can create one there. If not "
-        "set, the default of the system is used.",
+        help="Directory for temporary files. The daemon does not start if it cannot create one there. Not "
+        "set: the default of the system.",
     ),
 ]
 

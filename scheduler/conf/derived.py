@@ -12,15 +12,15 @@ from scheduler.errors import ConfigError
 
 FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
 
-# Seconds in which a scheduler answers a call that another one left: it may come back some seconds later.
+# Seconds in which a scheduler replies to a call that the broker took from another scheduler.
 TIME_TO_ANSWER = 15
 
-# Seconds of the broker's heartbeat, unless it is set: the broker misses a frozen scheduler after one to two
-# times as long, and hands its requests to others. The shortest is for callers that wait for much less than a
-# minute. Below that, a busy scheduler could seem to be frozen.
+# Seconds of the broker's heartbeat, unless it is set: the broker drops a frozen scheduler after one to two
+# times as long, and redelivers its requests. The shortest is for callers that wait for much less than
+# a minute: with less, a busy scheduler could seem to be frozen.
 HEARTBEAT, SHORTEST_HEARTBEAT = 7, 5
 
-# Seconds that host data may be old where no query is waited for.
+# Maximum age in seconds of host data for requests that do not wait for a query.
 MIRROR_HOST_STATE_MAX_AGE = 1.0
 
 
@@ -49,7 +49,7 @@ def drain_timeout(conf: cfg.ConfigOpts) -> int:
     """Return the seconds that a stopping worker waits for requests in progress (spec: wire-and-config 7.5).
 
     graceful_shutdown_timeout 0 means no limit. Otherwise ten seconds of it, but at most a fifth, are kept for
-    what follows: nova too continues to reply until the alarm ends it.
+    the end of the process.
     """
     limit = conf.graceful_shutdown_timeout
     if limit and conf.manager_shutdown_timeout > limit:
@@ -63,16 +63,16 @@ def driver(conf: cfg.ConfigOpts) -> str:
 
 
 def host_state_max_age(conf: cfg.ConfigOpts) -> float:
-    """Return how many seconds before a request the host data may have been read that it uses with the mirror.
+    """Return the maximum age in seconds of the host data that requests use with the mirror.
 
-    Reading after it has arrived would be all that the request waits for.
+    With the mirror, reading the hosts would be all that a request waits for.
     """
     configured: float | None = conf.berth.host_state_max_age
     return MIRROR_HOST_STATE_MAX_AGE if configured is None else configured
 
 
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield lines to log at start about options that are replaced, missing or unknown."""
+    """Yield warnings to log at start about options that are replaced, missing or unknown."""
     yield from misspelt_options(conf)
     yield from former_options(conf)
     if not conf.database.connection:
@@ -115,10 +115,10 @@ def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def longest_heartbeat(conf: cfg.ConfigOpts) -> int:
-    """Return the heartbeat_timeout_threshold with which callers still outlast a frozen scheduler, in seconds.
+    """Return the longest heartbeat_timeout_threshold (seconds) with which callers outlast a frozen scheduler.
 
-    The broker needs one to two times the threshold to notice that, and to take back what it handed to the
-    scheduler; then another one has to answer.
+    The broker needs one to two times the threshold to notice it and to redeliver its requests; then another
+    scheduler has to reply.
     """
     return (conf.rpc_response_timeout - TIME_TO_ANSWER) // 2
 
@@ -129,7 +129,7 @@ def default_heartbeat(conf: cfg.ConfigOpts) -> int:
 
 
 def set_heartbeat_default(conf: cfg.ConfigOpts) -> None:
-    """Let the broker notice a frozen scheduler before its callers leave."""
+    """Make the broker notice a frozen scheduler before its callers time out."""
     conf.set_default("heartbeat_timeout_threshold", default_heartbeat(conf), "oslo_messaging_rabbit")
 
 

@@ -1,4 +1,4 @@
-"""What stands in the configuration files, whether it is known or not."""
+"""The contents of the configuration files, known options or not."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names of older releases of nova, which no release of today reads: an option under one has no effect."""
+"""Option names of older releases of nova. Neither nova nor Berth reads them: they have no effect."""
 
 from collections.abc import Iterator
 

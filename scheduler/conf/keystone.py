@@ -63,8 +63,8 @@ def register(conf: cfg.ConfigOpts) -> None:
 def register_plugins(conf: cfg.ConfigOpts) -> None:
     """Register the options of the chosen authentication plugins, so that their values are checked at start.
 
-    ``auth_section`` may name any group, also one without registered options. An unknown plugin is ignored
-    here; an error follows when it is loaded.
+    ``auth_section`` may name any group, even one without registered options. An unknown plugin is ignored
+    here and is an error when it is loaded.
     """
     for group in auth_groups(conf):
         loading.register_auth_conf_options(conf, group)

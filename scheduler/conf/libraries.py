@@ -2,8 +2,8 @@
 
 spec: wire-and-config 6.6
 
-They are registered on the given object before it is parsed, for two reasons: nova's defaults replace those of
-the libraries, and a wrong value is found at start and not during a request.
+They are registered before the options are parsed: nova's defaults replace those of the libraries, and a wrong
+value is found at start and not during a request.
 
 oslo.messaging is imported late: importing it decides how oslo.service runs services, which the program must
 choose (see scheduler.cmd).

@@ -138,10 +138,10 @@ def reload(
     argv: Sequence[str],
     check: Callable[[cfg.ConfigOpts], None] | None = None,
 ) -> bool:
-    """Re-read the files and take over the mutable options, all of them or none.
+    """Re-read the files and apply the mutable options, all of them or none.
 
-    A wrong value changes nothing and is logged. The same holds for files that change while they are checked,
-    which takes seconds: the values that apply are those that were checked. oslo.config itself logs changes of
+    A wrong value changes nothing and is logged. The same holds for files that change during the check, which
+    takes seconds: only values that were checked apply. oslo.config itself logs changes of
     other options as ignored.
 
     Args:
@@ -149,7 +149,7 @@ def reload(
         check: Receives the new options before anything is changed; raises ``ConfigError`` to refuse them.
 
     Returns:
-        Whether the options were taken over.
+        Whether the options were applied.
     """
     refusal = None
     try:
@@ -166,7 +166,7 @@ def reload(
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:
         refusal = _reason(error)
-    if refusal:  # logged out here: oslo.log appends an error that is being handled to the line
+    if refusal:  # not in the except block: oslo.log would append the error that is being handled
         LOG.error("Changed configuration refused, all options stay as they were: %s", refusal)
     return refusal is None
 
@@ -185,7 +185,7 @@ def _problems(values: Mapping[str, Any], group: str = "DEFAULT") -> Iterator[str
         try:
             value = values[name]
         except (cfg.NoSuchOptError, cfg.TemplateSubstitutionError):
-            # its text names the wrong option, or has the part of a password that follows a $
+            # its text names another option, or has the part of a password that follows a $
             yield f"[{group}]/{name}: {_UNKNOWN_REFERENCE}"
             continue
         except (ValueError, cfg.Error) as error:

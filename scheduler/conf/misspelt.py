@@ -1,6 +1,6 @@
-"""Options and groups that do not exist, as a misspelt one would have no effect and no message.
+"""Options and groups in the files that do not exist: a misspelt one has no effect, so it is named.
 
-One nova.conf serves several services. In Berth's own groups every unknown option is named; elsewhere only a
+One nova.conf serves several services. In Berth's own groups every unknown option is named, elsewhere only a
 name that is close to an option or a group that Berth knows.
 """
 
@@ -14,25 +14,10 @@ from scheduler.conf.berth import GROUP
 from scheduler.conf.files import sections
 from scheduler.errors import did_you_mean, nearest
 
-#: Options of [berth] that existed. A file that still has one is accepted, with a line at start.
-NO_LONGER_USED = frozenset(
-    {
-        "aggregate_refresh_interval",
-        "candidates",
-        "claims_at_once",
-        "decision_log_size",
-        "decision_records",
-        "decision_stream_start_timeout",
-        "forward_flavors",
-        "ready_timeout",
-        "searches_at_once",
-    }
-)
-
 _ANY_PARTITION = f"{partitions.PREFIX}NAME"
 _ROUGHLY = 0.6
 _CLOSE = 0.75
-# nova and deployment tools have no name that is closer to one that Berth knows: 0.86 at most
+# the names of nova and deployment tools are at most 0.86 close to one that Berth knows
 _VERY_CLOSE = 0.88
 
 
@@ -85,9 +70,6 @@ def _meant(group: str, known: Iterable[str]) -> str:
 def _on_names(group: str, names: Iterable[str], known: set[str]) -> Iterator[str]:
     own = group.lower().startswith(GROUP)
     for name in names:
-        if group.lower() == GROUP and name.replace("-", "_") in NO_LONGER_USED:
-            yield f"[{group}]/{name} is no longer used"
-            continue
         hint = did_you_mean(name.replace("-", "_"), known, _ROUGHLY if own else _VERY_CLOSE)
         if name not in known and (own or hint):
             yield f"[{group}]/{name} does not exist and is ignored{hint}"

@@ -15,8 +15,8 @@ from scheduler.errors import ConfigError, did_you_mean
 
 PREFIX = "berth_partition_"
 
+#: A request that fits nowhere is tried in all of them.
 MOST_PARTITIONS = 40
-"""A request that fits nowhere is tried in all of them."""
 
 #: Names of queues that are taken: those of all schedulers, of one host, and the decision stream.
 _TAKEN = ("scheduler", "scheduler.", "berth.decisions")
@@ -28,41 +28,45 @@ OPTS = [
     cfg.ListOpt(
         "aggregates",
         default=[],
-        help="Names or uuids of host aggregates. The hosts that are in one of them belong to the "
-        "partition. With cells, too, only those that are also in one of the cells.",
+        help="Names or UUIDs of the host aggregates whose hosts belong to this partition. Set this, or "
+        "cells, for each partition. With both, a host must be in one of the aggregates and in one of the "
+        "cells.",
     ),
     cfg.ListOpt(
         "cells",
         default=[],
-        help="Names or uuids of cells. The hosts of these cells belong to the partition. Placement knows "
-        "no cells: put the hosts of a cell into an aggregate and name it as well, or else Placement offers "
-        "the hosts of all cells to each partition.",
+        help="Names or UUIDs of the cells whose hosts belong to this partition. Set it to divide the cloud "
+        "by cells. Placement knows no cells: also put the hosts into an aggregate and name it in "
+        "aggregates. Otherwise Placement offers the hosts of all cells to each partition.",
     ),
     cfg.ListOpt(
         "zones",
         default=[],
-        help="Availability zones. Requests for one of them are tried in this partition before others.",
+        help="Availability zones. berth-router tries this partition first for requests that name one of "
+        "them. Set it if the hosts of a zone are in one partition.",
     ),
     cfg.ListOpt(
         "flavors",
         default=[],
-        help="Names or ids of flavors. Requests for one of them are tried in this partition before others.",
+        help="Names or IDs of flavors. berth-router tries this partition first for requests with one of "
+        "them. Set it if only the hosts of this partition are for certain flavors.",
     ),
     cfg.ListOpt(
         "extra_specs",
         default=[],
-        help="Extra specs of flavors, as KEY or KEY=VALUE. Requests for a flavor that has one of them are "
-        "tried in this partition before others, as with flavors.",
+        help="Extra specs of flavors, as KEY or KEY=VALUE. berth-router tries this partition first for "
+        "requests whose flavor has one of them. Set it in place of flavors if there are many of them.",
     ),
     cfg.BoolOpt(
         "default",
         default=False,
-        help="Requests for flavors that no partition names are tried in this partition before others.",
+        help="berth-router tries this partition first for requests with flavors that no partition names. "
+        "Set it on the partition with most hosts of the common kind.",
     ),
     cfg.StrOpt(
         "topic",
-        help="The queue from which the schedulers of the partition take requests. Set it if the names of "
-        "queues are restricted. Not set: berth.scheduler.NAME.",
+        help="Queue from which the schedulers of this partition take requests. Set it if the rights on the "
+        "broker allow other names only. Not set: berth.scheduler.NAME.",
     ),
 ]
 
@@ -109,12 +113,11 @@ def register_sections(conf: cfg.ConfigOpts) -> None:
 
 
 def register(conf: cfg.ConfigOpts, name: str) -> None:
-    """Register the options of a partition."""
     conf.register_opts(OPTS, group=f"{PREFIX}{name}")
 
 
 def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield what is wrong with the partitions, once the values as such can be read."""
+    """Yield what is wrong with the partitions. Their values can be read."""
     groups = _groups(conf)
     for name, group in groups.items():
         yield from (f"[{PREFIX}{name}]{problem}" for problem in _problems(name, conf[group]))
@@ -127,7 +130,6 @@ def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def all_partitions(conf: cfg.ConfigOpts) -> tuple[Partition, ...]:
-    """Return the partitions in order of their names."""
     return tuple(_partition(name, conf[group]) for name, group in sorted(_groups(conf).items()))
 
 

@@ -23,7 +23,6 @@ MODULES = (default, scheduler, filter_scheduler, berth)
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register every option that Berth knows on ``conf``."""
     libraries.register(conf)
     for group, options in _own():
         conf.register_opts(options, group=group)
@@ -35,7 +34,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def registered(conf: cfg.ConfigOpts) -> Iterator[tuple[str, cfg.Opt, Any]]:
     """Yield the group, the option and the default of each option that is registered."""
-    for info, group in conf._all_opt_infos():  # noqa: SLF001 - oslo.config tells only names and values
+    for info, group in conf._all_opt_infos():  # noqa: SLF001 - oslo.config shows names and values only
         option = info["opt"]
         yield group.name if group else "DEFAULT", option, info.get("default", option.default)
 

@@ -18,9 +18,9 @@ OPTS = [
         min=1,
         mutable=True,
         help="Maximum number of hosts on which a build, resize or cold migration is tried: the chosen host, "
-        "and alternates of the same cell. Increase it if builds end in ERROR with 'Exceeded maximum number "
-        "of retries': in a burst several conductors claim the same alternates, and the first takes the "
-        "room. nova-conductor reads this option too: set it to the same value there.",
+        "and alternates of the same cell. Raise it if builds end in ERROR with 'Exceeded maximum number "
+        "of retries': in a burst several conductors claim the same alternates, and the first one takes "
+        "the room. nova-conductor reads this option too: set it to the same value there.",
     ),
     cfg.IntOpt(
         "discover_hosts_in_cells_interval",
@@ -39,8 +39,8 @@ OPTS = [
     cfg.IntOpt(
         "workers",
         min=0,
-        help="Number of worker processes. Unset or 0: one. One worker handles about seventy requests a "
-        "second. Each worker is a scheduler of its own: they share decisions as schedulers of several hosts "
+        help="Number of worker processes. Not set or 0: one. Raise it if one worker uses a whole CPU in "
+        "bursts. Each worker is a scheduler of its own: they share decisions as schedulers of several hosts "
         "do, see [berth]/decision_stream. Requests share responses of Placement only within one worker.",
     ),
     cfg.BoolOpt(

@@ -67,8 +67,8 @@ PCI = [
         "alias",
         default=[],
         deprecated_opts=[cfg.DeprecatedOpt("pci_alias", group="DEFAULT")],
-        help="Names for kinds of devices, each a JSON object. The API resolves them, and berth-explain does "
-        "for requests that it makes of flavors; the scheduler does not read this.",
+        help="Names for kinds of devices, each a JSON object. nova-api and berth-plan resolve them "
+        "in flavors; the scheduler does not read it.",
     ),
     cfg.BoolOpt(
         "report_in_placement",
@@ -106,7 +106,7 @@ WORKAROUNDS = [
         "disable_fallback_pcpu_query",
         default=False,
         mutable=True,
-        help="Do not ask Placement a second time, for shared CPUs, for instances with dedicated CPUs. "
+        help="Do not query Placement a second time, for shared CPUs, for instances with dedicated CPUs. "
         "The second query finds computes that have not been configured for dedicated CPUs.",
     ),
     cfg.BoolOpt(
@@ -124,7 +124,7 @@ def _cap(name: str, note: str) -> cfg.Opt:
 # [upgrade_levels]: RPC version caps of callers (spec: wire-and-config 1.7).
 UPGRADE_LEVELS = [
     _cap("scheduler", "Read by callers of the scheduler, not by the daemon."),
-    _cap("conductor", "The daemon does not read it: it never asks a conductor to convert an object."),
+    _cap("conductor", "The daemon does not read it: no conductor converts objects for it."),
     _cap("baseapi", "The daemon does not read it."),
     _cap("compute", "The daemon does not read it."),
 ]

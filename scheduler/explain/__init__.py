@@ -9,7 +9,7 @@
   flavor
 - page: a document as an HTML page with pictures (templates/decision.html)
 - hosts_now: what the filters say as of now of a host that a document does not name
-- host_state: a host as databases and Placement (providers) have it now
+- host_status: a host as databases and Placement (providers) have it now
 - host_history: what became of a host in the latest decisions
 - obstacles: what keeps Placement from offering one host
 - explainer: answers questions to a worker

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from scheduler import objects
-from scheduler.explain.relaxation import ConstraintNames
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.request import resource_request
 from scheduler.request.prefilters.aggregates import isolating_traits, names_tenant
@@ -11,11 +10,10 @@ from scheduler.request.reading import read
 from scheduler.request.targets import named_target
 
 
-class RequestNames(ConstraintNames):
+class RequestNames:
     """The names of one request. Aggregates that are gone since keep their UUIDs."""
 
     def __init__(self, spec: objects.RequestSpec, aggregates: Aggregates) -> None:
-        """Name the constraints of the query that was made of ``spec``."""
         self._spec = spec
         self._aggregates = {each.uuid: each for each in aggregates}
 
@@ -53,17 +51,19 @@ class RequestNames(ConstraintNames):
             # of a PCI request each device has a group: REQUEST_ID-NUMBER
             if alias and suffix.lstrip("_").rpartition("-")[0] == read(each, "request_id"):
                 return f"PCI alias {alias}"
-        return super().group(suffix)
+        return f"group {suffix}"
 
     def _known(self, aggregates: Sequence[str]) -> list[Aggregate]:
         return [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]
 
     def _isolated(self, uuid: str) -> str:
         known: Aggregate | None = self._aggregates.get(uuid)
+        if known is None:
+            return uuid
         wanted = resource_request.make(self._spec).required_traits()
-        traits = sorted(isolating_traits(known.metadata) - wanted) if known else []
+        traits = sorted(isolating_traits(known.metadata) - wanted)
         why = f" (isolated: for requests with trait {' and '.join(traits)})" if traits else ""
-        return self._name(uuid) + why
+        return known.name + why
 
     def _name(self, uuid: str) -> str:
         known = self._aggregates.get(uuid)

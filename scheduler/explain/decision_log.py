@@ -77,7 +77,6 @@ class DecisionFile:
             raise
 
     def close(self) -> None:
-        """End the file."""
         ended, self._file = self._file, None
         if ended is not None:
             ended.close()
@@ -121,7 +120,6 @@ class DecisionLog:
     """Writes decisions in a thread of its own."""
 
     def __init__(self, file: DecisionFile) -> None:
-        """Write to a file from ``start`` on."""
         self._file = file
         self._queue: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
         self._outage = OutageLog(LOG, "Cannot write the decision log", "Decision log is written again")
@@ -129,7 +127,6 @@ class DecisionLog:
         self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
         self._thread.start()
 
     def add(self, encoded: bytes) -> None:

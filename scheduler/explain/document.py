@@ -12,13 +12,15 @@ from typing import Any
 import msgspec
 
 from scheduler import objects
-from scheduler.explain.relaxation import NOTHING_HELPS
 from scheduler.placement.claim_events import ClaimEvent
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
 VERSION = 2
 
 SCHEDULED, FAILED = "scheduled", "failed"
+
+#: What is said if Placement offers no host without one or two constraints either.
+NOTHING_HELPS = "leaving out one or two constraints gives no host either"
 
 CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
 REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
@@ -51,7 +53,16 @@ class Disabled(msgspec.Struct, gc=False):
 
 
 class Relaxed(msgspec.Struct, gc=False):
-    """What Placement would offer without some constraints (``Relaxation``)."""
+    """What Placement would offer without some constraints.
+
+    Attributes:
+        without: The constraints that were left out; empty: the query is that of the request.
+        hosts: The number of compute nodes that Placement offers then.
+        cut: Whether there may be more, beyond the limit of the query.
+        limits: Which limits of these hosts refuse an amount that was left out.
+        text: All of it in one phrase.
+        kinds: What each constraint is about (``relaxation.ConstraintKind``).
+    """
 
     without: list[str]
     hosts: int
@@ -239,7 +250,6 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
         return seconds_of(self.time) >= since
 
     def values(self) -> dict[str, Any]:
-        """Return it as one entry of a list."""
         return {
             "time": self.time,
             "request_id": self.request_id,

@@ -1,38 +1,25 @@
 """Queries for which Placement offered no host: what would have helped is found out afterwards."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 import math
 import threading
 import time
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
+from typing import NamedTuple
 
 import cachetools
-import msgspec
 from oslo_log import log as logging
 
 from scheduler import objects
 from scheduler.background import BackgroundLoop
-from scheduler.explain.document import Decision, Relaxed, time_text
-from scheduler.explain.providers import Provider
-from scheduler.explain.refusals import Inventory
-from scheduler.explain.relaxation import (
-    NOTHING_HELPS,
-    ConstraintNames,
-    Offer,
-    Questions,
-    RelaxationSearch,
-    read_offer,
-)
+from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.document import NOTHING_HELPS, Decision, Relaxed, time_text
+from scheduler.explain.providers import PlacementQuestions
+from scheduler.explain.relaxation import RelaxationSearch
 from scheduler.explain.trace import Trace
-from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
-from scheduler.request.query import MICROVERSION
 
 LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 #: Seconds between the end of looking into one query and the begin of the next, and how many may wait.
 INTERVAL = 10.0
@@ -41,57 +28,6 @@ MOST_WAITING = 16
 #: Queries whose result is remembered, and for how many seconds.
 REMEMBERED = 256
 REMEMBERED_FOR = 60.0
-
-
-class QuestionFailed(PlacementError):
-    """Placement refused a question, or its response cannot be read; ``status`` is that of the response."""
-
-    def __init__(self, text: str, status: int) -> None:
-        self.status = status
-        super().__init__(text)
-
-
-_provider = msgspec.json.Decoder(Provider)
-
-
-class PlacementQuestions:
-    """Asks Placement what an analysis wants to know (``relaxation.Questions``)."""
-
-    def __init__(self, client: PlacementClient) -> None:
-        """Ask with a client."""
-        self._client = client
-
-    def offer(self, querystring: str) -> Offer:
-        """Return what is offered for a query string."""
-        limit = dict(parse_qsl(querystring)).get("limit")
-        path = f"/allocation_candidates?{querystring}"
-        return self._read(path, lambda body: read_offer(body, None if limit is None else int(limit)))
-
-    def inventories(self, provider: str) -> Mapping[str, Inventory]:
-        """Return the inventories of a provider by resource class."""
-        return self._read(f"/resource_providers/{provider}/inventories", _provider.decode).inventories
-
-    def provider(self, uuid: str) -> Provider | None:
-        """Return a resource provider; None if there is none."""
-        found: dict[str, Any] = {}
-        for name in ("inventories", "usages", "traits", "aggregates"):
-            try:
-                part = self._read(f"/resource_providers/{uuid}/{name}", _provider.decode)
-            except QuestionFailed as error:
-                if error.status == 404:
-                    return None
-                raise
-            found[name] = getattr(part, name)
-        return Provider(**found)
-
-    def _read(self, path: str, read: Callable[[bytes], T]) -> T:
-        reply = self._client.get(path, MICROVERSION, search=True)
-        if reply.status != 200:
-            raise QuestionFailed(reply.summary, reply.status)
-        try:
-            return read(reply.body)
-        except msgspec.DecodeError as error:
-            raise QuestionFailed(f"the response cannot be read: {error}", reply.status) from error
 
 
 class _Finding(NamedTuple):
@@ -107,9 +43,9 @@ class EmptyAnswers:
 
     def __init__(
         self,
-        questions: Questions,
+        questions: PlacementQuestions,
         is_wanted: Callable[[], bool],
-        names: Callable[[objects.RequestSpec], ConstraintNames],
+        names: Callable[[objects.RequestSpec], RequestNames],
         conclude: Callable[[Decision], None],
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -137,7 +73,6 @@ class EmptyAnswers:
         self._loop = BackgroundLoop("empty-answers", self.run_round)
 
     def start(self) -> None:
-        """Start the thread."""
         self._loop.start(delay=INTERVAL)
 
     def stop(self) -> None:
@@ -202,8 +137,8 @@ class EmptyAnswers:
             except PlacementError as error:
                 LOG.debug("Cannot find out why Placement offers no host for %s: %s", query, error)
                 return
-            known = _Finding([Relaxed(**each.values()) for each in found], time_text(self._wall_clock()))
-            if all(each.constraints for each in found):
+            known = _Finding(found, time_text(self._wall_clock()))
+            if all(each.without for each in found):
                 with self._lock:
                     self._known[query] = known
         for each in equal:

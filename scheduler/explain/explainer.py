@@ -13,7 +13,7 @@ from scheduler.errors import BerthError
 from scheduler.explain.document import decode, decode_entry, seconds_of
 from scheduler.explain.failure_cause import list_values
 from scheduler.explain.host_history import history_of
-from scheduler.explain.host_state import HostStates
+from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow
 from scheduler.explain.memory import DecisionMemory
 
@@ -35,7 +35,7 @@ class Explainer:
         self,
         memory: DecisionMemory,
         hosts_now: HostsNow,
-        states: HostStates,
+        states: HostStatusReader,
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         """Answer from the documents of a worker.
@@ -74,8 +74,8 @@ class Explainer:
             history_of((one for one in decisions if seconds_of(one.time) >= since), name), str_keys=True
         )
 
-    def host_state(self, name: str) -> dict[str, Any]:
-        """Return the state of a host as of now; see ``HostStates.state``.
+    def host_status(self, name: str) -> dict[str, Any]:
+        """Return the state of a host as of now; see ``HostStatusReader.state``.
 
         Raises:
             Busy: Another question is being answered.

@@ -28,7 +28,6 @@ class DecisionLogReader:
     """The decisions in a directory, as ``DecisionLog`` of any worker has written them."""
 
     def __init__(self, directory: str | Path) -> None:
-        """Read nothing yet."""
         self._directory = Path(directory)
 
     def find(self, name: str) -> tuple[bytes, str] | None:

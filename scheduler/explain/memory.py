@@ -42,12 +42,6 @@ class DecisionMemory:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def resize(self, count: int, max_bytes: int) -> None:
-        """Use other bounds from now on."""
-        with self._lock:
-            self._count, self._max_bytes = count, max_bytes
-            self._shrink()
-
     def add(self, decision: Decision, encoded: bytes) -> None:
         """Keep a document that is complete."""
         with self._lock:

@@ -17,8 +17,11 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 MIB = 2**20
 
-#: Decisions in memory: berth-explain lists all of them in one reply. Bytes of a file of the decision log.
-MOST_DECISIONS, LARGEST_FILE = 1000, 64 * MIB
+#: Decisions in memory, and their bytes: berth-explain lists all of them in one reply.
+MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
+
+#: Bytes of a file of the decision log.
+LARGEST_FILE = 64 * MIB
 
 Observe = Callable[[Trace, BaseException | None], None]
 """(what was noted, error) -> None; it must not raise."""
@@ -55,7 +58,7 @@ class DecisionRecorder:
         self._analyse = analyse
         self._clock = clock
         self._names = names
-        self.memory = DecisionMemory(*self._bounds())
+        self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
         options = self._conf.berth
         self._log = (
             DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
@@ -72,10 +75,6 @@ class DecisionRecorder:
         """Write to disk what still waits, in ``timeout`` seconds at most."""
         if self._log is not None:
             self._log.stop(timeout)
-
-    def reset(self) -> None:
-        """Take over changed options."""
-        self.memory.resize(*self._bounds())
 
     def begin(self, request: SchedulingRequest) -> Trace:
         """Return what notes the decision on a request."""
@@ -117,6 +116,3 @@ class DecisionRecorder:
             return
         if str(error).strip() not in trace.decision.summary:
             error.add_detail(trace.decision.summary)
-
-    def _bounds(self) -> tuple[int, int]:
-        return MOST_DECISIONS, self._conf.berth.decision_memory * MIB

@@ -1,6 +1,6 @@
-"""Which constraint of a query left no allocation candidate: the query is asked again without it.
+"""Which constraint of a query left no allocation candidate: the query is sent again without it.
 
-First the query as it was: what refused it may have gone. Then without each constraint alone, then, if none of
+First the query as it was: what refused it may be gone. Then without each constraint alone, then, if none of
 these gives a host, without each pair. A constraint is an amount of one resource class, one required or
 forbidden trait, one ``member_of``, or ``in_tree``. Where an amount decides, the inventories of the hosts say
 which limit of them refuses it.
@@ -8,18 +8,18 @@ which limit of them refuses it.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 import re
 import time
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-import msgspec
-
+from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.document import Relaxed
+from scheduler.explain.providers import OfferedHosts, PlacementQuestions
 from scheduler.explain.refusals import Inventory, Stock, count_text, refusals
-from scheduler.placement import answer
 from scheduler.placement.errors import PlacementError
 
 #: Questions for one query, and seconds that they may take together.
@@ -34,9 +34,6 @@ SLOW = 5.0
 
 #: Relaxations of a query that are kept, those with most hosts first.
 MOST_KEPT = 5
-
-#: What is said if none of them gives a host.
-NOTHING_HELPS = "leaving out one or two constraints gives no host either"
 
 _PARAMETER = re.compile(r"(resources|required|member_of|in_tree)(.*)|(root_required)()", re.DOTALL)
 
@@ -53,33 +50,6 @@ class ConstraintKind(StrEnum):
     AGGREGATE = "aggregate"
     HOST = "host"
     ZONE = "availability zone"
-
-
-class ConstraintNames:
-    """Names of constraints that a query has as UUIDs. This class has the UUIDs only."""
-
-    def host(self, uuid: str) -> str:
-        """Return what the one provider tree is called in which hosts are looked for."""
-        return f"the requested host {uuid}"
-
-    def required(self, aggregates: Sequence[str]) -> str:
-        """Return the names of aggregates; a host must be in one of them."""
-        return f"required aggregate {' or '.join(aggregates)}"
-
-    def is_zone(self, aggregates: Sequence[str]) -> bool:
-        """Return whether these aggregates, one of them required, are an availability zone."""
-        return False
-
-    def forbidden(self, aggregates: Sequence[str]) -> str:
-        """Return the names of aggregates; a host may be in none of them."""
-        return f"forbidden aggregate {' or '.join(aggregates)}"
-
-    def group(self, suffix: str) -> str:
-        """Return what a request group is called."""
-        return f"group {suffix}"
-
-
-UUIDS = ConstraintNames()
 
 
 @dataclass(frozen=True)
@@ -104,91 +74,29 @@ class Constraint:
         return self.value.partition(":")[0] if self.kind is ConstraintKind.AMOUNT else None
 
 
-class _Usage(msgspec.Struct, frozen=True):
-    capacity: int = 0
-    used: int = 0
+def relaxed(constraints: Sequence[Constraint], offer: OfferedHosts, limits: Sequence[str] = ()) -> Relaxed:
+    """Return what is offered without some constraints, such as 'without required trait CUSTOM_GPU: 12 hosts'.
 
-
-class Provider(msgspec.Struct, frozen=True):
-    """A resource provider in an answer: the root of its tree, and its resources by class."""
-
-    root_provider_uuid: str
-    resources: dict[str, _Usage]
-
-    def free(self, resource_class: str) -> int:
-        """Return how much of a class is free."""
-        usage = self.resources[resource_class]
-        return usage.capacity - usage.used
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What Placement offers for a query.
-
-    Attributes:
-        nodes: The UUIDs of the compute nodes.
-        cut: Whether there may be more, beyond the limit of the query.
-        providers: By UUID the providers of their trees, and those that share with them.
-    """
-
-    nodes: frozenset[str] = frozenset()
-    cut: bool = False
-    providers: Mapping[str, Provider] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """What would be offered without some constraints.
-
-    Attributes:
+    Args:
         constraints: What was left out; empty: the query is that of the request.
-        hosts: The number of compute nodes that Placement offers then.
-        cut: Whether there may be more, beyond the limit of the query.
         limits: Which limits of these hosts refuse an amount that was left out.
     """
-
-    constraints: tuple[Constraint, ...]
-    hosts: int
-    cut: bool = False
-    limits: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The relaxation in one phrase, such as 'without required trait CUSTOM_GPU: 12 hosts'."""
-        hosts = f"{'at least ' if self.cut else ''}{count_text(self.hosts, 'host')}"
-        if not self.constraints:
-            return f"the same query, asked again, has {hosts}: the cloud has changed since"
-        names = " and ".join(each.text for each in self.constraints)
-        return f"without {names}: {hosts}" + (f" ({', '.join(self.limits)})" if self.limits else "")
-
-    def values(self) -> dict[str, Any]:
-        """Return the relaxation as values that JSON has."""
-        return {
-            "without": [each.text for each in self.constraints],
-            "hosts": self.hosts,
-            "cut": self.cut,
-            "limits": list(self.limits),
-            "text": self.text,
-            "kinds": [each.kind for each in self.constraints],
-        }
+    hosts = f"{'at least ' if offer.cut else ''}{count_text(len(offer.nodes), 'host')}"
+    names = [each.text for each in constraints]
+    if names:
+        text = f"without {' and '.join(names)}: {hosts}" + (f" ({', '.join(limits)})" if limits else "")
+    else:
+        text = f"the same query, sent again, has {hosts}: the cloud has changed since"
+    kinds = [str(each.kind) for each in constraints]
+    return Relaxed(names, len(offer.nodes), offer.cut, list(limits), text, kinds)
 
 
-class Questions(Protocol):
-    """Asks Placement; raises PlacementError if it gives no answer."""
-
-    def offer(self, querystring: str) -> Offer:
-        """Return what is offered for a query string."""
-
-    def inventories(self, provider: str) -> Mapping[str, Inventory]:
-        """Return the inventories of a provider by resource class."""
-
-
-def constraints_of(pairs: Pairs, names: ConstraintNames = UUIDS) -> list[Constraint]:
+def constraints_of(pairs: Pairs, names: RequestNames) -> list[Constraint]:
     """Return what can be left out of a query: traits and aggregates first, then amounts."""
     return sorted(_constraints(pairs, names), key=lambda each: each.resource_class is not None)
 
 
-def _constraints(pairs: Pairs, names: ConstraintNames) -> Iterator[Constraint]:
+def _constraints(pairs: Pairs, names: RequestNames) -> Iterator[Constraint]:
     for parameter, value in pairs:
         match = _PARAMETER.fullmatch(parameter)
         if match is None:
@@ -210,7 +118,7 @@ def _parts(kind: str, value: str) -> list[str]:
     return value.split(",")
 
 
-def _kind(kind: str, part: str, names: ConstraintNames) -> ConstraintKind:
+def _kind(kind: str, part: str, names: RequestNames) -> ConstraintKind:
     if kind == "resources":
         return ConstraintKind.AMOUNT
     if kind == "in_tree":
@@ -221,7 +129,7 @@ def _kind(kind: str, part: str, names: ConstraintNames) -> ConstraintKind:
     return ConstraintKind.DISABLED if part == "!COMPUTE_STATUS_DISABLED" else ConstraintKind.TRAIT
 
 
-def _name(kind: str, part: str, names: ConstraintNames) -> str:
+def _name(kind: str, part: str, names: RequestNames) -> str:
     if kind == "resources":
         name, _, amount = part.partition(":")
         return f"{amount} {name}"
@@ -251,26 +159,6 @@ def without(pairs: Pairs, constraints: Iterable[Constraint]) -> Pairs | None:
     return tuple(kept)
 
 
-class _Body(msgspec.Struct):
-    provider_summaries: dict[str, Provider]
-
-
-_body = msgspec.json.Decoder(_Body)
-
-
-def read_offer(body: bytes, limit: int | None) -> Offer:
-    """Return what a response of allocation candidates offers.
-
-    Args:
-        limit: The limit of the query, or None.
-
-    Raises:
-        msgspec.DecodeError: It is no such response.
-    """
-    found = answer.parse(body, limit)
-    return Offer(frozenset(found.by_root), found.truncated, _body.decode(body).provider_summaries)
-
-
 class _Budget:
     """What may still be asked for one query."""
 
@@ -294,16 +182,16 @@ class _Budget:
 class RelaxationSearch:
     """Looks for relaxations of one query, within bounds."""
 
-    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, questions: PlacementQuestions, clock: Callable[[], float] = time.monotonic) -> None:
         self._questions = questions
         self._clock = clock
 
     def find(
         self,
         querystring: str,
-        names: ConstraintNames = UUIDS,
+        names: RequestNames,
         kept: Collection[ConstraintKind] = (),
-    ) -> list[Relaxation]:
+    ) -> list[Relaxed]:
         """Return what helps: single constraints, else pairs; those with most hosts first.
 
         Args:
@@ -317,7 +205,7 @@ class RelaxationSearch:
         budget = _Budget(self._clock, MOST_QUESTIONS)
         again = budget.ask(self._questions.offer, querystring)
         if again is not None and again.nodes:
-            return [Relaxation((), len(again.nodes), again.cut)]
+            return [relaxed((), again)]
         constraints = [each for each in constraints_of(pairs, names) if each.kind not in kept]
         for size in (1, 2):
             found = list(self._offers(pairs, combinations(constraints, size), budget))
@@ -329,7 +217,7 @@ class RelaxationSearch:
 
     def _offers(
         self, pairs: Pairs, sets: Iterable[tuple[Constraint, ...]], budget: _Budget
-    ) -> Iterator[tuple[tuple[Constraint, ...], Offer]]:
+    ) -> Iterator[tuple[tuple[Constraint, ...], OfferedHosts]]:
         """Yield what is offered without each of some sets of constraints, if that is any host."""
         for constraints in sets:
             relaxed = without(pairs, constraints)
@@ -340,18 +228,18 @@ class RelaxationSearch:
                 return
             if offer.nodes:
                 amounts = any(each.resource_class for each in constraints)
-                yield constraints, offer if amounts else Offer(offer.nodes, offer.cut)
+                yield constraints, offer if amounts else OfferedHosts(offer.nodes, offer.cut)
 
 
 class _Limits:
     """Finds out which limits of hosts refuse an amount. Inventories are read once."""
 
-    def __init__(self, questions: Questions, clock: Callable[[], float]) -> None:
+    def __init__(self, questions: PlacementQuestions, clock: Callable[[], float]) -> None:
         self._questions = questions
         self._budget = _Budget(clock, MOST_INVENTORIES)
         self._known: dict[str, Mapping[str, Inventory] | None] = {}
 
-    def explain(self, constraints: tuple[Constraint, ...], offer: Offer) -> Relaxation:
+    def explain(self, constraints: tuple[Constraint, ...], offer: OfferedHosts) -> Relaxed:
         """Return what is offered without some constraints, with the limits that refuse their amounts."""
         limits = [
             text
@@ -359,9 +247,9 @@ class _Limits:
             if each.resource_class is not None
             for text in self._of(each.resource_class, int(each.value.partition(":")[2]), offer)
         ]
-        return Relaxation(constraints, len(offer.nodes), offer.cut, tuple(limits))
+        return relaxed(constraints, offer, limits)
 
-    def _of(self, name: str, amount: int, offer: Offer) -> Iterator[str]:
+    def _of(self, name: str, amount: int, offer: OfferedHosts) -> Iterator[str]:
         having = {uuid: each for uuid, each in offer.providers.items() if name in each.resources}
         trees: defaultdict[str, list[Stock]] = defaultdict(list)
         for uuid in sorted(having, key=lambda uuid: -having[uuid].free(name)):

@@ -82,7 +82,7 @@ def _filters(decision: Decision, last: Sequence[Step], left: int | None) -> Iter
         verdicts = [each for each in decision.verdicts if each.step == number and each.reason]
         reasons = [each.reason for each in sorted(verdicts, key=lambda each: -each.count)]
         detail = ", ".join(reasons[:2]) + (", ..." if len(reasons) > 2 else "")
-        yield f"{step.filter} turned down {step.start - step.end}" + (f" ({detail})" if detail else "")
+        yield f"{step.filter} rejected {step.start - step.end}" + (f" ({detail})" if detail else "")
     if left and decision.filters:
         yield f"{count_text(left, 'host')} passed the filters"
     elif left:

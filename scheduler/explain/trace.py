@@ -127,12 +127,10 @@ class Trace(DecisionObserver):
         self._marked = now
 
     def asked(self, queries: Sequence[Query]) -> None:
-        """Note what Placement is to be asked."""
         self.decision.queries = [query.querystring for query in queries]
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
-        """Note what Placement has answered."""
         self.sent_at = found.sent_at
         self.decision.candidates = document.Candidates(
             source="coalesced" if found.requests > 1 else "placement",
@@ -162,7 +160,6 @@ class Trace(DecisionObserver):
         self.mark(source)
 
     def claiming(self, claims: ClaimSession | None) -> None:
-        """Note what claims for the request."""
         if claims is not None:
             self._claims.append(claims)
 
@@ -239,7 +236,6 @@ class Trace(DecisionObserver):
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
-        """Note hosts and alternates."""
         places = [list(map(_place, some)) for some in selections]
         self.decision.chosen = [
             document.Chosen(uuid, first, others)

@@ -19,7 +19,6 @@ class Unoffered:
     """Explains the hosts that Placement did not offer to one request."""
 
     def __init__(self, table: HostTable, request: SchedulingRequest) -> None:
-        """Explain the hosts of a table."""
         destination = read(request.spec, "requested_destination")
         names = RequestNames(request.spec, table.aggregates)
         self._table = table

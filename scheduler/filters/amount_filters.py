@@ -33,7 +33,6 @@ class AllocationRatio:
     by_aggregate: bool
 
     def of_hosts(self, hosts: HostView) -> np.ndarray:
-        """Return the ratio of each host, shape (hosts,)."""
         own = hosts.numbers(self.column)
         if not self.by_aggregate:
             return own
@@ -43,7 +42,6 @@ class AllocationRatio:
         return np.where(np.isnan(stored), own, stored)
 
     def of(self, host: HostState) -> float:
-        """Return the ratio of one host."""
         own = getattr(host, self.column)
         return AggregateSet(host.aggregates).smallest(self.column, float, own) if self.by_aggregate else own
 

@@ -31,7 +31,6 @@ class Cause:
     names: list[str] = field(default_factory=list)
 
     def add(self, host: str, values: Iterable[str]) -> None:
-        """Count a host."""
         self.count += 1
         if len(self.names) < SHOWN:
             self.names.append(host)

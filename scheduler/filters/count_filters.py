@@ -51,7 +51,6 @@ class _Below(Judge):
         return hosts.coded("aggregates").spread(self.limit, np.float64)
 
     def limit(self, aggregates: AggregateSet) -> float:
-        """Return the limit of hosts in these aggregates."""
         if self.metadata_key is None:
             return self.configured
         return aggregates.smallest(self.metadata_key, int, self.configured)

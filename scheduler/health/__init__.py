@@ -12,7 +12,7 @@ The master has the totals: they do not depend on any worker, and a worker that h
 module         what it has
 =============  ========================================================================================
 catalogue      all metrics: name, type, labels, buckets, help
-counters       counting in a worker, and the totals in the master
+counters       counting in a worker, the totals in the master, and why no library does that
 decisions      what the record of a decision adds to the counters
 reports        what workers tell the master, and the channel for it
 reporter       the thread of a worker that reports

@@ -139,29 +139,10 @@ DROPPED = Metric(
 FORWARDED = Metric(
     "berth_requests_forwarded",
     "counter",
-    "Requests that were sent on to another scheduler, which answers them, by reason: server_group (the other "
-    "one decides for the group).",
+    "Requests that were forwarded to another scheduler, by reason: server_group (that scheduler decides "
+    "for the group).",
     ("reason",),
     FORWARD_REASONS,
-)
-
-#: What workers count.
-COUNTED = (
-    REQUESTS,
-    NO_VALID_HOST,
-    INSTANCES,
-    REQUEST_SECONDS,
-    STAGE_SECONDS,
-    CANDIDATES,
-    FILTERED,
-    ANSWERED,
-    CLAIMS,
-    CLAIM_TRIES,
-    CAPACITY_CHECKS,
-    REFUSED,
-    UNDELIVERED,
-    DROPPED,
-    FORWARDED,
 )
 
 IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.", ("worker",))
@@ -234,24 +215,5 @@ RELOADED = Metric(
 STARTED = Metric("berth_start_time_seconds", "gauge", "When the daemon started, in seconds since the epoch.")
 BUILD = Metric("berth_build_info", "gauge", "1; its label has the version.", ("version",))
 
-METRICS = (
-    *COUNTED,
-    IN_FLIGHT,
-    UNANSWERED,
-    WAITING,
-    PENDING,
-    CLEANUPS,
-    COMPUTE_NODES,
-    CELL_AGE,
-    MIRROR_AGE,
-    DEPENDENCY_UP,
-    SCHEDULERS,
-    WORKER_MEMORY,
-    WORKER_CPU,
-    REPORT_AGE,
-    WORKERS,
-    EXITS_SEEN,
-    RELOADED,
-    STARTED,
-    BUILD,
-)
+METRICS = tuple(each for each in tuple(vars().values()) if isinstance(each, Metric))
+"""All of them, in the order of this file."""

@@ -1,8 +1,17 @@
-"""Counting in a worker, and the totals of all workers in the master.
+"""What workers count, and the totals of all workers in the master.
 
-A worker counts into a dict and sends, once a second, what was added since the last time. The master adds that
-to its totals. So counting costs no system call, and no total goes backwards when a worker ends. Of a worker
-that is killed, what it has counted since its last report is lost.
+A worker reports, once per second, what it counted since its last report. The master adds that to its totals,
+so no total goes down when a worker ends. Counting is an addition in memory. When a worker is killed, its
+counts since its last report are lost.
+
+The multiprocess mode of prometheus-client is not used:
+
+* It maps a file into memory for each process. A full file system ends the process (SIGBUS), and counting a
+  decision takes four times as long.
+* The files of ended processes stay, each makes a scrape slower, and the library never removes them.
+* It cannot remove a label, such as a cell that was deleted.
+* The environment decides at the import of the library, for the whole process, whether it is used.
+* Health checks and the search for workers that hang need the reports all the same.
 """
 
 from bisect import bisect_left
@@ -19,11 +28,16 @@ Counts = dict[tuple[str, Labels], list[float]]
 
 
 class Counters:
-    """What a worker has counted since it was last taken. Any thread may count."""
+    """Counts of one process, or the totals. Any thread may use it."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Iterable[Metric] = ()) -> None:
+        """Begin with 0 for each known label value of some metrics."""
         self._lock = threading.Lock()
-        self._counts: Counts = {}
+        self._counts: Counts = {
+            (metric.name, labels): _zeros(metric)
+            for metric in metrics
+            for labels in ([(value,) for value in metric.values] if metric.labels else [()])
+        }
 
     def add(self, metric: Metric, amount: float = 1.0, *labels: str) -> None:
         """Add to a counter."""
@@ -42,9 +56,18 @@ class Counters:
         with self._lock:
             found = self._counts.get(key)
             if found is None:
-                found = self._counts[key] = empty(metric)
+                found = self._counts[key] = _zeros(metric)
             found[bucket] += 1.0
             found[-1] += value
+
+    def merge(self, counts: Counts) -> None:
+        """Add what was taken from others, or could not be handed over."""
+        with self._lock:
+            for key, values in counts.items():
+                found = self._counts.get(key)
+                self._counts[key] = (
+                    list(values) if found is None else [a + b for a, b in zip(found, values, strict=True)]
+                )
 
     def take(self) -> Counts:
         """Return what was counted, and begin at zero."""
@@ -52,46 +75,11 @@ class Counters:
             counts, self._counts = self._counts, {}
         return counts
 
-    def put_back(self, counts: Counts) -> None:
-        """Add what was taken and could not be handed over."""
-        with self._lock:
-            add_to(self._counts, counts)
-
-
-class Totals:
-    """What all workers have counted since the daemon started. Any thread may use it."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        """Begin with 0 for each value of a label that is known."""
-        self._lock = threading.Lock()
-        self._metrics = {metric.name: metric for metric in metrics}
-        self._counts: Counts = {}
-        for metric in self._metrics.values():
-            for labels in [(value,) for value in metric.values] if metric.labels else [()]:
-                self._counts[metric.name, labels] = empty(metric)
-
-    def merge(self, counts: Counts) -> None:
-        """Add what a worker counted; what is no metric of ours, or of another form, is left out."""
-        with self._lock:
-            add_to(self._counts, {key: values for key, values in counts.items() if self._fits(key, values)})
-
     def copy(self) -> Counts:
-        """Return the totals of now."""
+        """Return what was counted so far."""
         with self._lock:
             return {key: list(values) for key, values in self._counts.items()}
 
-    def _fits(self, key: tuple[str, Labels], values: list[float]) -> bool:
-        metric = self._metrics.get(key[0])
-        return metric is not None and len(key[1]) == len(metric.labels) and len(values) == len(empty(metric))
 
-
-def empty(metric: Metric) -> list[float]:
-    """Return the values of a metric that counted nothing."""
+def _zeros(metric: Metric) -> list[float]:
     return [0.0] * (len(metric.buckets) + 2 if metric.buckets else 1)
-
-
-def add_to(totals: Counts, counts: Counts) -> None:
-    """Add counts to others."""
-    for key, values in counts.items():
-        found = totals.get(key)
-        totals[key] = list(values) if found is None else [a + b for a, b in zip(found, values, strict=True)]

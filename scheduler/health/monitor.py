@@ -18,7 +18,7 @@ from scheduler.claims.spool_file import spool_directory
 from scheduler.health import catalogue, exposition, readiness
 from scheduler.health.access import Access
 from scheduler.health.address import Address
-from scheduler.health.counters import Totals
+from scheduler.health.counters import Counters
 from scheduler.health.endpoint import Endpoint, Page
 from scheduler.health.reports import ReportChannel
 from scheduler.health.supervision import WorkerTable
@@ -63,7 +63,7 @@ class Monitor:
             ConfigError: ``[berth]/monitoring_listen`` is no address to listen on, or is open to others.
         """
         self.channel = ReportChannel()
-        self.totals = Totals([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
+        self.totals = Counters([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
         self.workers = WorkerTable(workers, lambda: conf.berth.worker_timeout, clock)
         self._notifier = notifier or Notifier()
         self._clock = clock
@@ -102,7 +102,7 @@ class Monitor:
 
     def end_reload(self, *, accepted: bool) -> None:
         """Count a reload; systemd is notified of its end when the workers have followed."""
-        self.totals.merge({("berth_reloads", ("accepted" if accepted else "refused",)): [1.0]})
+        self.totals.add(catalogue.RELOADED, 1, "accepted" if accepted else "refused")
         self._reloads += 1
         self._reload_until = self._clock() + RELOAD_TIMEOUT
 
@@ -111,7 +111,7 @@ class Monitor:
         self.receive()
         hung = self.workers.ended(number)
         reason = "hung" if hung else "killed" if status < 0 else "ended"
-        self.totals.merge({("berth_worker_exits", (reason,)): [1.0]})
+        self.totals.add(catalogue.EXITS_SEEN, 1, reason)
 
     def stopping(self) -> None:
         """Tell that the daemon stops: its workers may take their time now."""
@@ -158,8 +158,7 @@ class Monitor:
 
     def _pages(self, host: str) -> dict[str, Callable[[], Page]]:
         states = readiness.Readiness(self.workers, host, version(), state_path=self._state_path)
-        collector = exposition.DaemonCollector(self.totals, self.workers, version(), time.time())
-        metrics = exposition.Exposition(collector)
+        metrics = exposition.DaemonCollector(self.totals, self.workers, version(), time.time())
         return {
             "/healthz": partial(_health_page, states.alive),
             "/readyz": partial(_health_page, states.ready),

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from enum import IntEnum
 import os
 from pathlib import Path
-from typing import Any
 
 from scheduler.health.supervision import WorkerRecord, WorkerTable
 
@@ -17,8 +16,8 @@ CONTENT_TYPE = "application/health+json"
 #: Seconds after which the rows of a cell are called old. They are read every ten seconds at least.
 OLD_CELL = 60.0
 
-Document = dict[str, Any]
-Check = dict[str, Any]
+Document = dict[str, object]
+Check = dict[str, object]
 
 
 class Health(IntEnum):

@@ -4,10 +4,11 @@ from collections.abc import Callable
 import os
 import time
 
+import msgspec
 from oslo_log import log as logging
 
 from scheduler.background import BackgroundLoop
-from scheduler.health.catalogue import WORKER_CPU
+from scheduler.health.catalogue import WORKER_CPU, WORKER_MEMORY
 from scheduler.health.counters import Counters
 from scheduler.health.reports import Report, ReportChannel, WorkerState, resident_memory
 
@@ -73,12 +74,12 @@ class Reporter:
             self._state = self._read_state()
         except Exception:  # a report that is missing would count as a worker that hangs
             LOG.exception("Cannot read the state of worker %d; reporting its last one", self._worker)
+        gauges = self._state.gauges | {WORKER_MEMORY.name: resident_memory()}
+        state = msgspec.structs.replace(self._state, gauges=gauges)
         counts = self._counters.take()
-        report = Report(
-            self._worker, os.getpid(), self.phase, self.reloads, self._state, counts, resident_memory()
-        )
+        report = Report(self._worker, os.getpid(), self.phase, self.reloads, state, counts)
         if not self._channel.send(report):
-            self._counters.put_back(counts)
+            self._counters.merge(counts)
 
     def _round(self) -> float:
         self.send()

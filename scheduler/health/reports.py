@@ -32,14 +32,12 @@ class CellState(msgspec.Struct, frozen=True):
     """What a worker knows of a cell.
 
     Attributes:
-        uuid: The uuid of the cell.
-        name: Its name, or its uuid if it has none.
+        name: The name of the cell, or its uuid if it has none.
         enabled: Whether it takes part in searches that name no cell.
         usable: Whether its hosts are used.
         age: Seconds since its rows were read; None if they never were.
     """
 
-    uuid: str
     name: str
     enabled: bool
     usable: bool
@@ -55,17 +53,10 @@ class WorkerState(msgspec.Struct, frozen=True):
         api_database: Whether the API database answered when it was last used.
         placement: Whether Placement answered these credentials when it was last used.
         placement_problem: Why it did not.
-        waiting: The number of requests that wait for the end of an outage.
         decision_stream: Whether decisions of other schedulers arrive; None if they are not shared.
-        schedulers: The number of schedulers that are alive, as far as this one knows.
-        compute_nodes: The number of compute nodes in the host table.
-        pending: The number of pending placements.
-        cleanups: The number of instances in the spool: something of them is to be released, or not known.
         spool_problem: Why the spool cannot be read or written.
-        mirror_age: Seconds since the mirror was refreshed; None without a mirror.
-        in_flight: The number of messages that threads handle.
-        unanswered: The number of calls that are not answered yet.
         stalled: Seconds for which the worker made no progress although there is work.
+        gauges: Name of a metric -> its value. The metric has the number of the worker as its only label.
     """
 
     cells: tuple[CellState, ...] = ()
@@ -74,16 +65,9 @@ class WorkerState(msgspec.Struct, frozen=True):
     placement: bool | None = None
     placement_problem: str = ""
     decision_stream: bool | None = None
-    schedulers: int = 1
-    compute_nodes: int = 0
-    pending: int = 0
-    cleanups: int = 0
     spool_problem: str = ""
-    mirror_age: float | None = None
-    in_flight: int = 0
-    unanswered: int = 0
     stalled: float = 0.0
-    waiting: int = 0
+    gauges: dict[str, float] = {}
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -96,7 +80,6 @@ class Report(msgspec.Struct, frozen=True):
         reloads: How many changes of the configuration it has taken over.
         state: What it knows and does.
         counts: What it has counted since its last report.
-        memory: Bytes of resident memory.
     """
 
     worker: int
@@ -105,37 +88,9 @@ class Report(msgspec.Struct, frozen=True):
     reloads: int
     state: WorkerState
     counts: Counts
-    memory: int = 0
 
 
-_Message = tuple[int, int, str, int, WorkerState, list[tuple[str, tuple[str, ...], list[float]]], int]
-_decoder = msgspec.msgpack.Decoder(_Message)
-
-
-def encode(report: Report) -> bytes:
-    """Return a report as bytes."""
-    counts = [(name, labels, values) for (name, labels), values in report.counts.items()]
-    return msgspec.msgpack.encode(
-        (report.worker, report.pid, report.phase, report.reloads, report.state, counts, report.memory)
-    )
-
-
-def decode(data: bytes) -> Report:
-    """Return the report that bytes are.
-
-    Raises:
-        msgspec.DecodeError: They are none.
-    """
-    worker, pid, phase, reloads, state, counts, memory = _decoder.decode(data)
-    return Report(
-        worker,
-        pid,
-        phase,
-        reloads,
-        state,
-        {(name, labels): values for name, labels, values in counts},
-        memory,
-    )
+_decoder = msgspec.msgpack.Decoder(Report)
 
 
 class ReportChannel:
@@ -156,7 +111,7 @@ class ReportChannel:
             shows that the worker lives is sent.
         """
         try:
-            self._sender.send(encode(report))
+            self._sender.send(msgspec.msgpack.encode(report))
         except OSError as error:
             LOG.debug("Report of worker %d was not sent: %s", report.worker, error)
             if error.errno == errno.EMSGSIZE:
@@ -180,7 +135,7 @@ class ReportChannel:
             except BlockingIOError:
                 return
             try:
-                yield decode(data)
+                yield _decoder.decode(data)
             except msgspec.DecodeError as error:
                 LOG.warning("Skipped an unreadable report of a worker: %s", error)
 

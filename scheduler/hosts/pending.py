@@ -3,10 +3,11 @@
 Between a decision and the report of the compute the host's row looks as free as before for some seconds.
 Until then the decision is laid over it, so that a burst of requests does not choose one host: preferences see
 the amounts that Placement guards, everything sees the counters, and the instance counts as being on the host.
-``Reservations`` is how one request sees and adds placements (spec: host-state-and-cells 8 (2, 3)).
+``reservations`` is how one request sees and adds placements (spec: host-state-and-cells 8 (2, 3)).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
+from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.table import HostTable
 
 # What an instance takes of a host, in the order of all arrays of amounts here.
@@ -74,21 +75,70 @@ class PlacementListener(Protocol):
         """Note that a placement was withdrawn. Placements that computes have reported are not named."""
 
 
-class NoListener:
-    """Ignores placements."""
+class RecentClaims:
+    """Claims that Placement may not have counted in an answer, by the uuid of the node. For any thread."""
 
-    def reserved(self, placement: PendingPlacement) -> None:
-        """Ignore a placement."""
+    def __init__(self, lock: threading.RLock, clock: Callable[[], float]) -> None:
+        """Begin without a claim; ``lock`` is that of the placements."""
+        self._lock = lock
+        self._clock = clock
+        # The instances whose claim is not known to be granted, when a claim was last granted, and the latest
+        # refusal with its amounts.
+        self._claiming: dict[str, set[str]] = {}
+        self._granted_at: dict[str, float] = {}
+        self._refusals: dict[str, tuple[float, Amounts]] = {}
 
-    def unreserved(self, placement: PendingPlacement) -> None:
-        """Ignore a placement."""
+    def begin(self, node: str, instance: str) -> None:
+        """Note that an instance is to be claimed."""
+        with self._lock:
+            self._claiming.setdefault(node, set()).add(instance)
+
+    def end(self, node: str, instance: str, *, granted: bool = False) -> None:
+        """Note that an instance is not being claimed any more."""
+        with self._lock:
+            claiming = self._claiming.get(node, set())
+            claiming.discard(instance)
+            if not claiming:
+                self._claiming.pop(node, None)
+            if granted:
+                self._granted_at[node] = self._clock()
+
+    def has_newer(self, node: str, moment: float, apart_from: Collection[str] = ()) -> bool:
+        """Return whether anything takes of a node that Placement may not have counted at a moment.
+
+        Args:
+            node: The uuid of the compute node.
+            moment: When Placement was asked, in seconds of the clock.
+            apart_from: Instances that do not matter while they are being claimed.
+        """
+        with self._lock:
+            if self._granted_at.get(node, -math.inf) > moment:
+                return True
+            return any(instance not in apart_from for instance in self._claiming.get(node, ()))
+
+    def refuse(self, node: str, amounts: Amounts) -> None:
+        """Note that Placement has refused a claim for these amounts, in the order of ``AMOUNTS``."""
+        with self._lock:
+            self._refusals[node] = self._clock(), amounts
+
+    def was_refused(self, node: str, amounts: Amounts, moment: float) -> bool:
+        """Return whether Placement has refused these amounts, or less, after a moment."""
+        refused_at, refused = self._refusals.get(node, (-math.inf, amounts))
+        return refused_at > moment and bool((abs(amounts) >= abs(refused)).all())
+
+    def keep_only(self, nodes: AbstractSet[str]) -> None:
+        """Forget what is known of other nodes."""
+        with self._lock:
+            self._granted_at = {node: self._granted_at[node] for node in self._granted_at.keys() & nodes}
+            self._refusals = {node: self._refusals[node] for node in self._refusals.keys() & nodes}
 
 
 class PendingPlacements:
     """The pending placements of one process, at most one for an instance. Any thread may use it.
 
     Attributes:
-        listener: Receives the placements that this scheduler decides.
+        listener: Receives the placements that this scheduler decides; None: nothing does.
+        claims: What Placement may not have counted of them.
     """
 
     def __init__(
@@ -97,18 +147,14 @@ class PendingPlacements:
         serialized_timeout: float = SERIALIZED_TIMEOUT,
         most_shared: int = MOST_SHARED,
     ) -> None:
-        self.listener: PlacementListener = NoListener()
+        self.listener: PlacementListener | None = None
         self._clock = clock
         self._most_shared = most_shared
         self._serialized_timeout = serialized_timeout
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self.claims = RecentClaims(self._lock, clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
-        # By uuid of the node: the instances whose claim is not known to be granted, when a claim was last
-        # granted, and the latest refusal with its amounts.
-        self._claiming: dict[str, set[str]] = {}
-        self._granted_at: dict[str, float] = {}
-        self._refusals: dict[str, tuple[float, Amounts]] = {}
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -174,7 +220,8 @@ class PendingPlacements:
                 return None
             self._remove([instance])
             self._put(placement)
-        self.listener.reserved(placement)
+        if self.listener is not None:
+            self.listener.reserved(placement)
         return placement
 
     def grant(self, instance: str) -> None:
@@ -182,31 +229,7 @@ class PendingPlacements:
         with self._lock:
             placement = self._placements.get(instance)
             if placement is not None:
-                self._end_claim(placement)
-                self._granted_at[placement.node] = self._clock()
-
-    def has_newer(self, node: str, moment: float, apart_from: Collection[str] = ()) -> bool:
-        """Return whether anything takes of a node that Placement may not have counted at a moment.
-
-        Args:
-            node: The uuid of the compute node.
-            moment: When Placement was asked, in seconds of the clock.
-            apart_from: Instances that do not matter while they are being claimed.
-        """
-        with self._lock:
-            if self._granted_at.get(node, -math.inf) > moment:
-                return True
-            return any(instance not in apart_from for instance in self._claiming.get(node, ()))
-
-    def refuse(self, node: str, amounts: Amounts) -> None:
-        """Note that Placement has refused a claim for these amounts, in the order of ``AMOUNTS``."""
-        with self._lock:
-            self._refusals[node] = self._clock(), amounts
-
-    def was_refused(self, node: str, amounts: Amounts, moment: float) -> bool:
-        """Return whether Placement has refused these amounts, or less, after a moment."""
-        refused_at, refused = self._refusals.get(node, (-math.inf, amounts))
-        return refused_at > moment and bool((abs(amounts) >= abs(refused)).all())
+                self.claims.end(placement.node, instance, granted=True)
 
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
@@ -273,7 +296,7 @@ class PendingPlacements:
         with self._lock:
             removed = self._remove(instances)
         for placement in removed:
-            if not placement.shared:
+            if self.listener is not None and not placement.shared:
                 self.listener.unreserved(placement)
 
     def on_changed_rows(self, table: HostTable) -> list[PendingPlacement]:
@@ -313,21 +336,13 @@ class PendingPlacements:
             self._sums = np.zeros((len(AMOUNTS), len(table)), np.int64)
             for placement in self._placements.values():
                 self._add_to_sums(placement, 1)
-            known = table.row_of_uuid.keys()
-            self._granted_at = {node: self._granted_at[node] for node in self._granted_at.keys() & known}
-            self._refusals = {node: self._refusals[node] for node in self._refusals.keys() & known}
+            self.claims.keep_only(table.row_of_uuid.keys())
         return self._sums
 
     def _put(self, placement: PendingPlacement) -> None:
         self._placements[placement.instance] = placement
-        self._claiming.setdefault(placement.node, set()).add(placement.instance)
+        self.claims.begin(placement.node, placement.instance)
         self._add_to_sums(placement, 1)
-
-    def _end_claim(self, placement: PendingPlacement) -> None:
-        claiming = self._claiming.get(placement.node, set())
-        claiming.discard(placement.instance)
-        if not claiming:
-            self._claiming.pop(placement.node, None)
 
     def _remove(self, instances: Iterable[str]) -> list[PendingPlacement]:
         removed = [
@@ -337,7 +352,7 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
-            self._end_claim(placement)
+            self.claims.end(placement.node, placement.instance)
         return removed
 
     def _add_to_sums(self, placement: PendingPlacement, sign: int) -> None:
@@ -349,98 +364,3 @@ class PendingPlacements:
 def _row_changed(placement: PendingPlacement, table: HostTable) -> bool:
     row = table.row_of_uuid.get(placement.node)
     return row is not None and table.rows[row].updated != placement.updated
-
-
-class Reservations:
-    """What is pending on the hosts of one request: its own placements, and those of others.
-
-    Attributes:
-        pending: Where all requests of the process add their placements.
-        others: What other requests had pending at the last ``catch_up``: int64, shape (amounts, hosts).
-    """
-
-    def __init__(
-        self, pending: PendingPlacements, table: HostTable, rows: TableRows, asked_at: float = math.inf
-    ) -> None:
-        """Reserve on some rows of a table; hosts are then named by their position in ``rows``.
-
-        Args:
-            pending: Where all requests of the process add their placements.
-            table: The table that the request looks at.
-            asked_at: When Placement was asked for the hosts, by the clock of ``pending``; infinity if what
-                was granted or refused meanwhile does not matter.
-        """
-        self.pending = pending
-        self._asked_at = asked_at
-        self._table = table
-        self._rows = rows
-        self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
-        self._reserved: dict[str, tuple[ViewPosition, PendingPlacement]] = {}
-
-    def catch_up(self) -> tuple[ViewPositions, Amounts]:
-        """Look again at what others have pending.
-
-        Returns:
-            The positions at which it is not what it was, and by how much it is more there than before: int64,
-            shape (amounts, positions).
-        """
-        for instance, (_, placement) in list(self._reserved.items()):
-            if self.pending.get(instance) is not placement:  # another scheduler decides for it now
-                del self._reserved[instance]
-        before, self.others = self.others, self.pending.overlay(self._table, self._rows)
-        for position, placement in self._reserved.values():
-            self.others[:, position] -= placement.amounts
-        positions = ViewPositions(np.flatnonzero((self.others != before).any(axis=0)))
-        return positions, self.others[:, positions] - before[:, positions]
-
-    def reserve(
-        self, position: ViewPosition, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool
-    ) -> bool:
-        """Add a placement of an instance on a host.
-
-        Args:
-            amounts: What it takes, by the names in ``AMOUNTS``.
-            anyway: Add it even if others' placements on the host are not what they were.
-
-        Returns:
-            Whether the placement was added.
-        """
-        taken = _as_array(amounts)
-        own = [one.amounts for at, one in self._reserved.values() if at == position]
-        expected = None if anyway else sum(own, self.others[:, position])
-        row = TableRow(int(self._rows[position]))
-        placement = self.pending.add(instance_uuid, self._table, row, taken, expected)
-        if placement is not None:
-            self._reserved[instance_uuid] = position, placement
-        return placement is not None
-
-    def has_newer(self, position: ViewPosition) -> bool:
-        """Return whether others take anything of a host that Placement's answer does not count."""
-        return self.pending.has_newer(self._node(position), self._asked_at, self._reserved)
-
-    def refuse(self, position: ViewPosition, amounts: Mapping[str, int]) -> None:
-        """Note that Placement has refused a claim for these amounts, by the names in ``AMOUNTS``."""
-        self.pending.refuse(self._node(position), _as_array(amounts))
-
-    def was_refused(self, position: ViewPosition, amounts: Mapping[str, int]) -> bool:
-        """Return whether Placement has refused these amounts, or less, since it was asked for the hosts."""
-        return self.pending.was_refused(self._node(position), _as_array(amounts), self._asked_at)
-
-    def grant(self, instance_uuid: str) -> None:
-        """Note that Placement has granted the claim for a placement that this request has added."""
-        if instance_uuid in self._reserved:
-            self.pending.grant(instance_uuid)
-
-    def unreserve(self, instance_uuid: str) -> None:
-        """Remove a placement that this request has added; without one nothing happens."""
-        if instance_uuid in self._reserved:
-            _, placement = self._reserved.pop(instance_uuid)
-            if self.pending.get(instance_uuid) is placement:
-                self.pending.remove([instance_uuid])
-
-    def _node(self, position: ViewPosition) -> str:
-        return self._table.rows[self._rows[position]].uuid
-
-
-def _as_array(amounts: Mapping[str, int]) -> Amounts:
-    return np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)

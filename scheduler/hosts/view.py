@@ -6,7 +6,6 @@ are gathered on first use. A view is used by one thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property, partial
 import math
 from typing import Any
@@ -15,9 +14,8 @@ import numpy as np
 
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.encoded_column import EncodedColumn
-from scheduler.hosts.free_amounts import free_memory, free_vcpus
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements, Reservations
+from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements
 from scheduler.hosts.request_instances import (
     HostKey,
     InstanceSource,
@@ -25,6 +23,7 @@ from scheduler.hosts.request_instances import (
     NoInstances,
     RequestInstances,
 )
+from scheduler.hosts.reservations import Reservations
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
@@ -259,7 +258,7 @@ class HostView:
 
     def host(self, index: int) -> HostState:
         """Return one host under nova's attribute names; the same object each time within a request."""
-        position = ViewPosition(int(self.positions[index]))
+        position = self.position(index)
         state = self._states.get(position)
         if state is None:
             state = self._states[position] = HostState(self._shared, position)
@@ -311,65 +310,21 @@ class HostView:
 
     # -- what requests of the same process do at the same time ---------------------------------------------
 
-    def reserve(
-        self, index: int, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool = False
-    ) -> bool:
-        """Let other requests know that an instance is to be on this host, before it is claimed.
+    @property
+    def reservations(self) -> Reservations:
+        """What other requests and this one have reserved on the hosts, by position."""
+        return self._shared.reservations
 
-        Args:
-            amounts: What it consumes, by column.
-            anyway: Reserve even if the reservations of other requests have changed.
-
-        Returns:
-            False, and nothing is reserved, if other requests have reserved or released something on this host
-            since this request looked.
-        """
-        position = ViewPosition(int(self.positions[index]))
-        return self._shared.reservations.reserve(position, instance_uuid, amounts, anyway=anyway)
-
-    def unreserve(self, instance_uuid: str) -> None:
-        """Remove the reservation of this request for an instance, if there is one."""
-        self._shared.reservations.unreserve(instance_uuid)
-
-    def grant(self, instance_uuid: str) -> None:
-        """Note that Placement has granted the claim for what this request has reserved for an instance."""
-        self._shared.reservations.grant(instance_uuid)
-
-    def note_refused(self, index: int, amounts: Mapping[str, int]) -> None:
-        """Let other requests know that Placement has refused an instance on a host.
-
-        Args:
-            amounts: What the instance consumes, by column.
-        """
-        position = ViewPosition(int(self.positions[index]))
-        self._shared.reservations.refuse(position, amounts)
+    def position(self, index: int) -> ViewPosition:
+        """Return the position of a host in the root view."""
+        return ViewPosition(int(self.positions[index]))
 
     def seems_full(self, index: int, amounts: Mapping[str, int]) -> bool:
-        """Return whether a host that Placement offers has probably been filled since it was asked.
-
-        Which is so if Placement has refused as much to another request since then; or if others (requests of
-        this process, and schedulers that share their decisions) have taken all that the compute has reported
-        to be left. Disk does not count in that: what computes report of it differs much from what Placement
-        allocates.
-
-        Args:
-            amounts: What an instance consumes, by column.
-        """
-        reservations, position = self._shared.reservations, ViewPosition(int(self.positions[index]))
-        if reservations.was_refused(position, amounts):
-            return True
-        if not reservations.has_newer(position):
-            return False
-        number = partial(self._shared.number, position=position)
-        taken = {
-            name: float(reservations.others[AMOUNTS.index(name), position]) + amounts.get(name, 0)
-            for name in GUARDED
-        }
-        return free_memory(number) + taken["free_ram_mb"] < 0 or free_vcpus(number) - taken["vcpus_used"] < 0
-
-    def serialized(self) -> AbstractContextManager[None]:
-        """Let requests whose host was taken by another one choose one after the other."""
-        return self._shared.reservations.pending.serialized()
+        """Return whether a host has probably been filled since Placement offered it; see ``Reservations``."""
+        position = self.position(index)
+        return self._shared.reservations.seems_full(
+            position, amounts, partial(self._shared.number, position=position)
+        )
 
     def refresh_pending(self) -> ViewPositions:
         """Read what others have reserved since; return the positions in the root view of such hosts."""

@@ -62,11 +62,9 @@ class GuestTopology:
 
     @property
     def cell_ids(self) -> frozenset[int]:
-        """The ids of the cells; after a fit, those of the host cells."""
         return frozenset(cell.id for cell in self.cells)
 
     def with_cells(self, cells: tuple[GuestCell, ...]) -> "GuestTopology":
-        """Return a copy with other cells."""
         return replace(self, cells=cells)
 
 

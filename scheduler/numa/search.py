@@ -27,7 +27,6 @@ from scheduler.pci.offer import Offer
 
 
 def first_arrangement(guest_cells: int) -> list[int]:
-    """Return the first arrangement."""
     return list(range(guest_cells))
 
 
@@ -141,7 +140,6 @@ class SearchBudget:
         return min(MAX_STEPS, max(self.left, MIN_STEPS))
 
     def spend(self, steps: int) -> None:
-        """Subtract the steps of a search."""
         self.left = max(0, self.left - steps)
 
 

@@ -35,7 +35,6 @@ class PagePool:
 
     @property
     def free(self) -> int:
-        """The number of free pages."""
         return self.total - self.used - self.reserved
 
     def holds(self, memory: int) -> bool:
@@ -83,7 +82,6 @@ class HostCell:
 
     @cached_property
     def free(self) -> frozenset[int]:
-        """The dedicated CPUs that are not in use."""
         return self.pcpuset - self.pinned
 
     @cached_property
@@ -103,7 +101,6 @@ class HostCell:
 
     @property
     def free_memory(self) -> int:
-        """In MiB."""
         return self.memory - self.memory_usage
 
     @cached_property

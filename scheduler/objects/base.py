@@ -8,7 +8,7 @@ Envelopes that computes store in their database rows are read as plain JSON, wit
 (spec: numa-and-pci 1.1, 1.5): ``data_of`` and ``integer``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import copy
 import functools
 import re
@@ -124,7 +124,7 @@ class WireObject(base.VersionedObject):
         return known
 
     @classmethod
-    def obj_from_primitive(cls, primitive, context=None):
+    def obj_from_primitive(cls, primitive: Any, context: Any = None) -> Any:
         """Return the object for an envelope.
 
         Raises:
@@ -205,13 +205,15 @@ class WireObject(base.VersionedObject):
         """Return whether the sender of the object knows it only in a version older than ``version``."""
         return _numbers(self.VERSION) < _numbers(version)
 
-    def set_fields(self):
+    def set_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield (name, value) of the fields that are set, in the order of the class."""
         for name in self.fields:
             if "_obj_" + name in self.__dict__:
                 yield name, self.__dict__["_obj_" + name]
 
-    def obj_to_primitive(self, target_version=None, version_manifest=None):
+    def obj_to_primitive(
+        self, target_version: str | None = None, version_manifest: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         """Return the envelope of this object. Peers need no older versions (spec: wire-and-config 2.6)."""
         data = {name: self.fields[name].to_primitive(self, name, value) for name, value in self.set_fields()}
         envelope = {
@@ -274,9 +276,9 @@ def register(cls):
 
 
 def _version_kept(version: object, known: str) -> str | None:
-    """Return the version under which an object that came as ``version`` is sent on; None if unreadable.
+    """Return the version under which an object that came as ``version`` is forwarded; None if unreadable.
 
-    The version of an older peer is kept. A newer object is sent on in the version that is known here.
+    The version of an older peer is kept. A newer object is forwarded in the version that is known here.
     """
     # The length is checked before the cache, which keeps its keys.
     if not isinstance(version, str) or len(version) > _LONGEST_VERSION:
@@ -328,7 +330,7 @@ def is_envelope(value: object) -> bool:
     return isinstance(value, dict) and NAME in value
 
 
-def hydrate(primitive, context=None):
+def hydrate(primitive: object, context: Any = None) -> Any:
     """Return the object for an envelope.
 
     Raises:

@@ -171,7 +171,6 @@ class ImageMetaProps(base.WireObject):
         return getattr(self, name) if self.obj_attr_is_set(name) else defvalue
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the set properties as a plain dict."""
         return dict(self.set_fields())
 
     @classmethod

@@ -4,6 +4,8 @@ These are the requested destination with its cell, and the request groups for Pl
 (spec: wire-and-config 3.1, 3.2, 3.4, 3.11).
 """
 
+from typing import Any
+
 from scheduler.objects import base, fields, legacy
 from scheduler.objects.network import NetworkMetadata, NetworkRequestList, SecurityGroupList
 
@@ -157,7 +159,6 @@ class RequestSpec(base.WireObject):
 
     @property
     def vcpus(self):
-        """Virtual CPUs of one instance."""
         return self.flavor.vcpus
 
     @property
@@ -222,7 +223,9 @@ class RequestSpec(base.WireObject):
         return {group.requester_id: group.provider_uuids for group in self.requested_resources}
 
     @classmethod
-    def from_primitives(cls, context, request_spec, filter_properties):
+    def from_primitives(
+        cls, context: object, request_spec: object, filter_properties: object
+    ) -> "RequestSpec":
         """Return the RequestSpec for the two dicts that callers before version 4.3 send.
 
         Raises:
@@ -230,7 +233,7 @@ class RequestSpec(base.WireObject):
         """
         return legacy.request_from_dicts(cls, context, request_spec, filter_properties)
 
-    def to_legacy_request_spec_dict(self):
+    def to_legacy_request_spec_dict(self) -> dict[str, Any]:
         """Return the first of the two dicts, which legacy notifications contain."""
         return legacy.request_spec_dict(self)
 

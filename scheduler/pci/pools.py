@@ -89,12 +89,10 @@ class PoolSet:
 
     @cached_property
     def kinds(self) -> tuple[PoolKind, ...]:
-        """The kind of each pool."""
         return tuple(pool.kind for pool in self.pools)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """The free devices of each pool."""
         return tuple(pool.count for pool in self.pools)
 
     @cached_property
@@ -112,7 +110,6 @@ class PoolSet:
 
     @cached_property
     def free_devices(self) -> int:
-        """The number of free devices in all pools."""
         return sum(self.counts)
 
     @cached_property

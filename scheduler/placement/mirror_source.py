@@ -69,7 +69,7 @@ READ_TIME = 20.0
 INCOMPLETE_INTERVAL = 0.5
 
 # Above this share of refused claims of so many or more since the last round, the mirror misleads more than it
-# helps: queries go to Placement until the wide question was asked again.
+# helps: queries go to Placement until the wide query was sent again.
 REFUSED_MOSTLY = 0.2
 STORM_CLAIMS = 50
 

@@ -1,8 +1,7 @@
-"""The fewest moves with the largest gain: instances that the cloud's own weighers would put elsewhere by now.
+"""The moves with the largest gain: instances that the cloud's own weighers would now put elsewhere.
 
-The gain of a move is what the weighers say of the host that it goes to, less what they say of the host that
-it leaves, both with the instance taken away, over all hosts that it may have. Each move is what the scheduler
-would decide for the instance then, so every filter allows it, in that order.
+The gain of a move is the weight of its target less the weight of its source, both without the instance, over
+all hosts that the instance may have. Each move is a decision of the scheduler, so every filter allows it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +13,14 @@ import numpy as np
 from scheduler.errors import BerthError
 from scheduler.planning.cloud import Chosen, PlannedCloud
 from scheduler.planning.moves import WAYS, Document, Move, Mover, described
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 
 SPREAD, PACK = "spread", "pack"
 
 #: Gains below it are noise of floating point.
 LEAST_GAIN = 1e-6
 
-#: Distinct requests that are looked at for one move, those of most instances, and hosts of each.
+#: Distinct requests that are compared for one move, those of most instances, and hosts of each.
 MOST_KINDS = 40
 MOST_HOSTS = 3
 
@@ -46,7 +45,7 @@ class Balance:
         self._moved: set[int] = set()
         self._known: dict[int, float] = {}  # gains as they were when last looked at
 
-    def spread(self, most: int, progress: Progress) -> Iterator[tuple[Move, float]]:
+    def spread(self, most: int, progress: ShowProgress) -> Iterator[tuple[Move, float]]:
         """Yield moves with their gains: the one of largest gain each time."""
         for number in range(most):
             progress("moves", number, most)
@@ -56,9 +55,9 @@ class Balance:
             yield self._take(best.instance, best.chosen), best.gain
 
     def _best(self) -> _Found | None:
-        """Return the move of the largest gain among those off the hosts that are worst for each kind.
+        """Return the move with the largest gain, among moves off the worst hosts of each kind.
 
-        Gains change little by one move: those known from before say in which order to look again.
+        One move changes gains little: the known gains give the order in which to compute them again.
         """
         candidates = [index for indices in self._kinds() for index in self._worst(indices)]
         for index in candidates:
@@ -78,8 +77,7 @@ class Balance:
     def _kinds(self) -> list[np.ndarray]:
         """Return the instances that can be moved, those of one request and cell together.
 
-        Pinned guests and those with devices are left out: what they free on their hosts is known to the
-        computes alone.
+        Pinned guests and those with devices are left out: only computes know what they free.
         """
         instances, requests, table = self._snapshot.instances, self._snapshot.requests, self._snapshot.table
         cells = table.coded["cell"].codes
@@ -101,7 +99,7 @@ class Balance:
         return found
 
     def _worst(self, indices: np.ndarray) -> list[int]:
-        """Return an instance of each of the hosts that are worst for such instances, as all hosts are now."""
+        """Return an instance of each of the worst hosts for such instances."""
         rows = self._cloud.places.rows[indices]
         if len(np.unique(rows)) < 2:
             return indices[:1].tolist()
@@ -120,7 +118,7 @@ class Balance:
     def gain_of(self, index: int) -> _Found | None:
         """Return the move that the scheduler would decide for an instance, with its gain; None for none.
 
-        The cloud is as before.
+        The cloud does not change.
         """
         cloud, uuid = self._cloud, self._snapshot.instances.uuids[index]
         source, mark = int(cloud.places.rows[index]), cloud.mark
@@ -152,10 +150,10 @@ class Balance:
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
-    def pack(self, most: int, progress: Progress) -> tuple[list[Move], list[int]]:
-        """Return moves that empty hosts, and the rows of these: those first that need the fewest moves.
+    def pack(self, most: int, progress: ShowProgress) -> tuple[list[Move], list[int]]:
+        """Return moves that empty hosts, and the rows of these hosts, those that need the fewest moves first.
 
-        Instances go to hosts that have some and are not emptied.
+        Instances go to other hosts that have some.
         """
         cloud, instances = self._cloud, self._snapshot.instances
         closed = cloud.closed.copy()
@@ -187,7 +185,7 @@ class Balance:
         return moves, emptied
 
 
-def balance(cloud: PlannedCloud, goal: str, most: int, progress: Progress = no_progress) -> Document:
+def balance(cloud: PlannedCloud, goal: str, most: int, progress: ShowProgress = no_progress) -> Document:
     """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
     snapshot = cloud.snapshot
     snapshot.load_requests(range(len(snapshot.instances)), progress)
@@ -220,7 +218,7 @@ def balance(cloud: PlannedCloud, goal: str, most: int, progress: Progress = no_p
     }
 
 
-#: Shares of memory in use that are counted together in a picture: tenths.
+#: Bars of the histogram of memory in use.
 TENTHS = 10
 
 

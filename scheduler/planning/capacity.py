@@ -1,8 +1,8 @@
 """How many more instances of a request fit, where, and what runs out first.
 
-Placement says what is left of each host; the filters say whether a host may have one instance more, after
-those before it were charged to it. What cannot be counted in arrays, such as pinned guests and devices, is
-counted host by host with the topologies that the filters see.
+Placement limits the number on each host. After each instance that is charged to a host the filters decide
+whether it may have one more. Pinned guests and devices are counted host by host with the topologies that the
+filters use; all others in arrays.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.planning.cloud import Asked, PlannedCloud
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.headroom import Usage
 from scheduler.selection.narrowing import narrow
@@ -43,7 +43,7 @@ Document = dict[str, Any]
 #: Instances that are counted on one host.
 MOST_ON_HOST = 1000
 
-#: Filters that look at what is left on a host. Others reject hosts on which such instances may not be.
+#: Filters on what is left on a host. Others reject hosts that may not have such instances at all.
 OF_TOPOLOGY = (NUMATopologyFilter, PciPassthroughFilter)
 OF_ROOM = (
     *(*OF_TOPOLOGY, CountFilter),
@@ -73,17 +73,19 @@ class Fit:
 
     @property
     def stranded(self) -> dict[str, int]:
-        """What is left of each resource class, by which no further instance is helped."""
+        """What is left of each resource class when no further instance fits."""
         return {name: free - self.count * self.taken[name] for name, free in self.free.items()}
 
 
-def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no_progress) -> dict[int, Fit]:
+def fits(
+    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
+) -> dict[int, Fit]:
     """Return how many instances of a request fit on each host that Placement offers, by row.
 
     Args:
         cloud: The cloud; closed hosts are left out.
-        spec: The request, which is changed as by a request; server groups are not considered.
-        progress: Receives the hosts that are counted one by one.
+        spec: The request, which is changed as by a request; server groups are ignored.
+        progress: Called for the hosts that are counted one by one.
 
     Raises:
         BerthError: A pre-filter or Placement refuses the request.
@@ -94,7 +96,7 @@ def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no
         row: room(asked.hosts.candidates(ViewIndex(index)), asked.usages)
         for index, row in enumerate(rows.tolist())
     }
-    passed = _turn_down(cloud, asked, found)
+    passed = _reject(cloud, asked, found)
     if asked.request.guest or asked.request.pci_requests:
         for done, row in enumerate(passed):
             progress("hosts", done, len(passed))
@@ -105,8 +107,8 @@ def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no
     return {row: fit for row, fit in found.items() if not closed[row]}
 
 
-def _turn_down(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
-    """Leave no instance to hosts that the request excludes, or that filters reject; return the others."""
+def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
+    """Set hosts that the request excludes or that filters reject to no instance; return the others."""
     narrowed = narrow(asked.hosts, asked.request)
     prepared = (
         cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain((), asked.request)
@@ -245,7 +247,9 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 # -- documents -------------------------------------------------------------------------------------------
 
 
-def capacity(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no_progress) -> Document:
+def capacity(
+    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
+) -> Document:
     """Return how many instances fit, by cell and availability zone."""
     name = spec.flavor.name if "name" in spec.flavor else None
     reason, again = "", spec.obj_clone()
@@ -260,7 +264,7 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress 
         "plan": "capacity",
         "flavor": name,
         "instances": sum(fit.count for fit in found.values()),
-        "total": _summed(list(found.values())) | {"not_offered": len(_not_offered(cloud, found))},
+        "total": summed(list(found.values())) | {"not_offered": len(_not_offered(cloud, found))},
         "places": list(_by_place(cloud, found)),
         "reason": reason,
     }
@@ -279,8 +283,8 @@ def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Documen
     for row in _not_offered(cloud, found):
         others[place(row)] += 1
     for cell, zone in sorted(offered.keys() | others.keys()):
-        summed = _summed(offered.get((cell, zone), []))
-        yield {"cell": cell, "zone": zone, **summed, "not_offered": others[cell, zone]}
+        total = summed(offered.get((cell, zone), []))
+        yield {"cell": cell, "zone": zone, **total, "not_offered": others[cell, zone]}
 
 
 def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
@@ -288,7 +292,8 @@ def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
     return [row for row in np.flatnonzero(cloud.snapshot.table.cell_enabled).tolist() if row not in found]
 
 
-def _summed(found: Sequence[Fit]) -> Document:
+def summed(found: Sequence[Fit]) -> Document:
+    """Return hosts, instances, limits, free and stranded amounts of several hosts together."""
     limits: Counter[str] = Counter(fit.limit for fit in found)
     stranded: Counter[str] = Counter()
     free: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""A cloud that plans change: the decision core runs on a snapshot, and what it decides is charged to it.
+"""A cloud that plans change: the decision core runs on a snapshot and charges its decisions to it.
 
 One decision is that of ``workflow.request_run`` without its I/O: pre-filters and query, the mirror's hosts or
-Placement's candidates, the server group as it is by now, and the driver. Each charge can be taken back.
+Placement's candidates, the server group as it is by now, and the driver. Each charge can be undone.
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
+from scheduler.placement.candidates import CandidateSource
 from scheduler.planning.reasons import Watcher, Why
 from scheduler.planning.snapshot import Snapshot
 from scheduler.request.query import Query, without_limit
@@ -35,8 +36,8 @@ from scheduler.selection.ranking import Ranking, rank
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.weights.scores import prepare_weighers
 
+#: The query that all hosts with free memory meet.
 ANY = Query((("resources", "MEMORY_MB:1"),), "resources=MEMORY_MB%3A1", None)
-"""The query that all hosts with free memory meet."""
 
 
 class Chosen(NamedTuple):
@@ -59,8 +60,8 @@ class Decision:
 
     Attributes:
         chosen: The hosts of its first instances, in their order; the others find none.
-        why: What each step left; None if all have hosts and nothing was asked.
-        queries: What Placement is asked for; empty if a pre-filter refused the request.
+        why: What each step left; None if all have hosts and no explanation was requested.
+        queries: The queries for Placement; empty if a pre-filter refused the request.
     """
 
     chosen: list[Chosen] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Asked(NamedTuple):
 
     Attributes:
         request: The request.
-        queries: What Placement is asked for.
+        queries: The queries for Placement.
         hosts: The hosts that it offers and the plan does not close.
         usages: What is used of their providers.
     """
@@ -120,7 +121,6 @@ class Places:
         return self._snapshot.hosts.instances.image_properties(places)
 
     def members_of(self, group_uuid: str) -> Sequence[str]:
-        """Return the members of a server group."""
         group = self._snapshot.groups.get(group_uuid)
         return () if group is None else group.members
 
@@ -130,6 +130,61 @@ class Places:
         known = (instances.index_of.get(uuid, -1) for uuid in instance_uuids)
         seen = [at for at in known if at >= 0 and instances.visible[at] and self.rows[at] >= 0]
         return {rows[self.rows[at]].host for at in seen}, True
+
+
+class Offers:
+    """Placement's answers to queries that the mirror cannot answer, less what the plan takes."""
+
+    def __init__(self, source: CandidateSource) -> None:
+        self._source = source
+        self._found: dict[tuple[Query, ...], Candidates] = {}
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def take(self, allocations: Allocations, sign: int) -> None:
+        for provider, entry in allocations.items():
+            for resource, amount in entry["resources"].items():
+                self._taken[provider, resource] += sign * amount
+
+    def find(self, queries: Sequence[Query]) -> Candidates:
+        """Return the answer, which is the same for equal queries.
+
+        Raises:
+            NoValidHost: Placement refuses the query.
+            PlacementUnavailable: Placement does not answer.
+        """
+        key = tuple(map(without_limit, queries))
+        if key not in self._found:
+            self._found[key] = self._source.fetch(key, None)
+        offer = self._found[key]
+        if offer.rejection:
+            raise NoValidHost(f"Placement rejected the request: {offer.rejection}", final=True)
+        if offer.failed:
+            raise NoValidHost(f"Placement gives no usable answer: {offer.reason}")
+        return offer
+
+    def usage(self, offer: Candidates, provider: str) -> Mapping[str, Usage]:
+        """Return capacity and usage of a provider in an answer, with what the plan takes."""
+        return {
+            name: Usage(one.capacity, one.used + self._taken[provider, name])
+            for name, one in offer.usage(provider).items()
+        }
+
+    def fitting(self, offer: Candidates) -> Mapping[str, Sequence[AllocationCandidate]]:
+        """Return the candidates of each root that still fit."""
+        touched = {provider for provider, _ in self._taken}
+        return {
+            root: [each for each in some if touched.isdisjoint(each.stored) or self._fits(offer, each)]
+            for root, some in offer.by_root.items()
+        }
+
+    def _fits(self, offer: Candidates, candidate: AllocationCandidate) -> bool:
+        usages = {provider: self.usage(offer, provider) for provider in candidate.allocations}
+        return all(
+            usages[provider][name].used + amount <= usages[provider][name].capacity
+            for provider, entry in candidate.allocations.items()
+            for name, amount in entry["resources"].items()
+            if name in usages[provider]
+        )
 
 
 class PlannedCloud:
@@ -171,8 +226,7 @@ class PlannedCloud:
         self._pending = PendingPlacements()
         self._mirrored = MirroredHosts(snapshot.mirror, self.places, self._pending)
         self._groups = ServerGroups()
-        self._offers: dict[tuple[Query, ...], Candidates] = {}
-        self._taken: Counter[tuple[str, str]] = Counter()
+        self._offers = Offers(snapshot.candidates)
         self._undo: list[Callable[[], None]] = []
 
     # -- decisions -------------------------------------------------------------------------------------------
@@ -193,7 +247,7 @@ class PlannedCloud:
             alternates: Choose alternates too, for ``Decision.why``.
 
         Raises:
-            PlacementUnavailable: A question that the mirror cannot answer finds no answer.
+            PlacementUnavailable: Placement does not answer a query that the mirror cannot answer.
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
         decision, claims = Decision(), _Planned()
@@ -243,10 +297,6 @@ class PlannedCloud:
         weighers = prepare_weighers(self.rules.weighers, asked.request)
         return rank(chain, weighers, asked.hosts, asked.request, self.conf.filter_scheduler)
 
-    def passing(self, spec: objects.RequestSpec, uuid: str) -> np.ndarray:
-        """Return the rows of the hosts that an instance may have now; int64. Raises as ``ask``."""
-        return np.sort(self.rank(spec, uuid).hosts.table_rows)
-
     def _chosen(
         self, claims: _Planned, uuid: str, hosts: HostView, index: ViewIndex, *, fitted: bool
     ) -> Chosen:
@@ -265,43 +315,13 @@ class PlannedCloud:
         found = self._mirrored.find(queries, lambda: table, request.cell_uuid)
         if found is not None:
             return found[0], found[1].usage
-        offer = self._offer(tuple(map(without_limit, queries)))
+        offer = self._offers.find(queries)
+        fitting = self._offers.fitting(offer)
         rows = table.find(offer.by_root, request.cell_uuid)
-        touched = {provider for provider, _ in self._taken}
-        lists = {row: self._fitting(offer, table.rows[row].uuid, touched) for row in rows.tolist()}
-        rows = TableRows(np.array([row for row in rows.tolist() if lists[row]], np.int64))
-        candidates = CandidateLists(lambda position: lists[int(rows[position])])
-        return HostView.of(table, rows, candidates, self.places, self._pending), partial(self.usage, offer)
-
-    def _offer(self, queries: tuple[Query, ...]) -> Candidates:
-        if queries not in self._offers:
-            self._offers[queries] = self.snapshot.candidates.fetch(queries, None)
-        offer = self._offers[queries]
-        if offer.rejection:
-            raise NoValidHost(f"Placement rejected the request: {offer.rejection}", final=True)
-        if offer.failed:
-            raise NoValidHost(f"Placement gives no usable answer: {offer.reason}")
-        return offer
-
-    def usage(self, offer: Candidates, provider: str) -> Mapping[str, Usage]:
-        """Return capacity and usage of a provider in an answer, with what the plan takes."""
-        return {
-            name: Usage(one.capacity, one.used + self._taken[provider, name])
-            for name, one in offer.usage(provider).items()
-        }
-
-    def _fitting(self, offer: Candidates, root: str, touched: set[str]) -> Sequence[AllocationCandidate]:
-        candidates = offer.by_root[root]
-        return [each for each in candidates if touched.isdisjoint(each.stored) or self._fits(offer, each)]
-
-    def _fits(self, offer: Candidates, candidate: AllocationCandidate) -> bool:
-        usages = {provider: self.usage(offer, provider) for provider in candidate.allocations}
-        return all(
-            usages[provider][name].used + amount <= usages[provider][name].capacity
-            for provider, entry in candidate.allocations.items()
-            for name, amount in entry["resources"].items()
-            if name in usages[provider]
-        )
+        rows = TableRows(np.array([row for row in rows.tolist() if fitting[table.rows[row].uuid]], np.int64))
+        candidates = CandidateLists(lambda position: fitting[table.rows[int(rows[position])].uuid])
+        view = HostView.of(table, rows, candidates, self.places, self._pending)
+        return view, partial(self._offers.usage, offer)
 
     def free(self, resource_class: str) -> np.ndarray:
         """Return what Placement has left of a mirrored class on each host, 0 for nothing; int64, (hosts,)."""
@@ -323,7 +343,6 @@ class PlannedCloud:
         return len(self._undo)
 
     def rewind(self, mark: int) -> None:
-        """Take back all changes since a mark."""
         while len(self._undo) > mark:
             self._undo.pop()()
 
@@ -341,12 +360,10 @@ class PlannedCloud:
             self._locate(index, chosen.row)
 
     def remove(self, index: int, allocations: Allocations | None) -> None:
-        """Take an instance off its host.
-
-        Its CPUs and devices stay taken there: which they are is known to the compute alone.
+        """Take an instance off its host. Its CPUs and devices stay taken: only the compute knows them.
 
         Args:
-            allocations: What it holds in Placement; None: that is not known and stays taken.
+            allocations: What it holds in Placement; None: unknown, so it stays taken.
         """
         flavor = self.snapshot.requests.flavor(int(self.snapshot.instances.specs[index]))
         self._charge(int(self.places.rows[index]), flavor, allocations or {}, -1)
@@ -362,9 +379,7 @@ class PlannedCloud:
                 self.snapshot.table.numbers[name][row] += sign * amount
         mirror = self.snapshot.mirror
         (mirror.claimed_elsewhere if sign > 0 else mirror.released_elsewhere)(allocations, 0.0)
-        for provider, entry in allocations.items():
-            for resource, amount in entry["resources"].items():
-                self._taken[provider, resource] += sign * amount
+        self._offers.take(allocations, sign)
 
     def _replace(self, name: str, row: int, value: Any) -> None:
         coded = self.snapshot.table.coded
@@ -378,5 +393,4 @@ class PlannedCloud:
         self._undo.append(partial(self.places.rows.__setitem__, index, before))
 
     def host(self, row: int) -> str:
-        """Return the name of the host in a row."""
         return self.snapshot.table.rows[TableRow(row)].host

@@ -15,16 +15,16 @@ from scheduler.planning.moves import (
     described,
     stuck_document,
     summed,
-    unmovable,
 )
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.reasons import Why
+from scheduler.planning.snapshot import ShowProgress, no_progress
 
 
-def drain(cloud: PlannedCloud, rows: Collection[int], progress: Progress = no_progress) -> Document:
+def drain(cloud: PlannedCloud, rows: Collection[int], progress: ShowProgress = no_progress) -> Document:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 
-    No instance goes to one of them. If the order of ``Mover.order`` leaves some without a place, these go
-    first in a second try, and the better of both is the plan.
+    No instance goes to one of them. If some have no place in the order of ``Mover.order``, these go first in
+    a second try, and the better of both is the plan.
     """
     snapshot = cloud.snapshot
     indices = snapshot.instances.on(rows).tolist()
@@ -38,7 +38,9 @@ def drain(cloud: PlannedCloud, rows: Collection[int], progress: Progress = no_pr
     return _document(cloud, rows, sources, moves, [*stuck, *fixed])
 
 
-def _best(cloud: PlannedCloud, indices: Sequence[int], progress: Progress) -> tuple[list[Move], list[Stuck]]:
+def _best(
+    cloud: PlannedCloud, indices: Sequence[int], progress: ShowProgress
+) -> tuple[list[Move], list[Stuck]]:
     mover, start = Mover(cloud), cloud.mark
     first = mover.order(indices)
     moves, stuck = mover.move_all(first, progress)
@@ -55,7 +57,7 @@ def _best(cloud: PlannedCloud, indices: Sequence[int], progress: Progress) -> tu
 
 
 def _fixed(index: int, state: str) -> Stuck:
-    return Stuck(index, unmovable(f"nova moves no instance that is {state}"), {})
+    return Stuck(index, Why([], f"nova moves no instance that is {state}"), {})
 
 
 def _document(
@@ -107,7 +109,7 @@ def _memory(cloud: PlannedCloud, move: Move) -> int:
 
 
 def commands(plan: Document) -> list[str]:
-    """Return a shell script's lines that carry a plan out, move by move.
+    """Return the lines of a shell script that carries out a plan.
 
     A cold migration has to be confirmed before the next move.
     """

@@ -1,4 +1,4 @@
-"""What would happen to a request now."""
+"""Deciding a request without a claim."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from scheduler.request.reading import read
 
 
 def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
-    """Return what would be decided for ``spec.num_instances`` instances, and what each step left.
+    """Return the hosts of ``spec.num_instances`` instances, and how many hosts each step left.
 
     Args:
         cloud: The cloud; it stays as it is.

@@ -1,4 +1,4 @@
-"""When a cloud will be full: the growth of the last month, carried on."""
+"""When a cloud will be full, if the growth of the last 30 days continues."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ import numpy as np
 #: Days over which growth is measured.
 DAYS = 30
 
-#: Of ten such months eight end in the interval that is reported.
+#: The reported interval has a probability of 80 %.
 QUANTILE = 1.2816
 
 #: Days beyond which the end is not reported.
@@ -18,18 +18,18 @@ HORIZON = 3650
 
 
 def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) -> dict[str, Any]:
-    """Return when the last of ``left`` instances will be there, if each day is like one of the last month.
+    """Return when ``left`` more instances will have been created, if each day is like one of the last 30.
 
-    The growth of a day has the mean and the deviation of the last days; both the chance of the days to come
-    and that of the mean itself make the interval wide.
+    The growth of a day has their mean and deviation. The interval covers the variance of the days to come and
+    that of the mean itself.
 
     Args:
         changes: When instances were created (1) and deleted (-1).
         now: The time, as in ``changes``.
 
     Returns:
-        ``per_day`` and ``deviation``; ``week``, the first day of the week in which it ends, ``earliest`` and
-        ``latest``, with eight chances of ten; null where it does not end within ten years.
+        ``per_day`` and ``deviation``; ``week``, the first day of the week in which the cloud is full,
+        ``earliest`` and ``latest``, with a probability of 80 %; null beyond ten years.
     """
     days = np.zeros(DAYS)
     for moment, change in changes:

@@ -1,4 +1,4 @@
-"""What becomes of the scheduler hints of a request that somebody tries out."""
+"""Notes on the scheduler hints of a dry run."""
 
 from collections.abc import Collection, Iterator
 import difflib
@@ -26,7 +26,7 @@ POLICIES = {
 
 
 def hint_notes(spec: objects.RequestSpec, rules: Collection[str]) -> Iterator[str]:
-    """Yield which hints of a request have no effect, and which server group no build could be in.
+    """Yield which hints of a request have no effect, and which server group nova would refuse.
 
     Args:
         rules: The names of the filters and weighers in use.

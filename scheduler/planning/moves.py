@@ -11,7 +11,7 @@ from scheduler.errors import BerthError
 from scheduler.placement.plain_query import plain_query
 from scheduler.planning.cloud import Chosen, PlannedCloud
 from scheduler.planning.reasons import Why
-from scheduler.planning.snapshot import MISSING, Progress, no_progress
+from scheduler.planning.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.request.scheduling_request import SchedulingRequest
 
 Document = dict[str, Any]
@@ -49,7 +49,7 @@ class Stuck:
     Attributes:
         index: The instance.
         why: Why.
-        amounts: What it asks Placement for, by resource class.
+        amounts: What it requests, by resource class.
     """
 
     index: int
@@ -61,16 +61,15 @@ class Mover:
     """Finds other hosts for instances, and charges them."""
 
     def __init__(self, cloud: PlannedCloud) -> None:
-        """Move instances of a cloud."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._amounts: dict[int, Mapping[str, int] | None] = {}
 
     def order(self, indices: Iterable[int]) -> list[int]:
-        """Return instances in an order that works mostly: those that fit on fewest hosts first.
+        """Return instances in an order that mostly works: those that fit on fewest hosts first.
 
-        Those with devices and pinned ones come first, then members of server groups, then large ones; equal
-        ones are together.
+        First those with devices, then pinned ones, members of server groups, and large ones. Equal ones are
+        together.
         """
         instances, requests = self._snapshot.instances, self._snapshot.requests
 
@@ -80,25 +79,18 @@ class Mover:
                 return (9, 0, 0, 0, 0, instances.uuids[index])
             flavor = requests.flavor(number)
             grouped = instances.uuids[index] in instances.group_of
-            kind = (
-                0
-                if requests.has_devices(number)
-                else 1
-                if requests.is_pinned(number)
-                else 2
-                if grouped
-                else 3
-            )
+            kinds = requests.has_devices(number), requests.is_pinned(number), grouped, True
+            kind = kinds.index(True)
             amounts = -flavor.memory_mb, -flavor.vcpus, -flavor.root_gb - flavor.ephemeral_gb
             return (kind, *amounts, number, int(self._cloud.places.rows[index]))
 
         return sorted(indices, key=key)
 
     def batches(self, indices: Iterable[int]) -> Iterator[list[int]]:
-        """Yield instances in order, those together that are decided as instances of one request.
+        """Yield instances in order, in batches with equal requests and cells that are decided together.
 
-        These have the same request and cell. Not so members of server groups, and those with devices or with
-        hints that name instances: what one of them gets changes what the next one asks for.
+        Members of server groups, and instances with devices or with hints that name instances, are alone: the
+        host of one changes the request of the next.
         """
         instances, requests = self._snapshot.instances, self._snapshot.requests
 
@@ -121,7 +113,7 @@ class Mover:
         return self._snapshot.table.rows[int(self._cloud.places.rows[index])].cell_uuid
 
     def request(self, batch: Sequence[int]) -> objects.RequestSpec:
-        """Return the request for which a conductor would ask for another host in the cell of instances."""
+        """Return the request that a conductor would send for another host in the cell of instances."""
         spec: Any = self._snapshot.request(batch[0])
         rows = [int(self._cloud.places.rows[index]) for index in batch]
         spec.ignore_hosts = sorted({self._cloud.host(row) for row in rows})
@@ -135,7 +127,7 @@ class Mover:
         return spec
 
     def move_all(
-        self, indices: Iterable[int], progress: Progress = no_progress
+        self, indices: Iterable[int], progress: ShowProgress = no_progress
     ) -> tuple[list[Move], list[Stuck]]:
         """Move instances in the given order, and charge each one to its new host.
 
@@ -157,15 +149,12 @@ class Mover:
         return named or instances.uuids[index] in instances.group_of
 
     def _move_once(
-        self, indices: Sequence[int], moved: int, total: int, progress: Progress
+        self, indices: Sequence[int], moved: int, total: int, progress: ShowProgress
     ) -> tuple[list[Move], list[Stuck]]:
         moves, stuck = list[Move](), list[Stuck]()
         for batch in self.batches(indices):
             if self._snapshot.instances.specs[batch[0]] == MISSING:
-                stuck += [
-                    Stuck(index, unmovable("no request of it is stored that can be read"), {})
-                    for index in batch
-                ]
+                stuck += [Stuck(index, Why([], "no readable request of it is stored"), {}) for index in batch]
                 continue
             done, failed = self._move_batch(batch)
             moves += done
@@ -182,7 +171,7 @@ class Mover:
             done = [self._settle(index, one, spec) for index, one in zip(left, decision.chosen, strict=False)]
             moves += done
             left = left[len(done) :]
-            if not done:  # what leaves no host to the first one leaves none to the others
+            if not done:  # the others have the same request
                 amounts = wanted(decision.queries[0].params) if decision.queries else {}
                 return moves, [Stuck(index, decision.why or Why([]), amounts) for index in left]
         return moves, []
@@ -200,7 +189,7 @@ class Mover:
         return None if amounts is None else {node: {"resources": dict(amounts)}}
 
     def amounts(self, index: int) -> Mapping[str, int] | None:
-        """Return what an instance takes of its node, by class; None if it takes of other providers too."""
+        """Return what an instance takes of its node, by class; None if it also takes of other providers."""
         number = int(self._snapshot.instances.specs[index])
         if number not in self._amounts:
             self._amounts[number] = self._amounts_of(index)
@@ -216,13 +205,8 @@ class Mover:
         return None if plain is None else plain.amounts
 
 
-def unmovable(reason: str) -> Why:
-    """Return why an instance cannot be moved whatever hosts there are."""
-    return Why([], reason)
-
-
 def wanted(params: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the amounts that a query asks for in all its groups, by resource class."""
+    """Return the amounts in all groups of a query, by resource class."""
     found: Counter[str] = Counter()
     for name, value in params:
         if name.startswith("resources"):
@@ -233,7 +217,7 @@ def wanted(params: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
-    """Return what instances without a place ask for in sum, by resource class."""
+    """Return the sum of what instances without a place request, by resource class."""
     found: Counter[str] = Counter()
     for each in stuck:
         found.update(each.amounts)
@@ -255,5 +239,4 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
 
 
 def stuck_document(cloud: PlannedCloud, each: Stuck, row: int) -> Document:
-    """Return an instance without a place, and why."""
     return {**described(cloud, each.index, row), "amounts": dict(each.amounts), "why": each.why.document()}

@@ -22,8 +22,8 @@ class Bar(NamedTuple):
     Attributes:
         label: What it is of.
         whole: The width of the pale bar.
-        part: The width of the strong one.
-        text: What is said of it.
+        part: The width of the strong bar.
+        text: The text next to it.
         bad: Whether it is marked as bad.
     """
 
@@ -209,7 +209,6 @@ def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
 
 
 def _numbers(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Yield the columns of numbers."""
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
         if all(isinstance(cell, int | float) or cell == "" for cell in cells):
             yield column

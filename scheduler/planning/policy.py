@@ -1,8 +1,7 @@
-"""What other options would change: the latest requests are decided again with these and those in use.
+"""What other options would change: the latest requests are decided again, with each of both.
 
-Their instances are taken off their hosts first. Then each is decided as a new request, in the order in which
-the requests came, and charged to its host: once with the options in use, and once with the others. Nothing
-but the options differs.
+Their instances are taken off their hosts first. Then each is decided as a new request, in the order of the
+requests, and charged to its host. Only the options differ.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import Progress, Snapshot, no_progress
+from scheduler.planning.snapshot import ShowProgress, Snapshot, no_progress
 from scheduler.rules.drivers import Rules, load_rules
 
 
@@ -26,7 +25,7 @@ class Side(NamedTuple):
     """What some options would have decided.
 
     Attributes:
-        hosts: The host of each instance; None for one that would have been refused.
+        hosts: The host of each instance; None for one without a host.
         spread: How the memory of hosts is used then, as ``balance.spread_of``.
         largest: The flavor with most memory that still fits then; None if none does.
     """
@@ -40,7 +39,7 @@ def policy(
     snapshot: Snapshot,
     settings: Mapping[str, str],
     uuids: Sequence[str],
-    progress: Progress = no_progress,
+    progress: ShowProgress = no_progress,
     other: cfg.ConfigOpts | None = None,
 ) -> Document:
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
@@ -99,7 +98,7 @@ def policy(
 
 
 def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Counter[str]]:
-    """Return the instances that can be decided again, and how many cannot be for what reason."""
+    """Return the instances that can be decided again, and the number of others by reason."""
     instances, requests = snapshot.instances, snapshot.requests
     found, left_out = list[int](), Counter[str]()
     for uuid in uuids:
@@ -115,13 +114,15 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
         elif requests.is_pinned(int(instances.specs[index])) or requests.has_devices(
             int(instances.specs[index])
         ):
-            left_out["NUMA topology or devices: what it frees is known to its compute alone"] += 1
+            left_out["NUMA topology or devices: only its compute knows what it frees"] += 1
         else:
             found.append(index)
     return found, left_out
 
 
-def _decided(snapshot: Snapshot, conf: Any, rules: Rules, indices: Sequence[int], progress: Progress) -> Side:
+def _decided(
+    snapshot: Snapshot, conf: Any, rules: Rules, indices: Sequence[int], progress: ShowProgress
+) -> Side:
     cloud = PlannedCloud(snapshot, conf, rules)
     mover, start = Mover(cloud), cloud.mark
     try:

@@ -1,4 +1,4 @@
-"""What each step of a planned decision left of the hosts, and why."""
+"""How many hosts each step of a planned decision left, and why."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -57,11 +57,11 @@ class Why:
 
     Attributes:
         stages: The steps that dropped hosts, in order.
-        error: What ended it; "" for a decision that gave each instance a host.
-        amounts: What Placement was asked for.
+        error: What ended it; "" if each instance has a host.
+        amounts: What was requested from Placement.
         best: The best hosts with their weights, for the first instance.
         selections: For each instance the chosen host and the alternates.
-        notes: What a user may not expect, in a sentence each.
+        notes: Sentences on what a user may not expect.
     """
 
     stages: list[Stage]
@@ -80,13 +80,7 @@ class Why:
             or "no host was looked at"
         )
 
-    @property
-    def last(self) -> str:
-        """The step that left no host; "" if none did."""
-        return next((stage.name for stage in self.stages if not stage.after), "")
-
     def document(self) -> Document:
-        """Return it as values that JSON has."""
         return {"text": self.text, "error": self.error, "stages": [vars(stage) for stage in self.stages]}
 
 
@@ -102,8 +96,8 @@ class Watcher(DecisionObserver):
         """Note nothing yet.
 
         Args:
-            make: Called with an instance, the hosts, and the index of the one that it gets, and whether a
-                topology was fitted.
+            make: Called with an instance, the hosts, the index of the chosen one, and whether a topology was
+                fitted.
         """
         self._request = request
         self._fitted = bool(request.guest or request.pci_requests)
@@ -135,18 +129,15 @@ class Watcher(DecisionObserver):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note what the request itself excludes."""
         left = len(offered)
         for each in narrowed.excluded:
             self._stages.append(Stage("request", left, left - len(each.hosts), [each.reason]))
             left -= len(each.hosts)
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        """Note the filters of the last instance."""
         self._filtered = filtered
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        """Note the best hosts of the first instance."""
         if self._best or number:
             return
         parts = scores.parts() if len(hosts) > 1 else []
@@ -163,7 +154,6 @@ class Watcher(DecisionObserver):
         hosts.consume(int(index), num_io_ops=-1)
 
     def failed(self, error: BerthError) -> None:
-        """Note what ended the decision."""
         self._error = error
 
     def why(self) -> Why:
@@ -203,7 +193,7 @@ class Watcher(DecisionObserver):
 
 
 def refusals(nodes: Any, rows: np.ndarray, query: PlainQuery) -> Iterator[str]:
-    """Yield for each of some nodes that does not meet a query the first reason, in a few words.
+    """Yield the first reason of each node that does not meet a query.
 
     Args:
         nodes: ``mirror.Nodes``.

@@ -1,4 +1,4 @@
-"""A request of what somebody describes: a flavor, a file with a RequestSpec, or an instance that exists."""
+"""Requests for plans: of a flavor, a file with a RequestSpec, or an existing instance."""
 
 import argparse
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from scheduler.request.reading import read
 
 
 class UnknownRequest(BerthError):
-    """The request cannot be made of what was given."""
+    """The arguments do not describe a request."""
 
 
 def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.ConfigOpts) -> objects.RequestSpec:
     """Return the request that the arguments of a command describe.
 
     Args:
-        args: ``flavor``, ``like`` or ``spec``, and what is asked for besides; see ``cmd.plan_requests``.
+        args: ``flavor``, ``like`` or ``spec``, and the other options of ``cmd.plan_requests``.
 
     Raises:
         BerthError: It cannot be made.
@@ -50,7 +50,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
             availability_zone=None,
         )
         spec.image.properties = _with_properties(spec.image, args.image_property)
-        _add_nova_api_s_part(spec, conf)
+        _add_what_nova_api_adds(spec, conf)
     spec.instance_uuid = uuidutils.generate_uuid()
     spec.num_instances = getattr(args, "count", 1)
     _apply(args, spec)
@@ -67,16 +67,16 @@ def read_file(name: str) -> objects.RequestSpec:
     try:
         found = objects.hydrate(json.loads(Path(name).read_text()), None)
     except (OSError, ValueError, InvalidRequest) as error:
-        raise UnknownRequest(f"{name} cannot be read as a RequestSpec: {error}") from error
+        raise UnknownRequest(f"Cannot read {name} as a RequestSpec: {error}") from error
     if not isinstance(found, objects.RequestSpec):
-        raise UnknownRequest(f"{name} has no RequestSpec")
+        raise UnknownRequest(f"There is no RequestSpec in {name}")
     return found
 
 
 def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> None:
     """Put the request into the server group of its hint, as nova-api does.
 
-    A request that is stored has only the UUID of its group, which may be gone; one that was sent has it all.
+    A stored request has only the UUID of its group, which may be deleted; a sent one has all of it.
 
     Raises:
         UnknownRequest: A hint names several groups.
@@ -127,8 +127,8 @@ def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.
     return objects.ImageMetaProps.from_dict(known | dict(pairs(given)))
 
 
-def _add_nova_api_s_part(spec: Any, conf: cfg.ConfigOpts) -> None:
-    """Make of flavor and image what nova-api does: the guest's topology and the requests for PCI devices."""
+def _add_what_nova_api_adds(spec: Any, conf: cfg.ConfigOpts) -> None:
+    """Add the guest's topology and the requests for PCI devices, as nova-api does for flavor and image."""
     wishes = FlavorAndImage(spec)
     in_placement = conf.filter_scheduler.pci_in_placement
     spec.numa_topology = guest_topology(wishes)

@@ -1,4 +1,4 @@
-"""A cloud as it is at one moment, read from nova's databases and from Placement. Nothing is written."""
+"""A cloud at one moment, read from nova's databases and from Placement. Nothing is written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,24 +27,24 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
-from scheduler.planning.stored_requests import StoredRequests
+from scheduler.planning.stored_requests import MISSING, StoredRequests
 from scheduler.request import pci_aliases
 from scheduler.request.network import NeutronNetwork
 from scheduler.rules import nova_modules
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
 #: (what is read, how much is done, of how much)
-Progress = Callable[[str, int, int], None]
+ShowProgress = Callable[[str, int, int], None]
 
 #: Seconds that a page of instances may take.
 PAGE_TIMEOUT = 60.0
 
-#: Hosts and groups count instances in this state, but nothing can be done with them.
+#: Hosts and groups count instances in this state, but nova moves none of them.
 SOFT_DELETED = "soft-delete"
 
 
 class Unreadable(BerthError):
-    """A database or Placement does not answer, so that no plan can be made."""
+    """No plan can be made: a database or Placement does not answer."""
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
@@ -91,21 +91,21 @@ class Instances:
         return order, self.rows[order]
 
 
-UNREAD, MISSING = -1, -2
-"""In place of the number of a request: not read yet, and not stored or not readable."""
+#: In place of the number of a request that was not read yet.
+UNREAD = -1
 
 
 @dataclass
 class Snapshot:
-    """A cloud at one moment. Requests of instances are read when a plan asks for them.
+    """A cloud at one moment. Requests of instances are read when a plan needs them.
 
     Attributes:
         conf: The options.
         table: All hosts.
         mirror: What Placement has of compute nodes.
-        candidates: Answers what the mirror cannot.
+        candidates: Queries Placement where the mirror has no answer.
         candidate_hosts: Makes queries of requests.
-        hosts: The databases, which are no longer followed.
+        hosts: The databases; changes are not followed.
         all_instances: Reads instances.
         stored: Reads flavors, groups and requests.
         instances: All instances.
@@ -131,10 +131,10 @@ class Snapshot:
         self._seen = self.table.numbers["service_seen"]
 
     def keep_time(self) -> None:
-        """Let heartbeats be as old as when they were read: a plan may take longer than they are good for."""
+        """Keep heartbeats as old as when they were read: a plan may take longer than service_down_time."""
         self.table.numbers["service_seen"] = self._seen + (time.time() - self.read_at)
 
-    def load_requests(self, indices: Iterable[int], progress: Progress = no_progress) -> None:
+    def load_requests(self, indices: Iterable[int], progress: ShowProgress = no_progress) -> None:
         """Read the requests of some instances, and their server groups.
 
         Raises:
@@ -158,7 +158,7 @@ class Snapshot:
             self.groups |= self.stored.groups(sorted(missing))
 
     def request(self, index: int) -> objects.RequestSpec:
-        """Return a copy of the request of an instance, in its server group; it was loaded, and is there."""
+        """Return a copy of the loaded request of an instance, in its server group."""
         uuid = self.instances.uuids[index]
         spec: Any = self.requests.spec(int(self.instances.specs[index]))
         spec.instance_uuid, spec.num_instances = uuid, 1
@@ -169,20 +169,17 @@ class Snapshot:
         return spec
 
     def place(self, row: int) -> HostKey:
-        """Return the cell and the name of the host in a row."""
         found = self.table.rows[row]
         return found.cell_uuid, found.host
 
     def cell_names(self) -> Mapping[str, str]:
-        """Return how operators call the cells, by UUID."""
+        """Return the names of the cells by UUID; of a cell without a name the UUID."""
         return {uuid: name or uuid for uuid, name in self.hosts.cell_names().items()}
 
     def zone(self, row: int) -> str:
-        """Return the availability zone of the host in a row."""
         return str(self.table.coded["aggregates"][row].availability_zone(self.conf.default_availability_zone))
 
     def close(self) -> None:
-        """Close all connections."""
         self.hosts.engines.dispose()
 
     def __enter__(self) -> Self:
@@ -192,7 +189,7 @@ class Snapshot:
         self.close()
 
 
-def read(conf: cfg.ConfigOpts, progress: Progress = no_progress) -> Snapshot:
+def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress) -> Snapshot:
     """Read a cloud.
 
     Raises:
@@ -208,7 +205,7 @@ def read(conf: cfg.ConfigOpts, progress: Progress = no_progress) -> Snapshot:
         raise
 
 
-def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapshot:
+def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Snapshot:
     progress("hosts", 0, 1)
     hosts.start()
     try:
@@ -223,14 +220,14 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapsho
         raise Unreadable(f"Cells that cannot be read: {unread}. A plan needs all of them")
     if not len(table):
         raise Unreadable("There is no compute node in any cell")
-    # a plan changes them
+    # copies: a plan changes them
     table.numbers = {name: column.copy() for name, column in table.numbers.items()}
     table.coded = dict(table.coded)
     progress("Placement", 0, 1)
     client = PlacementClient.from_conf(conf)
     client.start()
     ticks = count()
-    # Nothing becomes old in a plan; each look at the clock is later than the one before.
+    # Nothing expires in a plan, and each read of the clock is later than the one before.
     mirror = CandidateMirror(client, lambda: 0.0, lambda: next(ticks) * 1e-9, hosts.partition.aggregates)
     with _readable("Placement"):
         mirror.read()
@@ -254,7 +251,7 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapsho
     return snapshot
 
 
-def _read_instances(snapshot: Snapshot, progress: Progress) -> Instances:
+def _read_instances(snapshot: Snapshot, progress: ShowProgress) -> Instances:
     found, rows, visible = Instances(), list[int](), list[bool]()
     row_of = {
         (row.cell_uuid, row.host, row.nodename): number for number, row in enumerate(snapshot.table.rows)

@@ -1,4 +1,4 @@
-"""The requests that instances were made of; of equal ones one is kept."""
+"""The requests of instances; of equal ones one is kept."""
 
 from typing import Any
 
@@ -6,12 +6,11 @@ import orjson
 
 from scheduler import objects
 from scheduler.errors import InvalidRequest
+from scheduler.objects.base import DATA
 from scheduler.request.reading import read
 
-UNREADABLE = -2
-"""In place of the number of a request that cannot be read."""
-
-DATA = "nova_object.data"
+#: In place of the number of a request that is not stored or cannot be read.
+MISSING = -2
 
 #: What differs between instances of one request.
 OWN = ("instance_uuid", "num_instances", "id", "instance_group")
@@ -24,7 +23,6 @@ class StoredRequests:
     """Distinct requests by number. Most of 100,000 stored texts differ in the UUID of the instance only."""
 
     def __init__(self) -> None:
-        """Keep none yet."""
         self._specs: list[Any] = []
         self._forced: set[int] = set()
         self._of_content: dict[bytes, int] = {}
@@ -34,7 +32,7 @@ class StoredRequests:
         return len(self._specs)
 
     def add(self, uuid: str, text: str) -> tuple[int, str | None]:
-        """Return the number of an instance's request, or ``UNREADABLE``, and the UUID of its server group."""
+        """Return the number of an instance's request, or ``MISSING``, and the UUID of its server group."""
         key = hash(text.replace(uuid, ""))
         known = self._of_text.get(key)
         if known is None:
@@ -49,7 +47,7 @@ class StoredRequests:
             content = orjson.dumps({name: data[name] for name in sorted(data.keys() - set(OWN))})
             group = read(read(spec, "instance_group"), "uuid")
         except (ValueError, InvalidRequest, KeyError, TypeError):
-            return UNREADABLE, None
+            return MISSING, None
         number = self._of_content.setdefault(content, len(self._specs))
         if number == len(self._specs):
             if read(spec, "force_hosts") or read(spec, "force_nodes"):
@@ -58,15 +56,13 @@ class StoredRequests:
         return number, group
 
     def spec(self, number: int) -> objects.RequestSpec:
-        """Return a copy of a request."""
         return self._specs[number].obj_clone()
 
     def flavor(self, number: int) -> objects.Flavor:
-        """Return the flavor of a request."""
         return self._specs[number].flavor
 
     def is_forced(self, number: int) -> bool:
-        """Whether a request named the host that it was for. A move has no such host."""
+        """Whether the user chose the host. A move has no such host."""
         return number in self._forced
 
     def names_instances(self, number: int) -> bool:
@@ -74,16 +70,14 @@ class StoredRequests:
         return any(hint in read(self._specs[number], "scheduler_hints", {}) for hint in OF_INSTANCES)
 
     def has_devices(self, number: int) -> bool:
-        """Whether a request has PCI requests."""
         return bool(read(read(self._specs[number], "pci_requests"), "requests", ()))
 
     def is_pinned(self, number: int) -> bool:
-        """Whether a request has a NUMA topology."""
         return read(self._specs[number], "numa_topology") is not None
 
 
 def _to_move(spec: Any) -> Any:
-    """Return a request as a conductor sends it for a move: nothing of the first choice is left."""
+    """Return a request as a conductor sends it for a move, without forced and ignored hosts."""
     spec.force_hosts = spec.force_nodes = spec.ignore_hosts = spec.retry = spec.requested_destination = None
     spec.requested_resources = []
     spec.num_instances = 1

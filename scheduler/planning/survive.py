@@ -1,9 +1,9 @@
 """Losing hosts: for each failure domain, would all its instances find a place on the rest?
 
-Most answers need no decision. With k instances on a domain, one of them surely finds a place if k hosts of
-its cell outside of the domain pass for it now: each of the others fills one host at most. Or if these hosts
-have more slots of its size in Placement than the instances before it can take, however they are spread. Only
-if neither is so for some instance of a domain its instances are evacuated one by one, on the snapshot.
+Most checks need no decision. With k instances on a domain, each surely finds a place if k hosts of its cell
+outside of the domain pass for it now, as each of the others fills one host at most. It also does if these
+hosts have more slots of its size in Placement than the instances before it can take, however they are spread.
+If neither holds for some instance, the instances of the domain are evacuated one by one on the snapshot.
 """
 
 from collections import Counter
@@ -22,13 +22,13 @@ from scheduler.planning.capacity import OF_ROOM, OF_TOPOLOGY, fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, summed
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import SOFT_DELETED, Progress, Snapshot, no_progress
+from scheduler.planning.snapshot import SOFT_DELETED, ShowProgress, Snapshot, no_progress
 
-#: Failure domains that are reported in full, and those with the number of instances that may still be sold.
-MOST_TOLD = 20
-MOST_SOLD = 3
+#: Failure domains that are reported in full, and those for which instances that may be added are counted.
+MOST_REPORTED = 20
+MOST_COUNTED = 3
 
-#: Instances of a domain that are evacuated one by one to find out what may be sold then.
+#: Instances of a domain that are evacuated one by one to count what may be added.
 MOST_DECIDED = 2000
 
 #: Instances without a place that are reported of a domain.
@@ -42,7 +42,7 @@ class Domain(NamedTuple):
     """Hosts that fail together.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         rows: Their rows; sorted.
     """
 
@@ -51,7 +51,7 @@ class Domain(NamedTuple):
 
 
 class UnknownDomain(BerthError):
-    """No failure domain is called so."""
+    """No failure domain has this name."""
 
 
 def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
@@ -100,15 +100,14 @@ def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
 
 
 def by_zone(snapshot: Snapshot) -> list[Domain]:
-    """Return the availability zones as domains."""
     zones: dict[str, list[int]] = {}
     for row in range(len(snapshot.table)):
         zones.setdefault(snapshot.zone(row), []).append(row)
     return [Domain(zone, tuple(rows)) for zone, rows in sorted(zones.items())]
 
 
+#: An instance that does not exist.
 NOBODY = "00000000-0000-4000-8000-000000000000"
-"""An instance that does not exist."""
 
 
 class _Answer(NamedTuple):
@@ -144,10 +143,9 @@ def _slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
 
 
 class Survival:
-    """Answers for one failure domain after the other; the cloud is as before after each of them."""
+    """Checks one failure domain after the other; each leaves the cloud as it was."""
 
     def __init__(self, cloud: PlannedCloud) -> None:
-        """Read nothing yet."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud)
@@ -162,7 +160,7 @@ class Survival:
         self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
 
     def instances_of(self, domain: Domain) -> list[int]:
-        """Return the instances that are to find another place."""
+        """Return the instances that need another place."""
         instances = self._snapshot.instances
         return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
 
@@ -263,13 +261,13 @@ class Survival:
         key = number, cell
         if key not in self._passing:
             self._passing[key] = np.zeros(len(self._snapshot.table), bool)
-            self._passing[key][self._ask(number, cell)] = True
+            self._passing[key][self._rows_that_pass(number, cell)] = True
         return self._passing[key]
 
-    def _ask(self, number: int, cell: str) -> np.ndarray:
+    def _rows_that_pass(self, number: int, cell: str) -> np.ndarray:
         spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
         try:
-            return self._cloud.passing(spec, NOBODY)
+            return self._cloud.rank(spec, NOBODY).hosts.table_rows
         except BerthError:
             return np.empty(0, np.int64)
 
@@ -278,14 +276,14 @@ def survive(
     cloud: PlannedCloud,
     domains: Sequence[Domain],
     flavor: str | None = None,
-    progress: Progress = no_progress,
+    progress: ShowProgress = no_progress,
 ) -> Document:
     """Return which failure domains the cloud would survive, the worst first.
 
     Args:
         cloud: The cloud; it stays as it is.
         domains: What fails, each alone.
-        flavor: The flavor in which is counted what may still be sold; None: the one of most instances.
+        flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
         progress: Receives each domain.
     """
     snapshot, survival = cloud.snapshot, Survival(cloud)
@@ -302,10 +300,10 @@ def survive(
         "plan": "survive",
         "domains": len(answers),
         "survived": len(answers) - len(lost),
-        "flavor": (flavor := flavor or most_common_flavor(snapshot)),
-        "answers": [_told(cloud, each) for each in answers[:MOST_TOLD]],
+        "flavor": (flavor := flavor or _most_common_flavor(snapshot)),
+        "answers": [_document(cloud, each) for each in answers[:MOST_REPORTED]],
         "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
-        "may_be_sold": _sold(cloud, survival, answers[:MOST_SOLD], flavor) if flavor and not lost else 0,
+        "may_be_added": 0 if lost or not flavor else _addable(cloud, survival, answers, flavor),
     }
 
 
@@ -318,7 +316,7 @@ def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def _told(cloud: PlannedCloud, answer: _Answer) -> Document:
+def _document(cloud: PlannedCloud, answer: _Answer) -> Document:
     rows = cloud.snapshot.instances.rows
     return {
         "domain": answer.domain.name,
@@ -332,7 +330,7 @@ def _told(cloud: PlannedCloud, answer: _Answer) -> Document:
     }
 
 
-def most_common_flavor(snapshot: Snapshot) -> str | None:
+def _most_common_flavor(snapshot: Snapshot) -> str | None:
     """Return the name of the flavor that most instances have, of those whose requests were read."""
     numbers, counts = np.unique(snapshot.instances.specs[snapshot.instances.specs >= 0], return_counts=True)
     names: Counter[str] = Counter()
@@ -343,12 +341,12 @@ def most_common_flavor(snapshot: Snapshot) -> str | None:
     return names.most_common(1)[0][0] if names else None
 
 
-def _sold(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], flavor: str) -> int:
-    """Return how many instances of a flavor may be sold until one of the largest domains is not survived.
+def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], flavor: str) -> int:
+    """Return how many instances of a flavor may be added until one of the largest domains is not survived.
 
-    Wherever they are, after the failure each of them needs a place on the rest.
+    Wherever they are, each of them needs a place on the other hosts after the failure.
     """
-    return min((_left(cloud, survival, each.domain, flavor) for each in answers), default=0)
+    return min((_left(cloud, survival, each.domain, flavor) for each in answers[:MOST_COUNTED]), default=0)
 
 
 def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:

@@ -1,4 +1,4 @@
-"""What fits of each flavor as a text file for node-exporter."""
+"""The capacity for each flavor, as a text file for node-exporter."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,20 +8,20 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from scheduler import objects
 from scheduler.errors import BerthError
-from scheduler.planning.capacity import Fit, fits
+from scheduler.planning.capacity import Fit, fits, summed
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import Progress, no_progress
+from scheduler.planning.snapshot import ShowProgress, no_progress
 
 
 def capacities(
-    cloud: PlannedCloud, flavors: Iterable[objects.Flavor], progress: Progress = no_progress
+    cloud: PlannedCloud, flavors: Iterable[objects.Flavor], progress: ShowProgress = no_progress
 ) -> list[Document]:
     """Return for each flavor and zone how many fit and what is stranded, and the headroom of each flavor.
 
-    The headroom is how many more fit if the instances of one host, whichever it is, take their places first:
-    what fits without the host that matters most, less its instances in units of the flavor.
+    The headroom is how many more fit after the loss of any one host: what fits without the host that matters
+    most, less its instances in units of the flavor.
     """
     flavors = list(flavors)
     found: list[Document] = []
@@ -39,7 +39,11 @@ def capacities(
             {
                 "flavor": flavor.name,
                 "zones": [
-                    {"zone": zone, "instances": sum(fit.count for fit in each), "stranded": _stranded(each)}
+                    {
+                        "zone": zone,
+                        "instances": sum(fit.count for fit in each),
+                        "stranded": summed(each)["stranded"],
+                    }
                     for zone, each in sorted(zones.items())
                 ],
                 "headroom": _headroom(cloud, flavor, counts),
@@ -47,14 +51,6 @@ def capacities(
             }
         )
     return found
-
-
-def _stranded(found: Iterable[Fit]) -> dict[str, int]:
-    summed: dict[str, int] = {}
-    for fit in found:
-        for name, amount in fit.stranded.items():
-            summed[name] = summed.get(name, 0) + amount
-    return dict(sorted(summed.items()))
 
 
 def _headroom(cloud: PlannedCloud, flavor: objects.Flavor, counts: dict[int, Fit]) -> int:
@@ -73,7 +69,7 @@ def _headroom(cloud: PlannedCloud, flavor: objects.Flavor, counts: dict[int, Fit
 
 
 def write(path: str, found: Iterable[Document]) -> None:
-    """Write what ``capacities`` found to a file that everybody may read, in one step.
+    """Write what ``capacities`` found to a file that everyone can read, in one step.
 
     Raises:
         OSError: It cannot be written.

@@ -67,7 +67,6 @@ class ServerGroup:
 
     @property
     def text(self) -> str:
-        """Name and UUID."""
         return f"{self.name} ({self.uuid})" if self.name else str(self.uuid)
 
     @property
@@ -191,7 +190,6 @@ class SchedulingRequest:
 
     @property
     def flavor(self) -> objects.Flavor:
-        """The flavor of each instance."""
         return self.spec.flavor
 
     @property

@@ -37,15 +37,12 @@ class Presence:
         self._loop = BackgroundLoop("partitions", self.look)
 
     def start(self) -> None:
-        """Begin to ping those that do not answer."""
         self._loop.start()
 
     def stop(self) -> None:
-        """Ping no more."""
         self._loop.stop(0)
 
     def hear(self, partition: Partition) -> None:
-        """Note a sign of a partition."""
         if partition.name not in self._silent:
             return
         with self._changed:
@@ -54,7 +51,6 @@ class Presence:
         LOG.info("Partition %s is available again", partition.name)
 
     def miss(self, partition: Partition) -> None:
-        """Note that a partition has not answered."""
         with self._changed:
             known = partition.name in self._silent
             self._silent.add(partition.name)

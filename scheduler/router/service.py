@@ -73,7 +73,6 @@ class RouterService:
         self._client.stop()
 
     def server(self) -> server.Server:
-        """Return the RPC server, not started."""
         endpoint = Calls(self.conf, self._router)
         made = server.build_proxy(self.conf, self._bus, endpoint)
         endpoint.unanswered = lambda: made.unanswered
@@ -92,7 +91,6 @@ class Calls:
     target = messaging.Target(version=VERSION)
 
     def __init__(self, conf: cfg.ConfigOpts, router: Router) -> None:
-        """Answer calls by a router."""
         self._conf = conf
         self._router = router
         self.unanswered: Callable[[], int] = lambda: 0

@@ -3,11 +3,13 @@
 Each function returns the value to continue with, or raises ``InvalidRequest`` with the name of the argument.
 """
 
-from typing import Any
+from typing import TypeVar
 
 from oslo_utils import uuidutils
 
 from scheduler import errors, objects
+
+T = TypeVar("T")
 
 #: Instances of one request, however small the reply.
 MOST_INSTANCES = 16_000
@@ -41,7 +43,7 @@ def check_reply_size(instances: int, selections: int, largest: int) -> None:
         )
 
 
-def request_spec(value: Any) -> Any:
+def request_spec(value: object) -> objects.RequestSpec:
     """Return a RequestSpec that has a flavor and a number of instances within bounds.
 
     Raises:
@@ -57,7 +59,7 @@ def request_spec(value: Any) -> Any:
     return spec
 
 
-def instance_uuids(value: Any) -> list[str] | None:
+def instance_uuids(value: object) -> list[str] | None:
     """Return a list of different UUIDs, or None.
 
     Raises:
@@ -77,19 +79,19 @@ def instance_uuids(value: Any) -> list[str] | None:
     return uuids
 
 
-def flag(value: Any, name: str) -> bool:
+def flag(value: object, name: str) -> bool:
     """Return true or false; null is false."""
     return value is not None and bool(_require(value, (bool, int), name, "a boolean"))
 
 
-def text(value: Any, name: str) -> str:
+def text(value: object, name: str) -> str:
     """Return a string that is not empty."""
     if not isinstance(value, str) or not value:
         raise _wrong_type(name, "a non-empty string", value)
     return value
 
 
-def number(value: Any, name: str) -> Any:
+def number(value: object, name: str) -> float:
     """Return a number that is not negative.
 
     Raises:
@@ -100,39 +102,39 @@ def number(value: Any, name: str) -> Any:
     return value
 
 
-def text_list(value: Any, name: str) -> list[str]:
+def text_list(value: object, name: str) -> list[str]:
     """Return a list of strings, which may be empty."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _wrong_type(name, "a list of strings", value)
     return value
 
 
-def aggregates(value: Any) -> list:
+def aggregates(value: object) -> list[objects.Aggregate]:
     """Return a list of aggregates, given a list, an AggregateList or one aggregate."""
     found = [value] if isinstance(value, objects.Aggregate) else value
     found = _require(found, (list, objects.AggregateList), "aggregates", "a list of aggregates")
     return [aggregate(item) for item in found]
 
 
-def aggregate(value: Any) -> Any:
+def aggregate(value: object) -> objects.Aggregate:
     """Return an aggregate that has an id."""
     found = _require(value, objects.Aggregate, "aggregate", "an Aggregate")
     _ = found.id  # raises MissingField
     return found
 
 
-def instances(value: Any) -> Any:
+def instances(value: object) -> objects.InstanceList:
     """Return an InstanceList in which every instance has a UUID."""
     found = _require(value, objects.InstanceList, "instance_info", "an InstanceList")
     _ = [instance.uuid for instance in found]  # raises MissingField
     return found
 
 
-def _require(value: Any, kinds: type | tuple[type, ...], name: str, wanted: str) -> Any:
+def _require(value: object, kinds: type[T] | tuple[type[T], ...], name: str, wanted: str) -> T:
     if not isinstance(value, kinds):
         raise _wrong_type(name, wanted, value)
     return value
 
 
-def _wrong_type(name: str, wanted: str, value: Any) -> errors.InvalidRequest:
+def _wrong_type(name: str, wanted: str, value: object) -> errors.InvalidRequest:
     return errors.InvalidRequest(f"{name} must be {wanted}, not a value of type {type(value).__name__}")

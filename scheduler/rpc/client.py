@@ -14,13 +14,14 @@ from functools import partial
 import queue
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 import uuid
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 from oslo_messaging._drivers import amqp as library_amqp
 from oslo_messaging._drivers import common as library
+from oslo_messaging._drivers.impl_rabbit import RabbitMessage
 from oslo_serialization import jsonutils
 
 from scheduler.rpc.amqp.message import CONNECT_RETRIES, DELIVERED_BEFORE
@@ -41,6 +42,10 @@ QUEUE_TIMEOUT = 5.0
 SPARE = 16
 
 
+Task = Callable[[library.ConnectionContext], None]
+"""What the thread that reads does on its connection."""
+
+
 class Failure(NamedTuple):
     """An error that a scheduler replied.
 
@@ -54,13 +59,13 @@ class Failure(NamedTuple):
     name: str
     module: str
     text: str
-    kwargs: Mapping[str, Any]
+    kwargs: Mapping[str, object]
 
 
 class Reply(NamedTuple):
     """What a scheduler replied: a result, unless there is a failure."""
 
-    result: Any = None
+    result: object = None
     failure: Failure | None = None
 
 
@@ -89,9 +94,9 @@ class _ReplyQueue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.received: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self.received: queue.SimpleQueue[RabbitMessage] = queue.SimpleQueue()
 
-    def __call__(self, message: Any) -> None:
+    def __call__(self, message: RabbitMessage) -> None:
         """Take a message of the broker, in the thread that reads."""
         message.acknowledge()
         self.received.put(message)
@@ -101,7 +106,10 @@ class Client:
     """Calls the schedulers of a topic. Any thread may use it, once it is started."""
 
     def __init__(
-        self, transport: Any, largest_message: int, sleep: Callable[[float], None] = time.sleep
+        self,
+        transport: messaging.Transport,
+        largest_message: int,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Call over a transport; nothing is connected to yet.
 
@@ -113,22 +121,23 @@ class Client:
         self._driver = transport._driver
         self._largest = largest_message
         self._sleep = sleep
-        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="replies", daemon=True)
-        self._connection: Any = None
+        self._thread: threading.Thread | None = None
+        self._connection: library.ConnectionContext | None = None
 
     def start(self) -> None:
         """Connect to the broker, which is waited for, and begin to read replies."""
-        self._connection = self._driver._get_connection(library.PURPOSE_LISTEN)
-        self._make_queues()
+        connection = self._connection = self._driver._get_connection(library.PURPOSE_LISTEN)
+        self._make_queues(connection)
+        self._thread = threading.Thread(target=self._read, args=(connection,), name="replies", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop reading, once no call is under way any more."""
         self._stopped.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(QUEUE_TIMEOUT)
         if self._connection is not None:
             self._connection.close()
@@ -136,7 +145,7 @@ class Client:
     def call(
         self,
         topic: str,
-        message: Mapping[str, Any],
+        message: Mapping[str, object],
         patience: Patience,
         heard: Callable[[], None] = lambda: None,
         *,
@@ -176,7 +185,7 @@ class Client:
             raise NoReply(f"no scheduler of {topic} was heard for {patience.silence:g} seconds")
         return _reply_of(reply)
 
-    def _send(self, topic: str, body: Mapping[str, Any], patience: Patience, *, again: bool) -> None:
+    def _send(self, topic: str, body: Mapping[str, object], patience: Patience, *, again: bool) -> None:
         with self._driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
             BoundedPublisher(connection, time.monotonic() + SEND_TIMEOUT, self._largest).send(
                 topic,
@@ -188,7 +197,7 @@ class Client:
 
     def _wait(
         self, replies: _ReplyQueue, identity: str, patience: Patience, heard: Callable[[], None]
-    ) -> Mapping[str, Any] | None:
+    ) -> RabbitMessage | None:
         """Return the reply; None if none came in time, and none can come any more."""
         end = time.monotonic() + patience.total
         while True:
@@ -205,7 +214,7 @@ class Client:
                 self._spare.put(replies)
                 return message
 
-    def _give_up(self, replies: _ReplyQueue, identity: str) -> Mapping[str, Any] | None:
+    def _give_up(self, replies: _ReplyQueue, identity: str) -> RabbitMessage | None:
         """Delete a reply queue; return the reply if it came all the same."""
         self._do(partial(self._delete, replies.name))
         while not replies.received.empty():
@@ -229,35 +238,35 @@ class Client:
 
     # -- on the thread that reads ----------------------------------------------------------------------------
 
-    def _read(self) -> None:
+    def _read(self, connection: library.ConnectionContext) -> None:
         while not self._stopped.is_set():
             try:
                 while not self._tasks.empty():
-                    self._tasks.get()()
-                self._connection.consume(timeout=LOOK_INTERVAL)
+                    self._tasks.get()(connection)
+                connection.consume(timeout=LOOK_INTERVAL)
             except library.Timeout:
                 continue
             except Exception:
                 LOG.exception("Cannot read replies; trying again")
                 self._sleep(1.0)
 
-    def _make_queues(self) -> None:
+    def _make_queues(self, connection: library.ConnectionContext) -> None:
         for _ in range(SPARE - self._spare.qsize()):
             replies = _ReplyQueue(f"reply_{uuid.uuid4().hex}")
-            self._connection.declare_direct_consumer(replies.name, replies)
+            connection.declare_direct_consumer(replies.name, replies)
             self._spare.put(replies)
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, name: str, connection: library.ConnectionContext) -> None:
         """Delete a queue; what came until then is received before this returns, on the same channel."""
-        consumers = self._connection._consumers
+        consumers = connection._consumers
         consumer = next(each for each in consumers if each.queue_name == name)
         tag = consumers.pop(consumer)
-        self._connection._new_tags.discard(tag)
+        connection._new_tags.discard(tag)
         # RabbitMQ tells that the queue is gone; amqp would take this for an error
-        self._connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
-        self._connection.channel.queue_delete(name)
+        connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
+        connection.channel.queue_delete(name)
 
-    def _do(self, task: Callable[[], None]) -> None:
+    def _do(self, task: Task) -> None:
         """Let the thread that reads do something, and wait for it.
 
         Raises:
@@ -265,9 +274,9 @@ class Client:
         """
         done: Future[None] = Future()
 
-        def run() -> None:
+        def run(connection: library.ConnectionContext) -> None:
             try:
-                task()
+                task(connection)
                 done.set_result(None)
             except Exception as error:  # noqa: BLE001 - for the thread that waits
                 done.set_exception(error)
@@ -279,7 +288,7 @@ class Client:
             raise BrokerAway(f"a reply queue cannot be deleted: {error or 'not in time'}") from error
 
 
-def _reply_of(message: Mapping[str, Any]) -> Reply:
+def _reply_of(message: RabbitMessage) -> Reply:
     failure = message.get("failure")
     if not failure:
         return Reply(message.get("result"))

@@ -65,7 +65,7 @@ class RequestContext(context.RequestContext):
         remote_address: str | None = None,
         timestamp: str | None = None,
         quota_class: str | None = None,
-        service_catalog: list | tuple | None = None,
+        service_catalog: list[object] | tuple[object, ...] | None = None,
         overwrite: bool = False,
         **values: Any,
     ) -> None:
@@ -83,7 +83,7 @@ class RequestContext(context.RequestContext):
         copied.roles = [*self.roles, *({"admin"} - set(self.roles))]
         return copied
 
-    def redacted_copy(self, **kwargs: Any) -> Self:
+    def redacted_copy(self, **kwargs: object) -> Self:
         """Return a copy for notifications, without the credentials and the address of the user."""
         copied = copy.copy(self)
         copied.auth_token = copied.remote_address = copied.service_token = None
@@ -91,29 +91,29 @@ class RequestContext(context.RequestContext):
         copied.timestamp = _now()
         return copied
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the keys that are sent."""
         values = super().to_dict()
         values |= {name: getattr(self, name) for name in _OURS}
         return values | {"user_id": self.user_id, "service_catalog": self.service_catalog}
 
-    def get_logging_values(self) -> dict[str, Any]:
+    def get_logging_values(self) -> dict[str, object]:
         """Return the values that a log format may use."""
         values = super().get_logging_values()
         del values["service_catalog"]
         return values
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], **kwargs: Any) -> Self:
+    def from_dict(cls, values: Mapping[str, object], **kwargs: Any) -> Self:
         """Return the context of ``values``. No key is needed; unknown keys and wrong types are ignored.
 
         Texts go into each line of the log, and the ids of the request into headers of HTTP: so control
         characters are escaped, and long texts are cut.
         """
         known = {
-            key: _clean(key, values[key])
+            key: _clean(key, value) if isinstance(value, str) else value
             for key, kinds in _KEYS.items()
-            if isinstance(values.get(key), kinds)
+            if isinstance(value := values.get(key), kinds)
         }
         # the newer name wins; "user" and "tenant" are what older libraries sent
         known["user"] = known.pop("user_id", None) or _text(values, "user")
@@ -123,12 +123,12 @@ class RequestContext(context.RequestContext):
         return super().from_dict(known, service_catalog=known.get("service_catalog"), **extra, **kwargs)
 
 
-def _text(values: Mapping[str, Any], *keys: str) -> str | None:
-    return next((_clean(key, values[key]) for key in keys if isinstance(values.get(key), str)), None)
+def _text(values: Mapping[str, object], *keys: str) -> str | None:
+    return next((_clean(key, value) for key in keys if isinstance(value := values.get(key), str)), None)
 
 
-def _clean(key: str, value: Any) -> Any:
-    if not isinstance(value, str) or key == "auth_token":
+def _clean(key: str, value: str) -> str:
+    if key == "auth_token":
         return value
     text = sanitize(value[:_LONGEST])[:_LONGEST]
     if key in _IN_HEADERS:

@@ -1,12 +1,13 @@
 """Calls endpoints so that each message gets a reply, and an error releases what was claimed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 import re
-from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
+from oslo_messaging._drivers.base import RpcIncomingMessage
+from oslo_messaging.rpc.dispatcher import RPCDispatcher
 
 from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
@@ -27,7 +28,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        dispatcher: Any,
+        dispatcher: RPCDispatcher,
         heartbeats: Heartbeats,
         warnings: RateLimitedLogger,
         on_refusal: Callable[[], None],
@@ -43,7 +44,7 @@ class Dispatcher:
         self._heartbeats = heartbeats
         self._warnings = warnings
 
-    def dispatch(self, incoming: Any) -> Any:
+    def dispatch(self, incoming: RpcIncomingMessage) -> object:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
             _check_frame(incoming.message)
@@ -66,7 +67,7 @@ class Dispatcher:
             self._heartbeats.release(incoming)
 
 
-def _check_channel(incoming: Any) -> None:
+def _check_channel(incoming: RpcIncomingMessage) -> None:
     """Check that the broker does not have the message again.
 
     Raises:
@@ -76,16 +77,16 @@ def _check_channel(incoming: Any) -> None:
         raise delivery.Lost
 
 
-def _check_frame(message: dict[str, Any]) -> None:
+def _check_frame(message: Mapping[str, object]) -> None:
     """Refuse a message that oslo.messaging cannot read, and would log a traceback for.
 
     Raises:
         InvalidRequest: Method, arguments, version or namespace are of another type or form.
     """
-    version, arguments = message.get("version", "1.0"), message.get("args", {})
+    method, version, arguments = message.get("method"), message.get("version", "1.0"), message.get("args", {})
     readable = (
-        isinstance(message.get("method"), str)
-        and _WORD.fullmatch(message["method"])
+        isinstance(method, str)
+        and _WORD.fullmatch(method)
         and isinstance(arguments, dict)
         and not _RESERVED & arguments.keys()
         and (message.get("namespace") is None or isinstance(message["namespace"], str))

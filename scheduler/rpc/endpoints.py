@@ -8,16 +8,20 @@ from collections.abc import Callable
 import functools
 import inspect
 import logging
-from typing import Any
+from typing import TYPE_CHECKING
 
 import oslo_messaging as messaging
 
 from scheduler import errors, objects
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import checks, delivery
+from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.serializer import Unreadable
 from scheduler.rpc.transport import BASE_NAMESPACE, TOPIC
+
+if TYPE_CHECKING:
+    from scheduler.manager import SchedulerManager
 
 LOG = logging.getLogger(__name__)
 
@@ -26,6 +30,9 @@ BASE_VERSION = "1.1"
 
 #: Bytes of the largest reply by default: what RabbitMQ accepts if nothing else is configured.
 LARGEST_REPLY = 16 << 20
+
+Method = Callable[..., object]
+"""A method of an endpoint."""
 
 #: An argument that was not sent, as opposed to one sent as null.
 ABSENT = object()
@@ -42,15 +49,15 @@ class Endpoint:
         self.warnings = warnings or RateLimitedLogger(LOG)
 
 
-def answering(method: Callable) -> Callable:
+def answering(method: Method) -> Method:
     """Decorate an endpoint method: any exception is logged once and sent in a form that callers can read."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def answer(self: Endpoint, context: Any, **arguments: Any) -> Any:
+    def answer(self: Endpoint, context: RequestContext, **arguments: object) -> object:
         context.update_store()
         context.delivery = delivery.CURRENT.get()
-        result: Any = None
+        result: object = None
         failure: Exception | None = None
         try:
             signature.bind(self, context, **arguments)
@@ -75,8 +82,8 @@ def answering(method: Callable) -> Callable:
 
 
 def _attempt(
-    method: Callable, endpoint: Endpoint, context: Any, arguments: dict[str, Any]
-) -> tuple[Any, Exception | None]:
+    method: Method, endpoint: Endpoint, context: RequestContext, arguments: dict[str, object]
+) -> tuple[object, Exception | None]:
     """Return the result and None, or None and the exception to send."""
     try:
         _refuse_unreadable(arguments)
@@ -100,7 +107,7 @@ def _attempt(
         return None, for_caller(error)
 
 
-def _warn(endpoint: Endpoint, method: Callable, error: BaseException) -> None:
+def _warn(endpoint: Endpoint, method: Method, error: BaseException) -> None:
     name, kind = method.__name__, type(error).__name__
     endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
 
@@ -115,7 +122,7 @@ def _return_for_another(current: delivery.Delivery | None, error: Exception) -> 
         raise delivery.Requeued(str(error)) from error
 
 
-def _refuse_unreadable(arguments: dict[str, Any]) -> None:
+def _refuse_unreadable(arguments: dict[str, object]) -> None:
     for value in arguments.values():
         if isinstance(value, Unreadable):
             raise value.take()
@@ -128,7 +135,7 @@ class Scheduler(Endpoint):
 
     def __init__(
         self,
-        manager: Any,
+        manager: "SchedulerManager",
         warnings: RateLimitedLogger | None = None,
         largest_reply: int = LARGEST_REPLY,
         most_selections: Callable[[], int] = lambda: 1,
@@ -136,7 +143,6 @@ class Scheduler(Endpoint):
         """Serve the methods of a manager.
 
         Args:
-            manager: A ``SchedulerManager``.
             largest_reply: Bytes of the largest reply.
             most_selections: Returns how many Selections an instance gets if alternates are wanted.
         """
@@ -148,14 +154,14 @@ class Scheduler(Endpoint):
     @answering
     def select_destinations(
         self,
-        context: Any,
-        request_spec: Any = None,
-        filter_properties: Any = None,
-        spec_obj: Any = ABSENT,
-        instance_uuids: Any = None,
-        return_objects: Any = False,
-        return_alternates: Any = False,
-    ) -> list:
+        context: RequestContext,
+        request_spec: object = None,
+        filter_properties: object = None,
+        spec_obj: object = ABSENT,
+        instance_uuids: object = None,
+        return_objects: object = False,
+        return_alternates: object = False,
+    ) -> list[object]:
         """Choose and claim a host for each instance.
 
         Args:
@@ -180,31 +186,31 @@ class Scheduler(Endpoint):
         return self._manager.select_destinations(context, spec, uuids, as_objects, with_alternates)
 
     @answering
-    def update_aggregates(self, context: Any, aggregates: Any) -> None:
+    def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
         """Store aggregates that were created or changed."""
         self._manager.update_aggregates(context, checks.aggregates(aggregates))
 
     @answering
-    def delete_aggregate(self, context: Any, aggregate: Any) -> None:
+    def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
         """Remove an aggregate."""
         self._manager.delete_aggregate(context, checks.aggregate(aggregate))
 
     @answering
-    def update_instance_info(self, context: Any, host_name: Any, instance_info: Any) -> None:
+    def update_instance_info(self, context: RequestContext, host_name: object, instance_info: object) -> None:
         """Note that instances of a host were created or changed."""
         self._manager.update_instance_info(
             context, checks.text(host_name, "host_name"), checks.instances(instance_info)
         )
 
     @answering
-    def delete_instance_info(self, context: Any, host_name: Any, instance_uuid: Any) -> None:
+    def delete_instance_info(self, context: RequestContext, host_name: object, instance_uuid: object) -> None:
         """Note that an instance has left a host."""
         self._manager.delete_instance_info(
             context, checks.text(host_name, "host_name"), checks.text(instance_uuid, "instance_uuid")
         )
 
     @answering
-    def sync_instance_info(self, context: Any, host_name: Any, instance_uuids: Any) -> None:
+    def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
         """Compare the known instances of a host with the UUIDs of all its instances."""
         self._manager.sync_instance_info(
             context, checks.text(host_name, "host_name"), checks.text_list(instance_uuids, "instance_uuids")
@@ -217,10 +223,10 @@ class Base(Endpoint):
     target = messaging.Target(namespace=BASE_NAMESPACE, version=BASE_VERSION)
 
     @answering
-    def ping(self, context: Any, arg: Any) -> dict[str, Any]:
+    def ping(self, context: RequestContext, arg: object) -> dict[str, object]:
         """Show that the service is alive."""
         return {"service": TOPIC, "arg": arg}
 
     @answering
-    def get_backdoor_port(self, context: Any) -> None:
+    def get_backdoor_port(self, context: RequestContext) -> None:
         """Return null: there is no debugging shell."""

@@ -8,7 +8,6 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_serialization import jsonutils
 
@@ -28,7 +27,7 @@ class RemoteError(Exception):
         kwargs: What a caller's class is rebuilt with besides the text.
     """
 
-    def __init__(self, message: str, **kwargs: Any) -> None:
+    def __init__(self, message: str, **kwargs: object) -> None:
         self.kwargs = kwargs
         super().__init__(message)
 
@@ -52,7 +51,7 @@ def for_caller(error: BaseException) -> Exception:
     return InternalError(_describe(error))
 
 
-def of_failure(name: str, module: str, text: str, kwargs: Mapping[str, Any]) -> Exception:
+def of_failure(name: str, module: str, text: str, kwargs: Mapping[str, object]) -> Exception:
     """Return an exception that a scheduler has replied, to be replied once more."""
     made = type(name, (RemoteError,), {"__module__": module, "__doc__": "An error of a scheduler."})
     return made(text, **{key: value for key, value in kwargs.items() if key != "final"})
@@ -62,7 +61,7 @@ def _of_berth(error: errors.BerthError) -> Exception:
     if error.nova_name is None:
         sendable = _can_be_sent(error) and _is_short_line(str(error))
         return error if sendable else InternalError(_describe(error))
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, object] = {}
     if isinstance(error, errors.NoValidHost):
         kwargs = {"reason": _short_line(error.reason), "code": 500}
         if error.final:
@@ -93,7 +92,7 @@ def _short_line(text: str) -> str:
     return text if _is_short_line(text) else sanitize(text[:_LONGEST_TEXT])
 
 
-def _refuse(value: Any) -> None:
+def _refuse(value: object) -> None:
     raise TypeError(type(value).__name__)
 
 

@@ -9,14 +9,15 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
+from oslo_messaging._drivers import base
 from oslo_messaging.rpc import server
 
-from scheduler import errors
+from scheduler import errors, objects
 from scheduler.rpc import checks
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
@@ -32,6 +33,18 @@ VERSION = "2.1"
 MOST_ENTRIES = 10_000
 
 
+Document = dict[str, object]
+"""Plain JSON."""
+
+
+class WorkerAnswer(TypedDict):
+    """What a worker sends: its name, how many workers its daemon has, and the answer as JSON."""
+
+    scheduler: str
+    workers: int
+    answer: Any
+
+
 class AdminRequired(errors.BerthError):
     """The question comes from a context without an administrator's rights."""
 
@@ -41,16 +54,34 @@ def server_name(host: str, worker: int) -> str:
     return f"{host}.{worker}"
 
 
+class Explainer(Protocol):
+    """Has a method for each question; as ``explain.explainer.Explainer``. Documents are plain JSON."""
+
+    def decision(self, name: str) -> str | None:
+        """Return the document of a decision."""
+
+    def decisions(self, *, failed: bool, since: float, project: str | None, at_most: int) -> list[Document]:
+        """Return an entry for each decision."""
+
+    def host_history(self, name: str, since: float) -> Document:
+        """Return what became of a host."""
+
+    def host_status(self, name: str) -> Document:
+        """Return how a host is."""
+
+    def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> Document:
+        """Return why a host can take a request, or not."""
+
+
 class Explanations(Endpoint):
     """The questions that a worker answers. Each answer names the worker, and how many its daemon has."""
 
     target = messaging.Target(version=VERSION)
 
-    def __init__(self, explainer: Any, name: str, workers: int) -> None:
+    def __init__(self, explainer: Explainer, name: str, workers: int) -> None:
         """Answer with the explainer of a worker.
 
         Args:
-            explainer: Has a method of the same name for each question.
             name: The name of the worker.
         """
         super().__init__()
@@ -59,60 +90,69 @@ class Explanations(Endpoint):
         self._workers = workers
 
     @answering
-    def decision(self, context: Any, name: Any) -> dict[str, Any]:
+    def decision(self, context: RequestContext, name: object) -> WorkerAnswer:
         """Return the document of the latest decision on a request id or an instance, as JSON."""
         _require_admin(context)
         return self._answer(self._explainer.decision(checks.text(name, "name")))
 
     @answering
-    def host_now(self, context: Any, spec_obj: Any, instances: Any, host: Any) -> dict[str, Any]:
+    def host_now(
+        self, context: RequestContext, spec_obj: object, instances: object, host: object
+    ) -> WorkerAnswer:
         """Say what Placement and each filter say of a host for a recorded request as of now."""
         _require_admin(context)
         spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
         return self._answer(self._explainer.host_now(spec, uuids, checks.text(host, "host")))
 
     @answering
-    def host_history(self, context: Any, host: Any, since: Any = 0) -> dict[str, Any]:
+    def host_history(self, context: RequestContext, host: object, since: object = 0) -> WorkerAnswer:
         """Say what became of a host in the latest decisions."""
         _require_admin(context)
         name, began = checks.text(host, "host"), checks.number(since, "since")
         return self._answer(self._explainer.host_history(name, began))
 
     @answering
-    def host_state(self, context: Any, host: Any) -> dict[str, Any]:
+    def host_status(self, context: RequestContext, host: object) -> WorkerAnswer:
         """Say how a host is as of now."""
         _require_admin(context)
-        return self._answer(self._explainer.host_state(checks.text(host, "host")))
+        return self._answer(self._explainer.host_status(checks.text(host, "host")))
 
     @answering
     def decisions(
-        self, context: Any, failed: Any = False, since: Any = 0, project: Any = None, at_most: Any = 100
-    ) -> dict[str, Any]:
+        self,
+        context: RequestContext,
+        failed: object = False,
+        since: object = 0,
+        project: object = None,
+        at_most: object = 100,
+    ) -> WorkerAnswer:
         """List the latest decisions."""
         _require_admin(context)
         found = self._explainer.decisions(
             failed=checks.flag(failed, "failed"),
             since=checks.number(since, "since"),
             project=None if project is None else checks.text(project, "project"),
-            at_most=min(checks.number(at_most, "at_most"), MOST_ENTRIES),
+            at_most=int(min(checks.number(at_most, "at_most"), MOST_ENTRIES)),
         )
         return self._answer(found)
 
-    def _answer(self, content: Any) -> dict[str, Any]:
+    def _answer(self, content: object) -> WorkerAnswer:
         return {"scheduler": self._name, "workers": self._workers, "answer": content}
 
 
-def _require_admin(context: Any) -> None:
+def _require_admin(context: RequestContext) -> None:
     if not context.is_admin:
         raise AdminRequired("Questions about decisions are answered to administrators only")
 
 
 class _Server(server.RPCServer):
-    def _create_listener(self) -> Any:
+    def _create_listener(self) -> base.PollStyleListenerAdapter:
         return stopping_soon(super()._create_listener())
 
 
-def build(conf: cfg.ConfigOpts, transport: Any, explainer: Any, worker: int, workers: int) -> Any:
+def build(
+    conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: Explainer, worker: int, workers: int
+) -> server.RPCServer:
     """Return the server of a worker, not started.
 
     Args:
@@ -155,7 +195,7 @@ class Schedulers:
 
     def __init__(
         self,
-        transport: Any,
+        transport: messaging.Transport,
         hosts: Iterable[str],
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
@@ -178,7 +218,7 @@ class Schedulers:
             retry=0,
         )
 
-    def ask(self, method: str, **arguments: Any) -> Answers:
+    def ask(self, method: str, **arguments: object) -> Answers:
         """Return what all workers answer. The first worker of a host tells how many there are."""
         answers = Answers({}, {})
         first = [server_name(host, 0) for host in self._hosts]
@@ -186,18 +226,18 @@ class Schedulers:
         more = [
             server_name(host, number)
             for host, name in zip(self._hosts, first, strict=True)
-            for number in range(1, replies.get(name, {}).get("workers", 1))
+            for number in range(1, replies[name]["workers"] if name in replies else 1)
         ]
         self._ask_all(more, method, arguments, answers)
         return answers
 
-    def ask_worker(self, worker: str, method: str, **arguments: Any) -> Answers:
+    def ask_worker(self, worker: str, method: str, **arguments: object) -> Answers:
         """Return what one worker answers, by the name that it has in ``Answers``."""
         answers = Answers({}, {})
         self._ask_all([worker], method, arguments, answers)
         return answers
 
-    def ask_one(self, method: str, **arguments: Any) -> Answers:
+    def ask_one(self, method: str, **arguments: object) -> Answers:
         """Return what the first scheduler answers that does; the others are not asked."""
         answers = Answers({}, {})
         for host in self._hosts:
@@ -207,11 +247,11 @@ class Schedulers:
         return answers
 
     def _ask_all(
-        self, names: Sequence[str], method: str, arguments: Mapping[str, Any], answers: Answers
-    ) -> dict[str, dict[str, Any]]:
+        self, names: Sequence[str], method: str, arguments: Mapping[str, object], answers: Answers
+    ) -> dict[str, WorkerAnswer]:
         calls = {name: self._begin(name, method, arguments) for name in names}
         end = self._clock() + self._timeout + 1
-        replies = {}
+        replies: dict[str, WorkerAnswer] = {}
         for name, call in calls.items():
             try:
                 replies[name] = call.result(max(0.0, end - self._clock()))
@@ -224,9 +264,9 @@ class Schedulers:
                 answers.failed[name] = Raised(one_line(error))
         return replies
 
-    def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
+    def _begin(self, name: str, method: str, arguments: Mapping[str, object]) -> Future[WorkerAnswer]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
-        future: Future[dict[str, Any]] = Future()
+        future: Future[WorkerAnswer] = Future()
         call = self._client.prepare(server=name)
 
         def run() -> None:

@@ -116,7 +116,7 @@ def forward(
     reason: str,
     timeout: float = SEND_TIMEOUT,
 ) -> bool:
-    """Send a call on to a topic, and acknowledge it.
+    """Forward a call to a topic, and acknowledge it.
 
     Args:
         call: The call; it is neither answered nor acknowledged yet.
@@ -132,7 +132,7 @@ def forward(
         Forwarded: It was forwarded.
     """
     try:
-        call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, timeout)
+        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, timeout)
     except messaging.MessageUndeliverable:
         LOG.warning("Serving call %s here: there is no queue %s", call.msg_id, topic)
         return False

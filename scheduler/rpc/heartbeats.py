@@ -9,9 +9,9 @@ from collections.abc import Callable
 import math
 import threading
 import time
-from typing import Any
 
 from oslo_log import log as logging
+from oslo_messaging._drivers.base import RpcIncomingMessage
 
 from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
@@ -61,7 +61,7 @@ class Heartbeats:
         """
         self._loop.start()
 
-    def watch(self, incoming: Any, silence: float = 0.0) -> None:
+    def watch(self, incoming: RpcIncomingMessage, silence: float = 0.0) -> None:
         """Begin to send heartbeats for a message, instead of those of oslo.messaging. Never raises.
 
         Args:
@@ -83,7 +83,7 @@ class Heartbeats:
         if is_first:
             self._loop.wake()
 
-    def release(self, incoming: Any) -> None:
+    def release(self, incoming: RpcIncomingMessage) -> None:
         """Send no more heartbeats for this message; when this returns, none is being sent."""
         with self._lock:
             call = self._calls.pop(id(incoming), None)
@@ -102,7 +102,7 @@ class Heartbeats:
         self.send_due()
         return self._tick if self._calls else IDLE
 
-    def _interval(self, client_timeout: Any) -> float | None:
+    def _interval(self, client_timeout: float | str | None) -> float | None:
         """Return half of a caller's timeout, in seconds; None if it is not set or not valid."""
         if not client_timeout:
             return None
@@ -127,7 +127,9 @@ class _Call:
         due: When the next heartbeat is to be sent.
     """
 
-    def __init__(self, incoming: Any, interval: float, silence: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, incoming: RpcIncomingMessage, interval: float, silence: float, clock: Callable[[], float]
+    ) -> None:
         self._incoming = incoming
         self._interval = interval
         self._clock = clock

@@ -5,15 +5,17 @@ notification broker that is away costs notifications, never scheduling.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 import queue
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
+from scheduler import objects
 from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import payloads, transport
@@ -35,9 +37,18 @@ IDLE = 3600.0
 class Channel(NamedTuple):
     """One form of notifications, and the Notifier of oslo.messaging that sends it."""
 
-    notifier: Any
-    of_request: Callable[[Any], dict]
-    of_service: Callable[[Mapping[str, Any]], dict] | None = None
+    notifier: messaging.Notifier
+    of_request: Callable[[objects.RequestSpec], payloads.Payload]
+    of_service: Callable[[Mapping[str, object]], payloads.Payload] | None = None
+
+
+class Notification(NamedTuple):
+    """One that waits to be sent."""
+
+    notifier: messaging.Notifier
+    context: RequestContext
+    event: str
+    payload: payloads.Payload
 
 
 class Notifications:
@@ -52,7 +63,7 @@ class Notifications:
         """Send on each of ``channels``; further notifications are dropped while ``most_waiting`` wait."""
         self._channels = list(channels)
         self._clock = clock
-        self._waiting: queue.Queue[tuple | threading.Event] = queue.Queue(most_waiting)
+        self._waiting: queue.Queue[Notification | threading.Event] = queue.Queue(most_waiting)
         # not started before the first use: a process that forks would lose the thread
         self._loop = BackgroundLoop("notifications", self._send_waiting)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
@@ -62,18 +73,19 @@ class Notifications:
         """Whether the sending thread is alive."""
         return self._loop.running
 
-    def select_destinations_start(self, context: RequestContext, spec: Any) -> None:
+    def select_destinations_start(self, context: RequestContext, spec: objects.RequestSpec) -> None:
         """Report that candidates are known and hosts are about to be examined."""
-        self._notify_all(context, START, [(channel, channel.of_request) for channel in self._channels], spec)
+        self._notify_of_request(context, START, spec)
 
-    def select_destinations_end(self, context: RequestContext, spec: Any) -> None:
+    def select_destinations_end(self, context: RequestContext, spec: objects.RequestSpec) -> None:
         """Report that all instances have their hosts."""
-        self._notify_all(context, END, [(channel, channel.of_request) for channel in self._channels], spec)
+        self._notify_of_request(context, END, spec)
 
-    def service_created(self, context: RequestContext, service: Mapping[str, Any]) -> None:
+    def service_created(self, context: RequestContext, service: Mapping[str, object]) -> None:
         """Report a new record of this scheduler in table ``services``."""
-        makers = [(channel, channel.of_service) for channel in self._channels if channel.of_service]
-        self._notify_all(context, SERVICE_CREATE, makers, service)
+        for channel in self._channels:
+            if channel.of_service is not None:
+                self._notify(channel, context, SERVICE_CREATE, partial(channel.of_service, service))
 
     def stop(self, timeout: float) -> None:
         """Send what waits, for at most ``timeout`` seconds, and end the thread."""
@@ -89,17 +101,20 @@ class Notifications:
         all_sent.wait(max(0.0, end - self._clock()))
         self._loop.stop(max(0.0, end - self._clock()))
 
-    def _notify_all(
-        self, context: RequestContext, event: str, makers: Iterable[tuple[Channel, Callable]], subject: Any
-    ) -> None:
-        for channel, make_payload in makers:
-            try:
-                # made here, as the request continues to change
-                self._put(channel.notifier, context.redacted_copy(), event, make_payload(subject))
-            except Exception:
-                LOG.exception("Cannot make notification %s", event)
+    def _notify_of_request(self, context: RequestContext, event: str, spec: objects.RequestSpec) -> None:
+        for channel in self._channels:
+            self._notify(channel, context, event, partial(channel.of_request, spec))
 
-    def _put(self, *notification: Any) -> None:
+    def _notify(
+        self, channel: Channel, context: RequestContext, event: str, make: Callable[[], payloads.Payload]
+    ) -> None:
+        try:
+            # made here, as the request continues to change
+            self._put(Notification(channel.notifier, context.redacted_copy(), event, make()))
+        except Exception:
+            LOG.exception("Cannot make notification %s", event)
+
+    def _put(self, notification: Notification) -> None:
         try:
             self._waiting.put_nowait(notification)
         except queue.Full:
@@ -122,13 +137,13 @@ class Notifications:
             if isinstance(notification, threading.Event):
                 notification.set()
             else:
-                self._send(*notification)
+                self._send(notification)
 
-    def _send(self, notifier: Any, context: RequestContext, event: str, payload: dict) -> None:
+    def _send(self, one: Notification) -> None:
         try:
-            notifier.info(context, event, payload)
+            one.notifier.info(one.context, one.event, one.payload)
         except Exception as error:  # noqa: BLE001 - one lost notification must not end the others
-            self._warnings.warning("send", "Notification %s was not sent: %s", event, error)
+            self._warnings.warning("send", "Notification %s was not sent: %s", one.event, error)
 
 
 def build(conf: cfg.ConfigOpts, serializer: messaging.Serializer) -> Notifications:

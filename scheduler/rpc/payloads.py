@@ -5,11 +5,14 @@ The unversioned form is a plain dict, the versioned form an envelope of payload 
 
 from collections.abc import Callable, Iterable, Mapping
 import datetime as dt
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
+from scheduler import objects
 from scheduler.objects import base
 
-Payload = dict[str, Any]
+Payload = dict[str, object]
+T = TypeVar("T")
 
 _PLAIN_PCI_REQUEST = ("count", "spec", "alias_name", "request_id", "requester_id", "numa_policy")
 _FLAVOR = (
@@ -31,7 +34,7 @@ _REQUEST = (
 _PRIVATE = frozenset(["hw_ephemeral_encryption_secret_uuid"])
 
 
-def unversioned_request(spec: Any) -> Payload:
+def unversioned_request(spec: objects.RequestSpec) -> Payload:
     """Return ``{"request_spec": ...}``, in which an object is a dict of the fields that are set.
 
     (spec: wire-and-config 1.8)
@@ -43,7 +46,7 @@ def unversioned_request(spec: Any) -> Payload:
     return {"request_spec": _plain(legacy)}
 
 
-def _plain_pci_requests(requests: Any) -> Payload:
+def _plain_pci_requests(requests: objects.InstancePCIRequests) -> Payload:
     # named one by one: an object's private parts include the context, and with it the user's token
     return {
         "instance_uuid": requests.instance_uuid if "instance_uuid" in requests else None,
@@ -53,8 +56,8 @@ def _plain_pci_requests(requests: Any) -> Payload:
     }
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "set_fields"):
+def _plain(value: object) -> object:
+    if isinstance(value, objects.WireObject):
         return {name: _plain(item) for name, item in value.set_fields()}
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
@@ -65,7 +68,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def versioned_request(spec: Any) -> Payload:
+def versioned_request(spec: objects.RequestSpec) -> Payload:
     """Return a RequestSpec as the envelope RequestSpecPayload 1.1."""
     return _envelope(
         "RequestSpecPayload",
@@ -75,7 +78,7 @@ def versioned_request(spec: Any) -> Payload:
             "num_instances": spec.num_instances,
             "flavor": _of(spec, "flavor", _flavor),
             "image": _of(spec, "image", _image),
-            "numa_topology": _of(spec, "numa_topology", lambda topology: _topology(topology, spec)),
+            "numa_topology": _of(spec, "numa_topology", partial(_topology, spec=spec)),
             "pci_requests": _of(spec, "pci_requests", _pci_requests),
             "requested_destination": _of(spec, "requested_destination", _destination),
             "retry": _of(spec, "retry", _retry),
@@ -87,23 +90,23 @@ def versioned_request(spec: Any) -> Payload:
     )
 
 
-def versioned_service(service: Mapping[str, Any]) -> Payload:
+def versioned_service(service: Mapping[str, object]) -> Payload:
     """Return the columns and values of a service record as the envelope ServiceStatusPayload 1.1."""
     return _envelope("ServiceStatusPayload", "1.1", {name: service.get(name) for name in _SERVICE})
 
 
-def _flavor(flavor: Any) -> Payload:
+def _flavor(flavor: objects.Flavor) -> Payload:
     return _envelope("FlavorPayload", "1.4", _fields(flavor, _FLAVOR))
 
 
-def _image(image: Any) -> Payload:
+def _image(image: objects.ImageMeta) -> Payload:
     names = [name for name in image.fields if name != "properties"]
     known = dict(image.properties.set_fields()).keys() - _PRIVATE
     properties = _envelope("ImageMetaPropsPayload", "1.20", _fields(image.properties, sorted(known)))
     return _envelope("ImageMetaPayload", "1.0", _fields(image, names) | {"properties": properties})
 
 
-def _topology(topology: Any, spec: Any) -> Payload:
+def _topology(topology: objects.InstanceNUMATopology, spec: objects.RequestSpec) -> Payload:
     owner = topology if "instance_uuid" in topology else spec
     data = {
         **_fields(owner, ["instance_uuid"]),
@@ -113,16 +116,16 @@ def _topology(topology: Any, spec: Any) -> Payload:
     return _envelope("InstanceNUMATopologyPayload", "1.0", data)
 
 
-def _cell(cell: Any) -> Payload:
+def _cell(cell: objects.InstanceNUMACell) -> Payload:
     topology = _of(cell, "cpu_topology", _cpu_topology)
     return _envelope("InstanceNUMACellPayload", "1.2", _fields(cell, _CELL) | {"cpu_topology": topology})
 
 
-def _cpu_topology(topology: Any) -> Payload:
+def _cpu_topology(topology: objects.VirtCPUTopology) -> Payload:
     return _envelope("VirtCPUTopologyPayload", "1.0", _fields(topology, topology.fields))
 
 
-def _pci_requests(requests: Any) -> Payload:
+def _pci_requests(requests: objects.InstancePCIRequests) -> Payload:
     items = [
         _envelope("InstancePCIRequestPayload", "1.1", _fields(r, _PCI_REQUEST)) for r in requests.requests
     ]
@@ -131,7 +134,7 @@ def _pci_requests(requests: Any) -> Payload:
     )
 
 
-def _destination(destination: Any) -> Payload:
+def _destination(destination: objects.Destination) -> Payload:
     data = {"aggregates": destination.aggregates}
     data |= {name: value for name in ("host", "node") if (value := getattr(destination, name)) is not None}
     if destination.cell is not None:
@@ -142,22 +145,22 @@ def _destination(destination: Any) -> Payload:
     return _envelope("DestinationPayload", "1.0", data)
 
 
-def _retry(retry: Any) -> Payload:
+def _retry(retry: objects.SchedulerRetries) -> Payload:
     hosts = [node.hypervisor_hostname for node in retry.hosts] if "hosts" in retry else None
     return _envelope("SchedulerRetriesPayload", "1.0", _fields(retry, ["num_attempts"]) | {"hosts": hosts})
 
 
-def _group(group: Any) -> Payload:
+def _group(group: objects.InstanceGroup) -> Payload:
     rules = {name: str(limit) for name, limit in group.rules.items()}
     return _envelope("ServerGroupPayload", "1.1", _fields(group, _GROUP) | {"rules": rules})
 
 
-def _of(obj: Any, name: str, make: Callable[[Any], Payload]) -> Payload | None:
+def _of(obj: objects.WireObject, name: str, make: Callable[[T], Payload]) -> Payload | None:
     value = getattr(obj, name) if name in obj else None
     return None if value is None else make(value)
 
 
-def _fields(obj: Any, names: Iterable[str]) -> Payload:
+def _fields(obj: objects.WireObject, names: Iterable[str]) -> Payload:
     """Return the named fields as JSON, null for those that are not set."""
     return {
         name: obj.fields[name].to_primitive(obj, name, getattr(obj, name)) if name in obj else None

@@ -9,13 +9,13 @@ returned to the broker, which delivers them once more. If it was missing for
 from collections.abc import Callable
 import threading
 import time
-from typing import Any
 
 from cachetools import TTLCache
 from oslo_log import log as logging
 
 from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
+from scheduler.rpc.amqp.message import ConfirmedMessage
 
 LOG = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ class ReplyQueues:
 
     def __init__(
         self,
-        send_back: Callable[[Any], None],
-        drop: Callable[[Any], None],
+        send_back: Callable[[ConfirmedMessage], None],
+        drop: Callable[[ConfirmedMessage], None],
         clock: Callable[[], float] = time.monotonic,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
@@ -57,7 +57,7 @@ class ReplyQueues:
         self._clock = clock
         self._lock = threading.Lock()
         self._stopped = False
-        self._waiting: dict[str, list[Any]] = {}
+        self._waiting: dict[str, list[ConfirmedMessage]] = {}
         self._found: TTLCache[str, bool] = TTLCache(MOST_REMEMBERED, FOUND_FOR, clock)
         self._missing_since: TTLCache[str, float] = TTLCache(MOST_REMEMBERED, REMEMBERED_FOR, clock)
         self._loop = make_loop("reply-queues", self.look)
@@ -76,7 +76,7 @@ class ReplyQueues:
         """
         self._loop.start()
 
-    def is_missing(self, call: Any, *, certain: bool) -> bool:
+    def is_missing(self, call: ConfirmedMessage, *, certain: bool) -> bool:
         """Return whether the reply queue of a call is missing; one that cannot be looked for counts as there.
 
         Args:
@@ -87,7 +87,7 @@ class ReplyQueues:
             found, suspect = call.reply_q in self._found, call.reply_q in self._missing_since
         return not found and (certain or suspect) and self._is_there(call) is False
 
-    def wait(self, call: Any) -> None:
+    def wait(self, call: ConfirmedMessage) -> None:
         """Let a call wait, which keeps no claims, and is neither answered nor acknowledged."""
         with self._lock:
             self._missing_since.setdefault(call.reply_q, self._clock())
@@ -126,20 +126,20 @@ class ReplyQueues:
                 )
         return LOOK_INTERVAL if self._waiting else IDLE
 
-    def _is_given_up(self, call: Any) -> bool:
+    def _is_given_up(self, call: ConfirmedMessage) -> bool:
         patience = call.listener.driver.missing_destination_retry_timeout
         with self._lock:
             now = self._clock()
             return now - self._missing_since.setdefault(call.reply_q, now) >= patience
 
-    def _end(self, queue: str, end: Callable[[Any], None]) -> int:
+    def _end(self, queue: str, end: Callable[[ConfirmedMessage], None]) -> int:
         with self._lock:
             calls = self._waiting.pop(queue, [])
         for call in calls:
             end(call)
         return len(calls)
 
-    def _is_there(self, call: Any) -> bool | None:
+    def _is_there(self, call: ConfirmedMessage) -> bool | None:
         """Return whether the broker has the reply queue of a call; None if that is not known."""
         try:
             there = bool(call.has_reply_queue())

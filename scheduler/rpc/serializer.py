@@ -1,6 +1,6 @@
 """Conversion of contexts and objects from and to JSON (spec: wire-and-config 2.1, 2.2)."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import orjson
 import oslo_messaging as messaging
@@ -27,11 +27,11 @@ class Unreadable:
 class ObjectSerializer(messaging.Serializer):
     """The serializer of callers: what cannot be read raises ``InvalidRequest``."""
 
-    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
+    def serialize_entity(self, ctxt: RequestContext, entity: object) -> object:
         """Return ``entity`` with objects replaced by envelopes and sets by lists, at any depth."""
         return _write(entity)
 
-    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+    def deserialize_entity(self, ctxt: RequestContext, entity: object) -> object:
         """Return ``entity`` with envelopes replaced by objects, at any depth.
 
         Raises:
@@ -39,11 +39,11 @@ class ObjectSerializer(messaging.Serializer):
         """
         return _read(entity, ctxt)
 
-    def serialize_context(self, ctxt: Any) -> dict[str, Any]:
+    def serialize_context(self, ctxt: RequestContext | Mapping[str, object] | None) -> dict[str, object]:
         """Return the context as a dict; it may be a dict already, or None."""
-        return ctxt.to_dict() if hasattr(ctxt, "to_dict") else dict(ctxt or {})
+        return ctxt.to_dict() if isinstance(ctxt, RequestContext) else dict(ctxt or {})
 
-    def deserialize_context(self, ctxt: Any) -> RequestContext:
+    def deserialize_context(self, ctxt: object) -> RequestContext:
         """Return the context of a dict; never raises."""
         return RequestContext.from_dict(ctxt if isinstance(ctxt, dict) else {})
 
@@ -51,7 +51,7 @@ class ObjectSerializer(messaging.Serializer):
 class ServerSerializer(ObjectSerializer):
     """The serializer of the server: what cannot be read becomes ``Unreadable``, for the endpoint."""
 
-    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+    def deserialize_entity(self, ctxt: RequestContext, entity: object) -> object:
         """Return ``entity`` with envelopes replaced by objects, at any depth, or ``Unreadable``."""
         try:
             _check_size(entity)
@@ -62,8 +62,8 @@ class ServerSerializer(ObjectSerializer):
             return Unreadable(errors.InvalidRequest("An argument is nested too deeply"))
 
 
-def _write(entity: Any) -> Any:
-    if hasattr(entity, "obj_to_primitive"):
+def _write(entity: object) -> object:
+    if isinstance(entity, objects.WireObject):
         return entity.obj_to_primitive()
     if isinstance(entity, dict):
         return {key: _write(value) for key, value in entity.items()}
@@ -72,7 +72,7 @@ def _write(entity: Any) -> Any:
     return entity
 
 
-def _read(entity: Any, context: Any) -> Any:
+def _read(entity: object, context: RequestContext) -> object:
     if objects.is_envelope(entity):
         return objects.hydrate(entity, context)
     if isinstance(entity, dict):
@@ -82,7 +82,7 @@ def _read(entity: Any, context: Any) -> Any:
     return entity
 
 
-def _check_size(entity: Any) -> None:
+def _check_size(entity: object) -> None:
     # A compute sends all its instances in full at start, and only their ids are read.
     if isinstance(entity, dict) and entity.get("nova_object.name") == "InstanceList":
         return

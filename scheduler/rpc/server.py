@@ -1,15 +1,16 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
+from oslo_messaging._drivers import base
 from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
@@ -18,7 +19,7 @@ from scheduler.outages import Outages
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
-from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
+from scheduler.rpc.amqp.message import ConfirmedMessage, Raised, ReplyQueueMissing
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.dispatcher import Dispatcher
 from scheduler.rpc.dropped_calls import DroppedCalls
@@ -27,6 +28,9 @@ from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.reply_queues import ReplyQueues
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
+
+if TYPE_CHECKING:
+    from scheduler.manager import SchedulerManager
 
 LOG = logging.getLogger(__name__)
 
@@ -54,22 +58,6 @@ class TrafficObserver(Protocol):
         """Count a call that was forwarded to another scheduler."""
 
 
-class NoObserver:
-    """Ignores what becomes of messages."""
-
-    def refused(self) -> None:
-        """Ignore a message that could not be read."""
-
-    def undelivered(self) -> None:
-        """Ignore a reply that was not delivered."""
-
-    def dropped(self, reason: str) -> None:
-        """Ignore a call that was not served."""
-
-    def forwarded(self, reason: str) -> None:
-        """Ignore a call that was forwarded."""
-
-
 class InFlight(Protocol):
     """Which calls the workers of this daemon run, for those that end all that run them."""
 
@@ -81,20 +69,6 @@ class InFlight(Protocol):
 
     def deaths(self, message_id: str) -> int:
         """Return how many workers ended while they ran a call."""
-
-
-class NoneInFlight:
-    """Notes nothing."""
-
-    def begin(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def end(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def deaths(self, message_id: str) -> int:
-        """Return that no worker ended."""
-        return 0
 
 
 class OwnQueue(NamedTuple):
@@ -126,19 +100,19 @@ class Server(server.RPCServer):
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
-        observer: Counts messages that are not answered here.
+        observer: Counts messages that are not answered here; None: nothing does.
         topic: Where calls are taken; to be set before it starts.
         takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
         own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
         outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
-        in_flight: Counts the workers that end while they run a call; to be set before it starts.
+        in_flight: Counts the workers that end while they run a call; to be set before it starts, or None.
     """
 
     def __init__(
         self,
-        transport: Any,
+        transport: messaging.Transport,
         target: messaging.Target,
-        dispatcher: Any,
+        dispatcher: library.RPCDispatcher,
         executor: str | None = None,
         *,
         heartbeats: Heartbeats,
@@ -153,8 +127,8 @@ class Server(server.RPCServer):
         self.takes_casts = True
         self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
-        self.in_flight: InFlight = NoneInFlight()
-        self.observer: TrafficObserver = NoObserver()
+        self.in_flight: InFlight | None = None
+        self.observer: TrafficObserver | None = None
         self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
             transport, target, Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
@@ -185,7 +159,7 @@ class Server(server.RPCServer):
         """Return the seconds for which no message was begun, finished or got on with, although one waits."""
         return self.activity.stalled(self.unanswered - len(self._reply_queues))
 
-    def _create_listener(self) -> Any:
+    def _create_listener(self) -> base.PollStyleListenerAdapter:
         self._start_threads()
         with refusals_as_config_errors():
             berth = self.conf.berth
@@ -227,22 +201,24 @@ class Server(server.RPCServer):
         self._dropped.start()
         self._work_executor.submit(_do_nothing)
 
-    def _on_incoming(self, incoming: Any) -> None:
+    def _on_incoming(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
         for message in incoming:
             self.heartbeats.watch(message, _silence_before(message))
         super()._on_incoming(incoming)
 
     def _tell_refusal(self) -> None:
-        self.observer.refused()
+        if self.observer is not None:
+            self.observer.refused()
 
     def _tell_forwarded(self, reason: str) -> None:
-        self.observer.forwarded(reason)
+        if self.observer is not None:
+            self.observer.forwarded(reason)
 
-    def _process_incoming(self, incoming: Any) -> None:
+    def _process_incoming(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
         with self.activity.message():
             self._process(incoming)
 
-    def _process(self, incoming: Any) -> None:
+    def _process(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
         message = incoming[0]
         if not isinstance(message, ConfirmedMessage):
             self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
@@ -260,15 +236,17 @@ class Server(server.RPCServer):
             message.reply(failure=_failure(f"The request is not tried again: {poison}"))
             message.settle()
         else:
-            self.in_flight.begin(message.unique_id)
+            if self.in_flight is not None:
+                self.in_flight.begin(message.unique_id)
             try:
                 self._answer(incoming, self._delivery_of(message), partial(self._finish, message))
             finally:
-                self.in_flight.end(message.unique_id)
+                if self.in_flight is not None:
+                    self.in_flight.end(message.unique_id)
 
     def _answer(
         self,
-        incoming: Any,
+        incoming: Sequence[base.RpcIncomingMessage],
         current: delivery.Delivery,
         finish: Callable[[delivery.Delivery], None],
     ) -> None:
@@ -302,7 +280,8 @@ class Server(server.RPCServer):
         """Return why a call is not run again: it seems to end the process that runs it; "" if it is run."""
         if not message.redelivered:
             return ""
-        if (deaths := self.in_flight.deaths(message.unique_id)) >= MOST_DEATHS:
+        deaths = 0 if self.in_flight is None else self.in_flight.deaths(message.unique_id)
+        if deaths >= MOST_DEATHS:
             return f"{deaths} workers ended while they served it"
         if message.delivery_count > MOST_DELIVERIES:
             return f"it was delivered {message.delivery_count} times"
@@ -332,11 +311,13 @@ class Server(server.RPCServer):
         error = message.undelivered
         if current.dropped:
             self._dropped.note(current.dropped)
-            self.observer.dropped(current.dropped)
+            if self.observer is not None:
+                self.observer.dropped(current.dropped)
         if error is None:
             current.confirm()
         else:
-            self.observer.undelivered()
+            if self.observer is not None:
+                self.observer.undelivered()
             if message.may_be_run_again:
                 self._warnings.warning(
                     "unconfirmed",
@@ -358,14 +339,14 @@ class Server(server.RPCServer):
         message.settle()
 
 
-def _requeue(message: Any, current: delivery.Delivery) -> None:
+def _requeue(message: base.RpcIncomingMessage, current: delivery.Delivery) -> None:
     """Return a message to the broker. What was claimed is found by its next run."""
     current.keep()
     if isinstance(message, ConfirmedMessage):
         message.requeue()
 
 
-def _silence_before(message: Any) -> float:
+def _silence_before(message: base.RpcIncomingMessage) -> float:
     """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0
@@ -376,7 +357,7 @@ def _do_nothing() -> None:
     """Return at once."""
 
 
-def _failure(text: str) -> Any:
+def _failure(text: str) -> Raised:
     """Return an error as oslo.messaging sends it."""
     error = InternalError(text)
     return (type(error), error, None)
@@ -384,17 +365,16 @@ def _failure(text: str) -> Any:
 
 def build(
     conf: cfg.ConfigOpts,
-    transport: Any,
-    manager: Any,
+    transport: messaging.Transport,
+    manager: "SchedulerManager",
     clock: Callable[[], float] = time.monotonic,
     heartbeats: Heartbeats | None = None,
-    observer: TrafficObserver = NoObserver(),  # noqa: B008 - it has no state
+    observer: TrafficObserver | None = None,
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
     Args:
         transport: What ``transport.rpc_transport`` returned.
-        manager: A ``SchedulerManager``.
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
         observer: Counts messages that are not answered here.
@@ -403,7 +383,7 @@ def build(
     scheduler = endpoints.Scheduler(
         manager, warnings, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts)
     )
-    served: list[Any] = [scheduler, endpoints.Base(warnings)]
+    served: list[object] = [scheduler, endpoints.Base(warnings)]
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         served.append(library.PingEndpoint())
@@ -420,7 +400,7 @@ def build(
     return made
 
 
-def build_proxy(conf: cfg.ConfigOpts, transport: Any, endpoint: Any) -> Server:
+def build_proxy(conf: cfg.ConfigOpts, transport: messaging.Transport, endpoint: object) -> Server:
     """Return a server that hands the calls of all schedulers to ``endpoint`` as they are; not started.
 
     It takes no casts. Arguments and contexts are the dicts of the message.
@@ -441,7 +421,13 @@ def build_proxy(conf: cfg.ConfigOpts, transport: Any, endpoint: Any) -> Server:
 
 
 def _made(
-    transport: Any, target: messaging.Target, served: list[Any], serializer: Any, **options: Any
+    transport: messaging.Transport,
+    target: messaging.Target,
+    served: list[object],
+    serializer: messaging.Serializer,
+    *,
+    heartbeats: Heartbeats,
+    warnings: RateLimitedLogger,
 ) -> Server:
     made: Server = messaging.get_rpc_server(
         transport,
@@ -449,6 +435,6 @@ def _made(
         served,
         serializer=serializer,
         access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=partial(Server, **options),
+        server_cls=partial(Server, heartbeats=heartbeats, warnings=warnings),
     )
     return made

@@ -1,7 +1,6 @@
 """Connections to the message bus (spec: wire-and-config 1.1, 5.1)."""
 
 from collections.abc import Callable
-from typing import Any
 
 from oslo_config import cfg
 import oslo_messaging as messaging
@@ -13,6 +12,8 @@ BASE_NAMESPACE = "baseapi"
 
 #: Modules whose exceptions callers rebuild as their own classes.
 ERROR_MODULES = ("nova.exception",)
+
+_Make = Callable[[cfg.ConfigOpts, str | None, list[str]], messaging.Transport]
 
 
 def rpc_transport(conf: cfg.ConfigOpts, url: str | None = None) -> messaging.Transport:
@@ -49,9 +50,9 @@ def _check_server(url: messaging.TransportURL) -> None:
         raise ValueError
 
 
-def _make(option: str, make: Callable, conf: cfg.ConfigOpts, url: str | None) -> Any:
+def _make(option: str, make: _Make, conf: cfg.ConfigOpts, url: str | None) -> messaging.Transport:
     try:
-        made = make(conf, url=url, allowed_remote_exmods=list(ERROR_MODULES))
+        made = make(conf, url, list(ERROR_MODULES))
         _check_server(made._driver._url)  # noqa: SLF001 - as it was read
         return made
     except (messaging.DriverLoadFailure, ImportError) as error:

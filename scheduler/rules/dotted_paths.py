@@ -21,7 +21,7 @@ from scheduler.errors import ClassNotFound, nearest
 NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 
 
-def resolve(path: str, built_in: Mapping[str, Any], is_rule: Callable[[Any], bool]) -> list[type]:
+def resolve(path: str, built_in: Mapping[str, object], is_rule: Callable[[type], bool]) -> list[type]:
     """Return the classes that one configured path stands for.
 
     A function is called, once in a process, and what it returns is taken unchecked.
@@ -49,7 +49,7 @@ def _returned(function: Callable[[], Iterable[type]]) -> tuple[type, ...]:
     return tuple(function())
 
 
-def _import(path: str, built_in: Iterable[str]) -> Any:
+def _import(path: str, built_in: Iterable[str]) -> object:
     hint = _meant(path, built_in)
     if "." not in path:
         form = "a path has the form package.module.Class"

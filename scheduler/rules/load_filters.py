@@ -8,7 +8,7 @@ from scheduler.errors import HostFilterNotFound
 from scheduler.filters import builtin
 from scheduler.filters.base import BaseHostFilter, HostFilter
 from scheduler.rules import dotted_paths
-from scheduler.rules.out_of_tree_filters import ForeignFilter, GuardedFilter, all_filters
+from scheduler.rules.out_of_tree_filters import BaseFilter, ForeignFilter, GuardedFilter, all_filters
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
@@ -64,7 +64,7 @@ def enable(
     return tuple(objects[name] for name in names)
 
 
-def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostFilter:
+def instantiate(conf: cfg.ConfigOpts, cls: type[HostFilter | BaseFilter]) -> HostFilter:
     """Return a built-in filter as it is; an operator's own one in an adapter that names it in its errors."""
     if cls in builtin.shipped() or cls in builtin.past():
         return cls(conf)

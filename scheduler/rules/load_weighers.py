@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from scheduler.rules import dotted_paths
-from scheduler.rules.out_of_tree_weighers import ForeignWeigher, GuardedWeigher, all_weighers
+from scheduler.rules.out_of_tree_weighers import BaseWeigher, ForeignWeigher, GuardedWeigher, all_weighers
 from scheduler.weights import builtin
 from scheduler.weights.base import BaseHostWeigher, HostWeigher
 
@@ -34,7 +34,7 @@ def is_weigher(cls: type) -> bool:
     )
 
 
-def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostWeigher:
+def instantiate(conf: cfg.ConfigOpts, cls: type[HostWeigher | BaseWeigher]) -> HostWeigher:
     """Return a built-in weigher as it is; an operator's own one in an adapter that names it in its errors."""
     if cls in builtin.ALL:
         return cls(conf)

@@ -13,7 +13,6 @@ from contextlib import suppress
 import importlib.machinery
 import importlib.util
 import sys
-from typing import Any
 
 from oslo_config import cfg
 
@@ -27,7 +26,7 @@ from scheduler.rules.dotted_paths import NOVA_PREFIXES
 _OURS = (*NOVA_PREFIXES, "scheduler.filters.", "scheduler.weights.")
 
 #: What each module offers.
-NAMES: dict[str, dict[str, Any]] = {
+NAMES: dict[str, dict[str, object]] = {
     "nova": {},
     "nova.filters": {"BaseFilter": filters.BaseFilter},
     "nova.weights": {
@@ -75,7 +74,7 @@ def provide(conf: cfg.ConfigOpts) -> None:
     cfg.CONF([], conf.project, default_config_files=conf.config_file, default_config_dirs=conf.config_dir)
 
 
-def _stand_in(names: dict[str, dict[str, Any]]) -> None:
+def _stand_in(names: dict[str, dict[str, object]]) -> None:
     for name, contents in names.items():
         spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)

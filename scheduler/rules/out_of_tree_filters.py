@@ -7,11 +7,11 @@ further name for itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from oslo_config import cfg
 
+from scheduler import objects
 from scheduler.filters import builtin
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
@@ -73,7 +73,7 @@ class ForeignFilter(HostFilter):
     RUN_ON_REBUILD = True
     local = False
 
-    def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, inner: "BaseFilter", conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.inner = inner
 
@@ -114,10 +114,12 @@ class BaseFilter:
         """Return whether to judge for instance number ``index`` of the request."""
         return index == 0 or not self.run_filter_once_per_request
 
-    def _filter_one(self, obj: Any, spec_obj: Any) -> bool:
+    def _filter_one(self, obj: HostState, spec_obj: objects.RequestSpec | None) -> bool:
         return True
 
-    def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterator[Any] | None:
+    def filter_all(
+        self, filter_obj_list: Iterable[HostState], spec_obj: objects.RequestSpec | None
+    ) -> Iterator[HostState] | None:
         """Yield those to keep, in order.
 
         An override may return None: no host is kept, and no further filter runs.
@@ -130,12 +132,12 @@ class BaseHostFilter(BaseFilter):
 
     RUN_ON_REBUILD = False
 
-    def _filter_one(self, obj: Any, spec_obj: Any) -> bool:
+    def _filter_one(self, obj: HostState, spec_obj: objects.RequestSpec | None) -> bool:
         if request_is_rebuild(spec_obj) and not self.RUN_ON_REBUILD:
             return True
         return self.host_passes(obj, spec_obj)
 
-    def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
+    def host_passes(self, host_state: HostState, filter_properties: objects.RequestSpec | None) -> bool:
         """Return whether to keep the host."""
         raise NotImplementedError
 
@@ -143,7 +145,7 @@ class BaseHostFilter(BaseFilter):
 class CandidateFilterMixin:
     """For filters that look at a host's allocation candidates."""
 
-    def filter_candidates(self, host_state: Any, filter_func: Callable[[Any], bool]) -> list[Any]:
+    def filter_candidates(self, host_state: HostState, filter_func: Callable[[object], bool]) -> list[object]:
         """Leave the host only the accepted candidates, if any, and return them."""
         host_state.allocation_candidates = [c for c in host_state.allocation_candidates if filter_func(c)]
         return host_state.allocation_candidates
@@ -154,6 +156,6 @@ def all_filters() -> list[type]:
     return list(builtin.shipped())
 
 
-def request_is_rebuild(spec_obj: Any) -> bool:
+def request_is_rebuild(spec_obj: objects.RequestSpec | None) -> bool:
     """Return whether a RequestSpec, if there is one, is that of a rebuild check."""
     return spec_obj is not None and spec_obj.is_rebuild

@@ -7,14 +7,15 @@ further name for itself.
 """
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import inspect
-from typing import Any
 
 import numpy as np
 from oslo_config import cfg
 
+from scheduler import objects
 from scheduler.hosts.aggregates import AggregateSet
+from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
@@ -72,7 +73,7 @@ class ForeignWeigher(HostWeigher):
     minval = property(lambda self: self.inner.minval)
     maxval = property(lambda self: self.inner.maxval)
 
-    def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, inner: "BaseWeigher", conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.inner = inner
         self._takes_host = bool(inspect.signature(inner.weight_multiplier).parameters)
@@ -88,7 +89,7 @@ class ForeignWeigher(HostWeigher):
 
     def multiplier(self, hosts: HostView) -> np.ndarray:
         """Return what ``weight_multiplier`` gives for each host."""
-        factor_of = self.inner.weight_multiplier
+        factor_of: Callable[..., float] = self.inner.weight_multiplier
         with blamed(self.name):
             factors = [factor_of(host) if self._takes_host else factor_of() for host in hosts.hosts()]
         return np.array(factors, dtype=np.float64)
@@ -110,7 +111,7 @@ class _ForeignScorer(Scorer):
 class WeighedObject:
     """Something to be weighed, and its total so far."""
 
-    def __init__(self, obj: Any, weight: float) -> None:
+    def __init__(self, obj: HostState, weight: float) -> None:
         self.obj = obj
         self.weight = weight
 
@@ -121,7 +122,7 @@ class WeighedObject:
 class WeighedHost(WeighedObject):
     """A host state to be weighed."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"weight": self.weight, "host": self.obj.host}
 
     def __repr__(self) -> str:
@@ -134,15 +135,17 @@ class BaseWeigher(metaclass=abc.ABCMeta):
     minval: float | None = None
     maxval: float | None = None
 
-    def weight_multiplier(self, host_state: Any) -> float:
+    def weight_multiplier(self, host_state: HostState) -> float:
         """Return the factor of a host."""
         return 1.0
 
     @abc.abstractmethod
-    def _weigh_object(self, obj: Any, weight_properties: Any) -> float:
+    def _weigh_object(self, obj: HostState, weight_properties: objects.RequestSpec) -> float:
         """Return the raw weight of one host."""
 
-    def weigh_objects(self, weighed_obj_list: Iterable[WeighedObject], weight_properties: Any) -> list[float]:
+    def weigh_objects(
+        self, weighed_obj_list: Iterable[WeighedObject], weight_properties: objects.RequestSpec
+    ) -> list[float]:
         """Return the raw weights of all hosts."""
         weights = [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
         low = -np.inf if self.minval is None else self.minval
@@ -167,7 +170,7 @@ def normalize(
     return [0.0] * len(weight_list) if normal is None else normal.tolist()
 
 
-def get_weight_multiplier(host_state: Any, multiplier_name: str, multiplier_config: float) -> float:
+def get_weight_multiplier(host_state: HostState, multiplier_name: str, multiplier_config: float) -> float:
     """Return the smallest number under a key of the host's aggregates.
 
     What is configured if there is none, or if one of the values is no number.

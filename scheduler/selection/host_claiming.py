@@ -132,9 +132,9 @@ class HostClaiming:
         results = self._claims.claim_many({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].claimed]
         for uuid in planned.keys() - refused:
-            self._ranking.hosts.grant(uuid)
+            self._ranking.hosts.reservations.grant(uuid)
         for uuid in refused:
-            self._ranking.hosts.unreserve(uuid)
+            self._ranking.hosts.reservations.unreserve(uuid)
             self._ranking.refuse(planned[uuid].position)
             if not results[uuid].try_next:
                 raise final_refusal(uuid, results[uuid])
@@ -157,8 +157,8 @@ class HostClaiming:
                 if LOG.isEnabledFor(logging.DEBUG):
                     LOG.debug("Selected host: %s", repr(hosts.host(index)))
                 return index, candidate
-            hosts.unreserve(instance_uuid)
-            position = ViewPosition(int(hosts.positions[index]))
+            hosts.reservations.unreserve(instance_uuid)
+            position = hosts.position(index)
             self._refused.append(position)
             self._ranking.refuse(position)
         if self._refused:
@@ -174,7 +174,7 @@ class HostClaiming:
         index = next(self._rest, None)
         if index is None or self._reserve(index, instance_uuid):
             return index
-        with self._ranking.hosts.serialized():
+        with self._ranking.hosts.reservations.pending.serialized():
             for is_last in (False, False, True):
                 self._ranking.refresh_pending()
                 self._rest = self._best_first()
@@ -187,7 +187,8 @@ class HostClaiming:
         """Return False if other requests reserved this host since the ranking was made."""
         if not self.claims:
             return True
-        return self._ranking.hosts.reserve(index, instance_uuid, self._amounts, anyway=anyway)
+        hosts = self._ranking.hosts
+        return hosts.reservations.reserve(hosts.position(index), instance_uuid, self._amounts, anyway=anyway)
 
     def _plan_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:
         """Plan to claim the first candidate of a host that fits with those planned before."""
@@ -196,8 +197,7 @@ class HostClaiming:
         if candidate is None or not self._has_cell(index):
             return None
         self._headroom.plan(candidate)
-        position = ViewPosition(int(hosts.positions[index]))
-        self._planned[instance_uuid] = Planned(candidate, position, hosts.row(index).host)
+        self._planned[instance_uuid] = Planned(candidate, hosts.position(index), hosts.row(index).host)
         return candidate
 
     def _has_cell(self, index: ViewIndex) -> bool:
@@ -219,14 +219,14 @@ class HostClaiming:
                 continue
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
-                hosts.grant(instance_uuid)
+                hosts.reservations.grant(instance_uuid)
                 return candidate
             if not result.try_next:
                 raise final_refusal(instance_uuid, result)
             refusals.append((candidate, result))
         if refusals:
             if all(result.outcome is Outcome.REFUSED for _, result in refusals):
-                hosts.note_refused(index, self._amounts)
+                hosts.reservations.refuse(hosts.position(index), self._amounts)
             LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
         return None
 

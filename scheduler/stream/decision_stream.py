@@ -24,7 +24,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, stream_of
 from scheduler.stream.membership import Membership
-from scheduler.stream.owners import Divided, Mask, Owners
+from scheduler.stream.owners import Mask, Owners
 from scheduler.stream.reader import StreamReader
 from scheduler.stream.records import Kind, Member, Record, decode
 from scheduler.stream.sender_counters import SenderCounters
@@ -77,7 +77,7 @@ class DecisionStream:
         broker: StreamBroker,
         state: LocalState,
         own: Member,
-        divided: Divided = Divided(),  # noqa: B008 - it is immutable
+        slices: Callable[[], bool] = lambda: True,
         most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -85,6 +85,7 @@ class DecisionStream:
         """Put the parts together; nothing is connected to yet.
 
         Args:
+            slices: Returns whether each scheduler prefers hosts of its own.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -96,7 +97,7 @@ class DecisionStream:
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
         self.membership = Membership(own, monotonic)
-        self.owners = Owners(self.membership, lambda: self.in_step, divided)
+        self.owners = Owners(self.membership, lambda: self.in_step, slices)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
             lambda: self._own,
@@ -260,7 +261,7 @@ class NoStream:
     def _ignore(self, *_args: Any, **_options: Any) -> None:
         """Ignore what no other scheduler is to know."""
 
-    take_calls = announce = send_on_for_group = claimed = released = gone = _ignore
+    take_calls = announce = forward_for_group = claimed = released = gone = _ignore
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
@@ -279,5 +280,5 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         StreamBroker(options, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
         Member(uuid.uuid4().hex, conf.host),
-        Divided(lambda: conf.berth.owned_slices, lambda: conf.berth.forward_server_groups),
+        lambda: conf.berth.owned_slices,
     )

@@ -11,7 +11,7 @@ owner of its group, once: if schedulers disagree, or the owner does not take it,
 
 from collections.abc import Callable, Sequence
 import threading
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,34 +33,25 @@ class Call(Protocol):
         """Send it on; return if that is not possible."""
 
 
-class Divided(NamedTuple):
-    """What is divided between the schedulers, as options that may change.
-
-    Attributes:
-        hosts: Whether each prefers hosts of its own.
-        groups: Whether each decides for server groups of its own.
-    """
-
-    hosts: Callable[[], bool] = lambda: True
-    groups: Callable[[], bool] = lambda: True
-
-
 class Owners:
-    """Who owns what. Any thread may use it.
+    """Which scheduler owns a host or a server group. Any thread may use it.
 
     Owners of hosts are worked out once for each change of the schedulers or of the order of hosts.
     """
 
-    def __init__(self, membership: Membership, in_step: Callable[[], bool], divided: Divided) -> None:
+    def __init__(
+        self, membership: Membership, in_step: Callable[[], bool], slices: Callable[[], bool]
+    ) -> None:
         """Divide between the schedulers that are alive.
 
         Args:
+            slices: Returns whether each scheduler prefers hosts of its own.
             in_step: Returns whether what others decide is known here up to now; no call is forwarded
                 otherwise.
         """
         self._membership = membership
         self._in_step = in_step
-        self._divided = divided
+        self._slices = slices
         self._lock = threading.Lock()
         self._hosts: tuple[object, Hashes] = (None, np.empty(0, np.uint64))
         self._owned: tuple[object, object, Mask] = (None, None, np.empty(0, bool))
@@ -72,7 +63,7 @@ class Owners:
             None if hosts are not divided: no other scheduler is known to be alive.
         """
         members = self._membership.alive()
-        if len(members) < 2 or not self._divided.hosts():
+        if len(members) < 2 or not self._slices():
             return None
         senders = tuple(member.sender for member in members)
         with self._lock:
@@ -95,8 +86,8 @@ class Owners:
         able = [member for member in members if member.topic and not member.unable]
         return max(able or members, key=lambda member: hash64(f"{member.sender}/{group}"))
 
-    def send_on_for_group(self, group: str, call: Call | None) -> None:
-        """Send a call on to the scheduler that decides for its server group, if that is another one.
+    def forward_for_group(self, group: str, call: Call | None) -> None:
+        """Forward a call to the scheduler that decides for its server group, if that is another one.
 
         Returns if the call is to be decided here.
 
@@ -107,7 +98,7 @@ class Owners:
         Raises:
             Forwarded: It was forwarded (``scheduler/rpc/delivery.py``).
         """
-        if call is None or not self._divided.groups() or not self._in_step():
+        if call is None or not self._in_step():
             return
         owner = self.owner_of_group(group)
         if owner.sender != self._membership.own.sender and owner.topic:

@@ -89,7 +89,6 @@ class BaseHostWeigher(HostWeigher):
         self.conf = conf
 
     def weight_multiplier(self, host_state: HostState) -> float:
-        """Return the factor of one host."""
         return 1.0
 
     def _weigh_object(self, host_state: HostState, weight_properties: Any) -> float:

@@ -65,5 +65,4 @@ def typed(stored: Mapping[str, str]) -> Properties:
 
 
 def texts(properties: ImageMetaProps) -> Properties:
-    """Return the properties that are set."""
     return {(name, str(value)) for name, value in properties.to_dict().items()}

@@ -33,5 +33,4 @@ class RandomWeigher(HostWeigher):
         return 1.0
 
     def prepare(self, request: SchedulingRequest) -> RandomScorer:
-        """Prepare for any request."""
         return RandomScorer(self._source)

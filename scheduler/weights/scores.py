@@ -45,7 +45,6 @@ class Scores:
     """The raw weights of some hosts by every weigher that has an effect on the request."""
 
     def __init__(self, weighers: Sequence[tuple[HostWeigher, Scorer]], hosts: HostView) -> None:
-        """Weigh all hosts; use ``PreparedWeighers.scores``."""
         self._alone = len(hosts) <= 1
         self._weighers = () if self._alone else tuple(weighers)
         self._multipliers = [weigher.multiplier(hosts) for weigher, _ in self._weighers]

@@ -7,7 +7,7 @@ import time
 
 from oslo_config import cfg
 
-from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, OvercommitCheck
+from scheduler.claims.capacity import CapacityCheck, OvercommitCheck
 from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
@@ -39,14 +39,14 @@ class CapacityChecks:
         self._placement = placement
         self._pending = pending
 
-    def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
-        """Return what checks the claims of a request; a scheduler without others checks too.
+    def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck | None:
+        """Return what checks the claims of a request, or None. A scheduler without others checks too.
 
         Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
         """
         others = self._conf.berth.overlapping_claims
         if not others:
-            return NoCapacityCheck()
+            return None
         read = partial(read_usage, self._placement, context=request.context)
         return OvercommitCheck(FreeAmounts(table, self._pending), read, others)
 

@@ -58,7 +58,7 @@ ALLOWED = {
     "nova_service": {"nova_db", "conf"},
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects"},
-    "rules": {"conf", "filters", "weights", "hosts", "request"},
+    "rules": {"conf", "filters", "weights", "hosts", "request", "objects"},
     "stream": {"hosts", "conf"},
     "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
@@ -178,6 +178,16 @@ def test_the_client_knows_only_the_schedulers_interface():
     assert [
         line for line in wrong if not line.endswith(("imports scheduler.errors", "imports scheduler"))
     ] == []
+
+
+def test_a_daemon_knows_nothing_of_what_operators_run_beside_it():
+    found, left = set(), {"scheduler.cmd.scheduler", "scheduler.cmd.router"}
+    while left:
+        found |= left
+        left = {target for name in left for target in modules_imported(name)} - found
+    packages = {package_of(name) for name in found}
+    assert "manager" in packages
+    assert packages & {"audit", "planning", "report", "shadow", "pages"} == set()
 
 
 @pytest.mark.parametrize("name", sorted(OURS))

@@ -871,7 +871,7 @@ class Owners(NoStream):
     def __init__(self):
         self.calls = []
 
-    def send_on_for_group(self, group, call):
+    def forward_for_group(self, group, call):
         self.calls.append((group, call))
         raise Forwarded
 
@@ -1195,7 +1195,7 @@ def test_a_failure_because_placement_offers_nothing_is_explained(make_world, cap
 def test_a_failure_by_filters_is_explained(make_world, caplog):
     hosts = [host_with_candidate(name).set(num_io_ops=99) for name in ("h1", "h2")]
     assert failure_line(make_world(hosts), caplog) == (
-        "Placement offers 2 hosts; IoOpsFilter turned down 2 (99 I/O operations, limit 8)"
+        "Placement offers 2 hosts; IoOpsFilter rejected 2 (99 I/O operations, limit 8)"
     )
 
 

@@ -144,8 +144,8 @@ def no_instances(make_world, conf, monkeypatch):
 CASES = {
     placement_empty: "Placement offers no host (nothing fits)",
     placement_silent: "Placement gives no usable answer (Placement does not respond: timed out)",
-    all_filtered: "ComputeFilter turned down 2 (service disabled",
-    too_few_for_the_group: "ServerGroupAntiAffinityFilter turned down 1 (",
+    all_filtered: "ComputeFilter rejected 2 (service disabled",
+    too_few_for_the_group: "ServerGroupAntiAffinityFilter rejected 1 (",
     claims_refused: "2 claims were refused, the last on host h1: no room",
     claim_given_up: "1 claim was refused, the last on host h1: no response",
     too_late: TOO_LATE,
@@ -157,7 +157,7 @@ CASES = {
     prefilter_refuses: "Scheduling failed: no aggregate for zone x",
     json_hint_refused: "The scheduler hint 'query' is refused",
     held_unknown: "Placement is unavailable",
-    rebuild_refused: "ImagePropertiesFilter turned down 1 (",
+    rebuild_refused: "ImagePropertiesFilter rejected 1 (",
     no_instances: "There are not enough hosts available.",
 }
 

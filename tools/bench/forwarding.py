@@ -1,4 +1,4 @@
-"""What it costs to send a call on: the same call straight to a server, by way of another, and of a router.
+"""What forwarding a call costs: the same call straight to a server, by way of another, and of a router.
 
 Two servers and a router in processes of their own and a private RabbitMQ; one caller asks them in turns.
 Nothing is decided: the answer is empty.
@@ -143,8 +143,8 @@ def _measure(url: str, quorum: bool, calls: int) -> dict[str, list[float]]:
 
     times = [(ask(SECOND), ask(FIRST), ask(ROUTER)) for _ in range(WARM_UP + calls)][WARM_UP:]
     bus.cleanup()
-    straight, sent_on, routed = zip(*times, strict=True)
-    return {"straight": list(straight), "sent on": list(sent_on), "by a router": list(routed)}
+    straight, forwarded, routed = zip(*times, strict=True)
+    return {"straight": list(straight), "forwarded": list(forwarded), "by a router": list(routed)}
 
 
 def _show(times: dict[str, list[float]]) -> None:

@@ -102,11 +102,11 @@ class Outcome:
 
 
 def lines_of_logs(logs: Iterable[Path]) -> Iterator[str]:
-    """Yield what each scheduler placed and sent on."""
+    """Yield what each scheduler placed and forwarded."""
     for path in logs:
         text = path.read_text()
         sent = _counted(Counter(_SENT_ON.findall(text)))
-        yield f"{path.stem}: {text.count(_PLACED)} placed" + (f"; sent on: {sent}" if sent else "")
+        yield f"{path.stem}: {text.count(_PLACED)} placed" + (f"; forwarded: {sent}" if sent else "")
 
 
 def _error(record: journal.Record) -> str:

@@ -73,8 +73,7 @@ class Decider:
 
     def sent_on(self):
         """Return how many requests it sent to another scheduler without looking for hosts."""
-        counts = self.counters.take()
-        self.counters.put_back(counts)
+        counts = self.counters.copy()
         sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
         return round(sent)
 

@@ -30,8 +30,6 @@ from tools.scenarios import flatness
 from tools.scenarios.churn import Churn
 from tools.scenarios.flatness import Sample
 
-#: Each worker keeps decisions in memory, up to 1,000: fewer are complete before growth is judged.
-FEW_DECISIONS = "[berth]\ndecision_memory = 1\n"
 #: Variables that the unit of systemd and the image set.
 AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}
 DATABASES = ("api", "cell0", "cell1", "cell2")
@@ -68,7 +66,7 @@ class SoakCloud(Cloud):
             # it is read while it is written
             with contextlib.closing(sqlite3.connect(self.directory / f"{name}.sqlite")) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
-        config_file = self.configure(transport_url, workers=self._workers, sections=FEW_DECISIONS)
+        config_file = self.configure(transport_url, workers=self._workers)
         self.bus = self.connect()
         self.scheduler = BerthSchedulerProcess(config_file, self.directory / "scheduler.log", AS_SHIPPED)
         self.scheduler.start()

@@ -18,7 +18,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
 from scheduler.stream.membership import Membership
-from scheduler.stream.owners import Divided, Owners
+from scheduler.stream.owners import Owners
 from scheduler.stream.records import Member, Record
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from tools.bench import requests
@@ -82,7 +82,7 @@ class SimulatedScheduler:
         self._events = events
         self._rng = rng
         self._membership = Membership(Member(name), events.now)
-        owners = Owners(self._membership, lambda: True, Divided(hosts=lambda: slices))
+        owners = Owners(self._membership, lambda: True, lambda: slices)
         state = LocalState(self.pending, cloud.table, NoMirror())
         self._sharing = SharedDecisions(state, partial(stream.publish, name))
         self.pending.listener = self._sharing

@@ -43,7 +43,6 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
 
 
 def names_tenant(metadata: Mapping[str, str], project: str | None) -> bool:
-    """Return whether an aggregate is for a project."""
     return any(value == project and key.startswith(_TENANT_KEY) for key, value in metadata.items())
 
 

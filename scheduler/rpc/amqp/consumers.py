@@ -2,9 +2,9 @@
 # ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Collection
-from typing import Any
 
 from oslo_log import log as logging
+from oslo_messaging._drivers import impl_rabbit
 
 LOG = logging.getLogger(__name__)
 
@@ -16,11 +16,11 @@ class Consumers:
         always_read: Those that a pause leaves alone: of casts to all schedulers.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: impl_rabbit.Connection) -> None:
         """Begin with those that ``connection`` of oslo.messaging has."""
-        self.always_read: Collection[Any] = ()
+        self.always_read: Collection[impl_rabbit.Consumer] = ()
         self._connection = connection
-        self._parked: list[Any] = []
+        self._parked: list[impl_rabbit.Consumer] = []
 
     @property
     def paused(self) -> bool:
@@ -54,7 +54,7 @@ class Consumers:
             _cancel(consumer, tag)
 
 
-def _cancel(consumer: Any, tag: Any) -> None:
+def _cancel(consumer: impl_rabbit.Consumer, tag: int) -> None:
     try:
         consumer.cancel(tag)
     except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed

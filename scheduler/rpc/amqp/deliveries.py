@@ -4,10 +4,11 @@
 from collections.abc import Callable
 from functools import partial
 import threading
-from typing import Any
 
+from amqp import Channel
 from cachetools import TTLCache
 from oslo_log import log as logging
+from oslo_messaging._drivers.impl_rabbit import RabbitMessage
 
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
@@ -32,7 +33,7 @@ class Deliveries:
             instead of waiting there for the next consumer.
     """
 
-    def __init__(self, do: Callable[[Callable[[], None]], None], channel: Callable[[], Any]) -> None:
+    def __init__(self, do: Callable[[Callable[[], None]], None], channel: Callable[[], Channel]) -> None:
         """Begin without a call.
 
         Args:
@@ -45,7 +46,7 @@ class Deliveries:
         self._lock = threading.Lock()
         self._in_progress: dict[str, list[ConfirmedMessage]] = {}
         self._answered: TTLCache[str, bool] = TTLCache(MOST_ANSWERED, ANSWERED_TTL)
-        self._channel: Any = None
+        self._channel: Channel | None = None
         self._channel_number = 0
         self._last_tag = 0
 
@@ -116,7 +117,7 @@ class Deliveries:
         """Return whether the broker has not had a call again since this delivery."""
         return bool(call.message._raw_message.acknowledged) or self._is_current(call)
 
-    def give_back(self, message: Any) -> None:
+    def give_back(self, message: RabbitMessage) -> None:
         """Return a message to the broker, in the reading thread."""
         raw = message._raw_message
         if raw.delivery_info.get("routing_key") in self.forwarding_queues:
@@ -140,11 +141,11 @@ class Deliveries:
         with self._lock:
             return self._in_progress.pop(call.unique_id, [call])
 
-    def _end(self, deliveries: list[ConfirmedMessage], tell: Callable[[Any], None]) -> None:
+    def _end(self, deliveries: list[ConfirmedMessage], tell: Callable[[RabbitMessage], None]) -> None:
         for each in deliveries:
             self._do(partial(self._tell, each, tell))
 
-    def _tell(self, call: ConfirmedMessage, tell: Callable[[Any], None]) -> None:
+    def _tell(self, call: ConfirmedMessage, tell: Callable[[RabbitMessage], None]) -> None:
         if call.message._raw_message.acknowledged or not self._is_current(call):
             return
         try:
@@ -157,5 +158,5 @@ class Deliveries:
         return call.channel_number == self._channel_number and self._open_channel() is self._channel
 
 
-def _acknowledge(message: Any) -> None:
+def _acknowledge(message: RabbitMessage) -> None:
     message.acknowledge()

@@ -2,11 +2,10 @@
 # ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Callable
-from typing import Any
 
 import oslo_messaging as messaging
 from oslo_messaging._drivers import amqp as library_amqp
-from oslo_messaging._drivers import amqpdriver, base
+from oslo_messaging._drivers import amqpdriver, base, impl_rabbit
 from oslo_messaging._drivers import common as library
 
 from scheduler.rpc.amqp.backlog import Backlog
@@ -66,7 +65,9 @@ class LateListener(amqpdriver.RpcAMQPListener):
     message_cls = ConfirmedMessage
     use_cache = False
 
-    def __init__(self, driver: Any, connection: Any, largest_message: int) -> None:
+    def __init__(
+        self, driver: amqpdriver.AMQPDriverBase, connection: library.ConnectionContext, largest_message: int
+    ) -> None:
         """Listen on a connection of the driver; the caller declares the queues."""
         super().__init__(driver, connection)
         self.largest_message = largest_message
@@ -100,7 +101,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
         except Exception:  # noqa: BLE001 - the reading thread may be replacing it
             return False
 
-    def __call__(self, message: Any) -> None:
+    def __call__(self, message: impl_rabbit.RabbitMessage) -> None:
         """Take a message from the broker; in the reading thread."""
         if not _is_identity(message.get(library_amqp.UNIQUE_ID)):
             message.pop(library_amqp.UNIQUE_ID, None)
@@ -148,13 +149,17 @@ class LateListener(amqpdriver.RpcAMQPListener):
             self.deliveries.acknowledge_overdue(now)
 
 
-def _is_identity(value: Any) -> bool:
+def _is_identity(value: object) -> bool:
     """Return whether a message can be recorded by its identity, which anyone on the bus can write."""
     return isinstance(value, str) and len(value) <= LONGEST_IDENTITY and value.isprintable()
 
 
 def listen(
-    transport: Any, target: messaging.Target, largest_message: int, priority: int = 0, fanout: str = ""
+    transport: messaging.Transport,
+    target: messaging.Target,
+    largest_message: int,
+    priority: int = 0,
+    fanout: str = "",
 ) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
 
@@ -186,14 +191,14 @@ def listen(
     return listener
 
 
-def _watch(consumer: Any, listener: LateListener, priority: int) -> None:
+def _watch(consumer: impl_rabbit.Consumer, listener: LateListener, priority: int) -> None:
     """Let a consumer consume with a priority, and tell how many messages were in its queue before.
 
     It declares its queue again after each loss of the connection.
     """
     consume = consumer.consume
 
-    def consume_and_tell(connection: Any, tag: Any) -> None:
+    def consume_and_tell(connection: impl_rabbit.Connection, tag: int) -> None:
         if connection.channel != consumer._declared_on:
             consumer.declare(connection)
         if priority:
@@ -205,14 +210,14 @@ def _watch(consumer: Any, listener: LateListener, priority: int) -> None:
     consumer.consume = consume_and_tell
 
 
-def stopping_soon(adapter: Any) -> Any:
+def stopping_soon(adapter: base.PollStyleListenerAdapter) -> base.PollStyleListenerAdapter:
     """Return a listener of oslo.messaging's own, which ends soon after ``stop`` if it speaks AMQP."""
     if isinstance(adapter._poll_style_listener, amqpdriver.AMQPListener):
         _look_often(adapter._poll_style_listener.conn)
     return adapter
 
 
-def _look_often(connection: Any) -> None:
+def _look_often(connection: library.ConnectionContext) -> None:
     connection.connection._poll_timeout = LOOK_INTERVAL
 
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 import time
-from typing import Any
+from types import TracebackType
 
+from amqp import Channel
 from amqp import exceptions as amqp
 import kombu
 import oslo_messaging as messaging
@@ -33,6 +34,10 @@ PERSISTENT, TRANSIENT = kombu.Exchange.PERSISTENT_DELIVERY_MODE, kombu.Exchange.
 #: first one if it moves a call back, a scheduler the other one if it sends such a call on.
 RETURNED = "x-death"
 DELIVERED_BEFORE = "berth-redelivered"
+
+
+Raised = tuple[type[BaseException], BaseException, TracebackType | None]
+"""An error as oslo.messaging sends it: what ``sys.exc_info`` returns."""
 
 
 class ReplyQueueMissing(Exception):
@@ -70,7 +75,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         return self.unrefused > 0
 
     @property
-    def headers(self) -> Mapping[str, Any]:
+    def headers(self) -> Mapping[str, object]:
         """What the broker, or a scheduler that sent it on, has written on the message."""
         return self.message._raw_message.headers or {}
 
@@ -96,7 +101,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         count = self.headers.get("x-delivery-count")
         return count if isinstance(count, int) else 0
 
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
+    def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
         self.undelivered, self.caller_waits, self.unrefused = None, False, 0
         if not self.orig_msg_id:
@@ -139,7 +144,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """Return the message to the broker, to be delivered again."""
         self.listener.deliveries.requeue(self)
 
-    def send_on(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
+    def forward(self, queue: str, headers: dict[str, object], timeout: float) -> None:
         """Publish the message to another queue, as it was received, and acknowledge it after that.
 
         The broker keeps it there on disk if it does so in the queue of all schedulers.
@@ -157,7 +162,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         deadline = time.monotonic() + timeout
         self.listener.deliveries.hand_over(self, partial(self._publish_again, queue, headers, deadline))
 
-    def _publish_again(self, queue: str, headers: dict[str, Any], deadline: float) -> None:
+    def _publish_again(self, queue: str, headers: dict[str, object], deadline: float) -> None:
         raw = self.message._raw_message
         driver = self.listener.driver
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
@@ -170,7 +175,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
                 delivery_mode=PERSISTENT if connection.durable else TRANSIENT,
             )
 
-    def _send_until_confirmed(self, reply: Any, failure: Any) -> None:
+    def _send_until_confirmed(self, reply: object, failure: Raised | None) -> None:
         deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
         before = 0
         while True:
@@ -201,7 +206,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """
         self.unrefused = max(before, self.unrefused - 1)
 
-    def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
+    def _send_once(self, deadline: float, reply: object, failure: Raised | None, ending: bool = True) -> None:
         hooks: dict[str, Callable[[], None]] = {"after_sending": self._note_sent} if ending else {}
         driver = self.listener.driver
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
@@ -210,7 +215,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
 
 @contextmanager
-def private_channel(driver: Any) -> Iterator[Any]:
+def private_channel(driver: amqpdriver.AMQPDriverBase) -> Iterator[Channel]:
     """Give a channel for a question to the broker, which a refusal ends.
 
     On a channel that is used for more, what was received there would be delivered again.

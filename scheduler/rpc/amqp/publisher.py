@@ -4,8 +4,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 import time
-from typing import Any
 
+from amqp import Channel
 from amqp.exceptions import IrrecoverableChannelError
 import kombu
 from oslo_messaging._drivers import common as library
@@ -24,7 +24,7 @@ class BoundedPublisher:
 
     def __init__(
         self,
-        connection: Any,
+        connection: library.ConnectionContext,
         deadline: float,
         largest: int,
         after_sending: Callable[[], None] = lambda: None,
@@ -42,7 +42,7 @@ class BoundedPublisher:
         self._deadline = deadline
         self._largest = largest
 
-    def direct_send(self, queue: str, message: dict[str, Any]) -> None:
+    def direct_send(self, queue: str, message: dict[str, str]) -> None:
         """Publish a reply to a queue.
 
         Raises:
@@ -56,7 +56,7 @@ class BoundedPublisher:
             raise ReplyTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
         self.send(queue, message)
 
-    def send(self, queue: str, message: Any, **properties: Any) -> None:
+    def send(self, queue: str, message: object, **properties: object) -> None:
         """Publish a message of any size to a queue; for the errors see ``direct_send``."""
         connection = self._connection
         with connection._connection_lock:
@@ -70,7 +70,7 @@ class BoundedPublisher:
                 self._replace_channel()
                 raise
 
-    def _publish(self, queue: str, message: Any, properties: dict[str, Any]) -> None:
+    def _publish(self, queue: str, message: object, properties: dict[str, object]) -> None:
         producer = self._connection._producer
         with _noticing_the_end_of_sending(producer.channel, self._after_sending):
             producer.publish(
@@ -103,11 +103,11 @@ class BoundedPublisher:
 
 
 @contextmanager
-def _noticing_the_end_of_sending(channel: Any, sent: Callable[[], None]) -> Iterator[None]:
+def _noticing_the_end_of_sending(channel: Channel, sent: Callable[[], None]) -> Iterator[None]:
     """Call a function when a message is written to the connection, and its confirmation is awaited."""
     publish = channel._basic_publish
 
-    def publish_and_tell(*args: Any, **kwargs: Any) -> Any:
+    def publish_and_tell(*args: object, **kwargs: object) -> object:
         result = publish(*args, **kwargs)
         sent()
         return result

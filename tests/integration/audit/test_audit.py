@@ -247,7 +247,7 @@ def command(cloud, tmp_path):
 
     def run(*options):
         words = [sys.executable, "-m", "scheduler.cmd.status", "audit", "--config-file", str(path)]
-        words += ["--confirm-after", "0.1", "--format", "json", *options]
+        words += ["--recheck-after", "0.1", "--format", "json", *options]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, json.loads(done.stdout or "[]"), done.stderr
 

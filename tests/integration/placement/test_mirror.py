@@ -170,7 +170,7 @@ def test_an_answer_that_placement_cuts_is_reported_and_completed(tmp_path, conne
         assert offered(mirror, query)[0] == {node.uuid for node in nodes}
         headers = HEADERS | {"OpenStack-API-Version": f"placement {MICROVERSION}"}
         (row,) = cut_answers(lambda path: requests.get(f"{url}{path}", headers=headers, timeout=10))
-        assert row.detail == "It names 3 of 8 compute nodes with free memory in one answer"
+        assert row.detail == "One response has 3 of 8 compute nodes with free memory"
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,15 @@
 """What helps according to a real Placement."""
 
-from scheduler.explain.empty_answers import PlacementQuestions
+from scheduler import objects
+from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.relaxation import RelaxationSearch
+
+NAMES = RequestNames(objects.RequestSpec(), ())
 
 
 def relaxations(client, query):
-    return [each.text for each in RelaxationSearch(PlacementQuestions(client)).find(query.querystring)]
+    return [each.text for each in RelaxationSearch(PlacementQuestions(client)).find(query.querystring, NAMES)]
 
 
 def test_a_trait_that_no_host_has(cloud, client):

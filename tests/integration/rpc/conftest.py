@@ -15,7 +15,7 @@ from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
 from tests.unit.rpc.conftest import make_conf
 
-#: Where calls are sent on to.
+#: Where calls are forwarded to.
 OTHER = "berth.other.0"
 
 ARGUMENTS = message("boot_two_instances")["args"]
@@ -102,7 +102,7 @@ def conf(url):
 
 @pytest.fixture
 def serve(conf):
-    """Start a server for a manager, which also takes what is sent on to some topics."""
+    """Start a server for a manager, which also takes what is forwarded to some topics."""
     with contextlib.ExitStack() as started:
 
         def serve(manager, queue="", topic="scheduler", announce=lambda _taken: None):

@@ -28,7 +28,7 @@ def answers(callers):
     return [caller.reply for caller in callers]
 
 
-def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, broker):
+def test_calls_are_answered_by_the_server_that_they_are_forwarded_to(serve, bus, broker):
     announced = []
     first, second = Forwarding(["first"], seconds=0.3), Manager(["second"])
     serve(first)
@@ -41,14 +41,14 @@ def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, b
     assert eventually(lambda: depth(broker) == depth(broker, "scheduler") == 0)
 
 
-def test_calls_that_cannot_be_sent_on_are_answered_here(serve, bus):
+def test_calls_that_cannot_be_forwarded_are_answered_here(serve, bus):
     manager = Forwarding(["here"])
     serve(manager)
     assert answers([Caller(bus) for _ in range(3)]) == [["here"]] * 3
     assert manager.redelivered == [False] * 3
 
 
-def test_a_call_that_nobody_takes_comes_back_and_is_not_sent_on_again(serve, bus, broker, hurry):
+def test_a_call_that_nobody_takes_comes_back_and_is_not_forwarded_again(serve, bus, broker, hurry):
     gone, manager = serve(Manager(), OTHER), Forwarding(["here"])
     gone.stop()
     serve(manager)
@@ -58,7 +58,7 @@ def test_a_call_that_nobody_takes_comes_back_and_is_not_sent_on_again(serve, bus
 
 
 @pytest.mark.parametrize(("durable", "mode"), [(False, 1), (True, 2)])
-def test_a_call_that_is_sent_on_is_on_disk_if_the_queue_of_all_schedulers_is(
+def test_a_call_that_is_forwarded_is_on_disk_if_the_queue_of_all_schedulers_is(
     serve, bus, broker, conf, durable, mode
 ):
     conf.set_override("amqp_durable_queues", durable, "oslo_messaging_rabbit")
@@ -73,7 +73,7 @@ def test_a_call_that_is_sent_on_is_on_disk_if_the_queue_of_all_schedulers_is(
     assert answers([caller]) == [["here"]]
 
 
-def test_a_stopping_server_returns_what_was_sent_on_to_it_to_all(serve, bus, conf, monkeypatch):
+def test_a_stopping_server_returns_what_was_forwarded_to_it_to_all(serve, bus, conf, monkeypatch):
     monkeypatch.setattr(forwarding, "WAIT_LIMIT", 600.0)  # they do not come back by themselves
     conf.set_override("executor_thread_pool_size", 1)
     announced, busy = [], Manager(["busy"])
@@ -92,12 +92,12 @@ def test_a_stopping_server_returns_what_was_sent_on_to_it_to_all(serve, bus, con
     assert answers(callers) == [["busy"]] + [["here"]] * 3
 
 
-def test_the_caller_hears_from_the_server_that_the_call_was_sent_on_to(serve, bus):
+def test_the_caller_hears_from_the_server_that_the_call_was_forwarded_to(serve, bus):
     slow, sending = Manager(["slow"]), Forwarding(["here"])
     slow.may_answer.clear()
     serve(slow, OTHER)
     serve(sending)
-    callers = [Caller(bus, call_monitor_timeout=2) for _ in range(2)]  # one of them is sent on
+    callers = [Caller(bus, call_monitor_timeout=2) for _ in range(2)]  # one of them is forwarded
     time.sleep(3)
     slow.may_answer.set()
     assert answers(callers) == [["slow"]] * 2

@@ -185,7 +185,7 @@ def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_c
 
 
 @REPLICATED
-def test_calls_are_sent_on_and_come_back_if_nobody_takes_them(serve, bus, rabbit, url, monkeypatch):
+def test_calls_are_forwarded_and_come_back_if_nobody_takes_them(serve, bus, rabbit, url, monkeypatch):
     monkeypatch.setattr(forwarding, "WAIT_LIMIT", 1.0)
     first, second = Forwarding(["first"]), Manager(["second"])
     serve(first)

@@ -56,7 +56,7 @@ class Schedulers:
         assert list(held) == [chosen.compute_node_uuid]
         return chosen.service_host
 
-    def sent_on(self):
+    def forwarded(self):
         """Whether each daemon has sent calls on."""
         return all("Forwarded call " in each.text() for each in self.daemons)
 
@@ -72,7 +72,7 @@ def signal_all(daemon, number):
 
 
 def test_members_of_a_group_never_meet_and_are_placed_also_if_the_owner_is_killed(schedulers):
-    until(lambda: schedulers.place_pairs(2) and schedulers.sent_on(), "No call is sent on")
+    until(lambda: schedulers.place_pairs(2) and schedulers.forwarded(), "No call is forwarded")
     for _ in range(PAIRS):
         assert [len(hosts) for hosts in schedulers.place_pairs(1)] == [2]
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from scheduler.audit.compare import Judge, Topology
+from scheduler.audit.compare import ConsumerCheck, Topology
 from scheduler.audit.values import (
     ComputeNode,
     ConsumerRecords,
@@ -76,7 +76,7 @@ class Cloud:
         return self
 
     def verdict(self, consumer):
-        judge = Judge(self.topology, NOW, GRACE)
+        judge = ConsumerCheck(self.topology, NOW, GRACE)
         return judge.consumer(self.holdings.get(consumer, {}), self._records(consumer))
 
     def _records(self, uuid):

@@ -148,7 +148,7 @@ def test_a_cloud_in_order_is_read_once_and_not_waited_for(rig):
 
 def test_a_finding_is_read_again_after_the_delay(rig):
     rig.holds("gone", "a")
-    assert kinds(rig.run(confirm_after=7.0)) == {"gone": Kind.NO_INSTANCE}
+    assert kinds(rig.run(recheck_after=7.0)) == {"gone": Kind.NO_INSTANCE}
     assert rig.slept == [7.0]
 
 
@@ -209,7 +209,7 @@ def test_many_suspects_are_confirmed_before_more_are_read(monkeypatch):
     rig = Rig(*(f"host{number}" for number in range(10)))
     for number in range(10):
         rig.holds(f"gone{number}", f"host{number}")
-    assert len(rig.run(page=1, confirm_after=5.0).findings) == 10
+    assert len(rig.run(page=1, recheck_after=5.0).findings) == 10
     assert rig.slept[0] == 5.0
     assert rig.nova.largest <= 4
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler import deadline
-from scheduler.claims.capacity import CheckedClaims, Excess, NoCapacityCheck, OvercommitCheck
+from scheduler.claims.capacity import CheckedClaims, Excess, OvercommitCheck
 from scheduler.deadline import Deadline
 from scheduler.placement.answer import Usage
 from scheduler.placement.write_policy import WritePolicy
@@ -110,7 +110,3 @@ def test_a_class_that_the_claims_do_not_take_is_not_theirs_to_give_back():
 def test_what_placement_does_not_tell_stays():
     assert check(Placement(None), {"i": taking()}) == CheckedClaims()
     assert check(Placement(11, None), {"i": taking()}).over == {}
-
-
-def test_no_check_leaves_everything():
-    assert NoCapacityCheck().check({"i": taking()}) == CheckedClaims()

@@ -8,7 +8,6 @@ import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes, Overtaken
-from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import Outcome
 from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
@@ -26,7 +25,7 @@ from tests.unit.selection.requests import make_request, make_spec
 WAITING = InstanceState.WAITING
 
 
-class Told(NoObserver):
+class Told:
     """Writes down what it is told."""
 
     def __init__(self):
@@ -103,7 +102,8 @@ def test_the_outcome_of_the_reply_decides(end, held):
 def test_after_an_error_all_is_released_and_reserved_no_more():
     world = World()
     table = make_table([make_host("h1")])
-    HostView.of(table, np.arange(1), pending=world.claims.reservations).reserve(0, "a", {})
+    view = HostView.of(table, np.arange(1), pending=world.claims.reservations)
+    view.reservations.reserve(view.position(0), "a", {})
     with pytest.raises(ZeroDivisionError):
         world.use("a", "b", then=fail)
     assert world.held == {}

@@ -5,7 +5,8 @@ import pytest
 from scheduler.audit.findings import Finding, Gap, Kind, Report
 from scheduler.audit.fix import CHANGED, FREED
 from scheduler.cmd.audit import rows, status, summary
-from scheduler.cmd.status import NOT_RUN, main
+from scheduler.cmd.operator_app import NOT_RUN
+from scheduler.cmd.status import main
 
 FINDING = Finding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.")
 FIXED = Finding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.", FREED)

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from scheduler import conf as options
+from scheduler.cmd import arguments, explain_decisions, operator_app
 from scheduler.cmd import explain as command
-from scheduler.cmd import explain_decisions, operator_app
 from scheduler.explain.document import Error, encode, time_text
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.host_state import HostState, NodeState, Problem
+from scheduler.explain.host_status import HostStatus, NodeStatus, Problem
 from scheduler.explain.hosts_now import HostNow, NodeNow
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.providers import Provider
@@ -56,7 +56,7 @@ def make_trace(**fields):
     hosts = [host_with_candidate("h1").down(), host_with_candidate("h2"), host_with_candidate("h3")]
     spec = make_spec(sizes={"memory_mb": 99999}, instance_uuid="i", project_id="p", **fields)
     trace = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
-    trace.decision.request_id, trace.decision.summary = "req-1", "RamFilter turned down 2"
+    trace.decision.request_id, trace.decision.summary = "req-1", "RamFilter rejected 2"
     return trace
 
 
@@ -127,11 +127,11 @@ class HostNows:
 
     def state(self, name):
         if name not in {"h1", "h9"}:
-            return HostState("later", [])
+            return HostStatus("later", [])
         provider = Provider({"VCPU": Inventory(8, 8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"])
         problems = [Problem("service disabled (x)", "Enable it.")] if name == "h1" else []
-        node = NodeState(name, name, "u", "cell1", "az1", ["a"], "just now", None, provider, problems)
-        return HostState("later", [node])
+        node = NodeStatus(name, name, "u", "cell1", "az1", ["a"], "just now", None, provider, problems)
+        return HostStatus("later", [node])
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
     status, output, _ = run("decision", "req-1")
     assert status == 0
     assert output.startswith("Request req-1: build of i\n")
-    assert "Result: no host (NoValidHost): RamFilter turned down 2" in output
+    assert "Result: no host (NoValidHost): RamFilter rejected 2" in output
     assert "\nCause: RamFilter rejected 2 of 2 hosts: " in output
     assert " (resources)\nRemedy: Add capacity" in output
     assert cells(output, "| Placement")[:3] == ["Placement", "", "3"]
@@ -172,7 +172,7 @@ def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config):
     assert status == 0
     assert "\n  forced to h1\n  hints same_host=A\n  image hw_disk_bus=virtio\n" in output
     assert "\n  note: No aggregate is availability zone az77\n" in output
-    assert "Placement was asked again at 1970-01-01T00:00:01.000+00:00" in output
+    assert "the query was sent again at 1970-01-01T00:00:01.000+00:00" in output
 
 
 def test_the_partition_that_decided_is_shown(run, config, trace):
@@ -209,7 +209,7 @@ def nasty():
     """A decision in which all that users can choose has escape sequences."""
     trace = make_trace(availability_zone=NASTY, hints={NASTY: [NASTY]})
     decision = trace.decision
-    decision.request_id, decision.summary = f"req-1{NASTY}", f"RamFilter turned down {NASTY}"
+    decision.request_id, decision.summary = f"req-1{NASTY}", f"RamFilter rejected {NASTY}"
     decision.queries = [f"required=CUSTOM_{quote_plus(NASTY)}"]
     decision.availability_zone = decision.project_id = NASTY
     decision.error = Error("NoValidHost", NASTY)
@@ -355,8 +355,8 @@ def test_decisions_are_listed(run, scheduler):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["decision", "req-9"], "There is no decision on req-9"),
-        (["host", "h1", "--decision", "req-9"], "There is no decision on req-9"),
+        (["decision", "req-9"], "No decision on req-9 is kept"),
+        (["host", "h1", "--decision", "req-9"], "No decision on req-9 is kept"),
         (["host", "h8", "--decision", "req-1"], "No compute node"),
     ],
     ids=" ".join,
@@ -413,7 +413,7 @@ def test_a_decision_log_is_read_without_schedulers(run, log):
     assert "rejected (ComputeFilter: " in run("host", "h1", "--decision", "i", "--log", log)[1]
     status, _, logged = run("host", "h9", "--decision", "i", "--log", log)
     assert status == explain_decisions.UNKNOWN
-    assert "no scheduler can be asked" in logged
+    assert "no scheduler can be queried" in logged
 
 
 def test_the_configured_decision_log_is_read_if_no_scheduler_knows_the_decision(run, config, log):
@@ -427,7 +427,7 @@ def test_the_configured_decision_log_is_read_if_no_scheduler_knows_the_decision(
 def test_a_log_that_is_missing_is_one_line(run, tmp_path):
     status, _, logged = run("decision", "req-1", "--log", str(tmp_path / "missing"))
     assert status == operator_app.NOT_RUN
-    assert "The decision log cannot be read" in logged
+    assert "Cannot read the decision log" in logged
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_a_page_is_written_to_a_file_of_its_owner(run, log, tmp_path):
     path = tmp_path / "page.html"
     status, output, _ = run("decision", "req-1", "--log", log, "--html", str(path))
     assert (status, output) == (0, f"The page is in {path}\n")
-    assert "RamFilter turned down 2" in path.read_text()
+    assert "RamFilter rejected 2" in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -457,7 +457,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
         "decision", "req-1", "--log", log, "--html", str(tmp_path / "missing" / "page.html")
     )
     assert status == operator_app.NOT_RUN
-    assert "The page cannot be shown" in logged
+    assert "Cannot show the page" in logged
     assert "Traceback" not in logged
 
 
@@ -471,7 +471,7 @@ def test_commands_have_reply_queues_of_their_own_also_where_daemons_have_fixed_n
 
 @pytest.mark.parametrize("words", ["90s", "1.5m", "2h", "1d"])
 def test_ages_are_before_now(words):
-    assert explain_decisions.since(words) < explain_decisions.since("0s")
+    assert arguments.since(words) < arguments.since("0s")
 
 
 def test_help_needs_no_configuration(capsys):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from scheduler.cmd import status
+from scheduler.cmd import operator_app, status
 
 AWAY = """\
 [api_database]
@@ -48,11 +48,11 @@ def test_the_default_output_is_a_table_of_bounded_width(run):
 
 @pytest.mark.parametrize(
     "argv",
-    [["audit", "--page", "0"], ["audit", "--grace", "-1"], ["unknown"], ["audit", "unknown"]],
+    [["audit", "--limit", "0"], ["audit", "--grace", "-1"], ["unknown"], ["audit", "unknown"]],
     ids=" ".join,
 )
 def test_a_wrong_argument_is_told_from_what_an_audit_finds(run, argv):
-    assert run(*argv)[0] == status.NOT_RUN
+    assert run(*argv)[0] == operator_app.NOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_options_that_cannot_work_are_told_from_what_an_audit_finds(tmp_path, te
     path = tmp_path / "nova.conf"
     path.write_text(text)
     errors = io.StringIO()
-    assert status.main(["--config-file", str(path), "audit"], stderr=errors) == status.NOT_RUN
+    assert status.main(["--config-file", str(path), "audit"], stderr=errors) == operator_app.NOT_RUN
     assert "[api_database]/connection is not set" in errors.getvalue() or "[placement]" in errors.getvalue()
 
 
 def test_a_configuration_file_that_is_missing(tmp_path):
     argv = ["--config-file", str(tmp_path / "missing"), "audit"]
-    assert status.main(argv, stderr=io.StringIO()) == status.NOT_RUN
+    assert status.main(argv, stderr=io.StringIO()) == operator_app.NOT_RUN
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["audit", "--help"], ["help", "audit"]], ids=" ".join)

@@ -130,7 +130,7 @@ def test_answers_that_placement_cuts_are_a_warning_with_both_numbers(bound):
     if bound == 2:
         (row,) = found
         assert (row.state, row.check) == (State.WARNING, CUT)
-        assert row.detail == "It names 2 of 3 compute nodes with free memory in one answer"
+        assert row.detail == "One response has 2 of 3 compute nodes with free memory"
         assert "max_allocation_candidates in Placement's configuration to 3 or more" in row.next_step
     else:
         assert found == []

@@ -7,9 +7,10 @@ import pytest
 from scheduler.background import BackgroundLoop
 from scheduler.errors import PlacementUnavailable
 from scheduler.explain import document, empty_answers
+from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.document import time_text
 from scheduler.explain.empty_answers import EmptyAnswers
-from scheduler.explain.relaxation import UUIDS, Offer
+from scheduler.explain.providers import OfferedHosts
 from scheduler.explain.trace import Trace
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.errors import PlacementSilent
@@ -43,7 +44,7 @@ class World:
         self.analysis = EmptyAnswers(
             self,
             lambda: self.wanted,
-            lambda spec: UUIDS,
+            lambda spec: RequestNames(spec, ()),
             self.concluded.append,
             self.clock,
             lambda: self.clock.now,
@@ -55,7 +56,7 @@ class World:
         if self.error:
             raise self.error
         nodes = frozenset(map(str, range(12)))
-        return Offer() if any(word in querystring for word in self.refused) else Offer(nodes)
+        return OfferedHosts() if any(word in querystring for word in self.refused) else OfferedHosts(nodes)
 
     def run(self, *traces):
         for one in traces:
@@ -101,7 +102,7 @@ def test_a_cloud_that_has_changed_since_is_said_and_not_remembered(world, caplog
     world.refused = []
     first, second = failed_request(), failed_request()
     world.run(first)
-    assert "req-1: the same query, asked again, has 12 hosts: the cloud has changed since" in caplog.text
+    assert "req-1: the same query, sent again, has 12 hosts: the cloud has changed since" in caplog.text
     world.refused = ["CUSTOM_GPU"]
     world.clock.now += 20
     world.run(second)

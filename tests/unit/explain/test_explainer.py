@@ -4,11 +4,10 @@ import threading
 
 import pytest
 
-from scheduler.explain.document import Relaxed, decode
+from scheduler.explain.document import NOTHING_HELPS, Relaxed, decode
 from scheduler.explain.explainer import Busy, Explainer
 from scheduler.explain.failure_cause import cause_of
 from scheduler.explain.hosts_now import HostNow
-from scheduler.explain.relaxation import NOTHING_HELPS
 from tests.unit.explain.test_memory import decisions, memory_of
 
 

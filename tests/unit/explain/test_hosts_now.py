@@ -8,9 +8,8 @@ from scheduler import objects
 from scheduler.errors import NoValidHost
 from scheduler.explain.hosts_now import UNSUITABLE, HostsNow
 from scheduler.explain.obstacles import Obstacles
-from scheduler.explain.providers import Provider
+from scheduler.explain.providers import OfferedHosts, Provider, read_offer
 from scheduler.explain.refusals import Inventory
-from scheduler.explain.relaxation import Offer, RelaxationSearch, read_offer
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
@@ -58,7 +57,7 @@ class World:
             lambda: make_table(hosts),
             lambda request: [Query((), QUERY, None)],
             self.candidates,
-            Obstacles(RelaxationSearch(self), self),
+            Obstacles(self),
             lambda: chain,
             Instances(hosts),
             PendingPlacements(),
@@ -67,7 +66,7 @@ class World:
 
     def offer(self, querystring):
         if any(part in querystring for part in self.refuses):
-            return Offer()
+            return OfferedHosts()
         return read_offer(json.dumps(OFFER).encode(), None)
 
     def inventories(self, provider):
@@ -143,7 +142,7 @@ def test_what_filters_look_at_is_loaded():
             "not with 10 DISK_GB (no DISK_GB on 1 host); not with 4 VCPU (at most 1 VCPU free on 1 host)",
             ["amount"],
         ),
-        (host_with_candidate("h1"), [], None, "it is offered when Placement is asked again", []),
+        (host_with_candidate("h1"), [], None, "it is offered when the query is sent again", []),
         (host_with_candidate("h1").disabled(), ["COMPUTE_STATUS_DISABLED"], None, DISABLED, ["disabled"]),
         (
             host_with_candidate("h1").disabled(),

@@ -7,9 +7,8 @@ import pytest
 
 from scheduler.explain import log_reader
 from scheduler.explain.decision_log import DecisionFile
-from scheduler.explain.document import decode, encode, time_text
+from scheduler.explain.document import NOTHING_HELPS, decode, encode, time_text
 from scheduler.explain.log_reader import DecisionLogReader
-from scheduler.explain.relaxation import NOTHING_HELPS
 from tests.unit.explain.test_memory import decisions as some_decisions
 
 #: A line of an earlier release.

@@ -60,12 +60,6 @@ def test_bytes_are_those_of_the_documents():
     assert kept(memory_of(made, max_bytes=two - 1)) == ["req-2"]
 
 
-def test_smaller_bounds_apply_at_once():
-    memory = memory_of(decisions(1, 1, 1))
-    memory.resize(1, PLENTY)
-    assert len(memory) == 1
-
-
 def test_what_was_found_out_later_is_in_the_document():
     made = decisions(1, 1)
     memory = memory_of(made, max_bytes=len(encode(made[0])) + len(encode(made[1])) + 200)

@@ -46,7 +46,7 @@ def made(**changes):
         "availability_zone": None,
         "result": "failed",
         "error": Error("NoValidHost", "none"),
-        "summary": "RamFilter turned down 2",
+        "summary": "RamFilter rejected 2",
         "queries": ["GET /allocation_candidates"],
         "candidates": Candidates(source="placement", hosts=3),
         "filters": [Step("i", "RamFilter", 3, 1, applies=True)],

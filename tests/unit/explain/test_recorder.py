@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 from scheduler.errors import NoValidHost
+from scheduler.explain import recorder as recorder_module
 from scheduler.explain.document import decode
 from scheduler.explain.recorder import DecisionRecorder
 from scheduler.health.counters import Counters
@@ -25,9 +26,10 @@ def recorder_with(**options):
 @pytest.mark.parametrize(
     ("size", "error"), [(1, None), (99999, NoValidHost("none"))], ids=["served", "failed"]
 )
-@pytest.mark.parametrize("options", [{}, {"decision_memory": 0}], ids=str)
-def test_decisions_are_counted_however_few_are_kept(options, size, error):
-    recorder, counters, analysed = recorder_with(**options)
+@pytest.mark.parametrize("count", [1000, 0], ids=["kept", "none kept"])
+def test_decisions_are_counted_however_few_are_kept(monkeypatch, count, size, error):
+    monkeypatch.setattr(recorder_module, "MOST_DECISIONS", count)
+    recorder, counters, analysed = recorder_with()
     (decided,) = traces(size)
     trace = recorder.begin(decided.request)
     trace.decision.filters = decided.decision.filters
@@ -36,7 +38,7 @@ def test_decisions_are_counted_however_few_are_kept(options, size, error):
             raise error
     counted = {key: values for key, values in counters.take().items() if key[0] == "berth_hosts_filtered"}
     assert counted == ({("berth_hosts_filtered", ("RamFilter",)): [1]} if error else {})
-    assert len(recorder.memory) == (0 if options else 1)
+    assert len(recorder.memory) == min(count, 1)
     assert analysed == ([trace] if error else [])
 
 

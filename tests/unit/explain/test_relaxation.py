@@ -7,10 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from scheduler import objects
 from scheduler.explain import relaxation
+from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.providers import OfferedHosts, read_offer
 from scheduler.explain.refusals import Inventory
-from scheduler.explain.relaxation import Offer, RelaxationSearch, constraints_of, read_offer, without
+from scheduler.explain.relaxation import RelaxationSearch, constraints_of, relaxed, without
 from scheduler.placement.errors import PlacementSilent
+
+UUIDS = RequestNames(objects.RequestSpec(), ())
 
 QUERY = (
     ("limit", "1000"),
@@ -25,7 +30,7 @@ QUERY = (
 
 
 def texts(pairs):
-    return [each.text for each in constraints_of(pairs)]
+    return [each.text for each in constraints_of(pairs, UUIDS)]
 
 
 def test_each_trait_aggregate_and_amount_is_one_constraint_amounts_last():
@@ -43,7 +48,7 @@ def test_each_trait_aggregate_and_amount_is_one_constraint_amounts_last():
 
 
 def test_in_tree_is_the_requested_host():
-    assert texts((("in_tree", "u"), ("resources", "VCPU:1"))) == ["the requested host u", "1 VCPU"]
+    assert texts((("in_tree", "u"), ("resources", "VCPU:1"))) == ["the requested destination u", "1 VCPU"]
 
 
 @pytest.mark.parametrize(
@@ -57,23 +62,23 @@ def test_in_tree_is_the_requested_host():
     ids=str,
 )
 def test_the_rest_of_a_query_stays(gone, left):
-    found = without(QUERY, [each for each in constraints_of(QUERY) if each.text in gone])
+    found = without(QUERY, [each for each in constraints_of(QUERY, UUIDS) if each.text in gone])
     expected = {name: value for name, value in (dict(QUERY) | left).items() if value is not None}
     assert dict(found) == expected
 
 
 def test_a_group_without_resources_is_not_asked_for():
-    last = [each for each in constraints_of(QUERY) if each.text == "1 VGPU of group _1"]
+    last = [each for each in constraints_of(QUERY, UUIDS) if each.text == "1 VGPU of group _1"]
     assert without(QUERY, last) is None
 
 
 @given(st.data())
 def test_what_is_left_out_is_gone_and_nothing_else(data):
-    constraints = constraints_of(QUERY)
+    constraints = constraints_of(QUERY, UUIDS)
     gone = data.draw(st.lists(st.sampled_from(constraints), unique=True))
     left = without(QUERY, gone)
     if left is not None:
-        assert constraints_of(left) == [each for each in constraints if each not in gone]
+        assert constraints_of(left, UUIDS) == [each for each in constraints if each not in gone]
 
 
 class Clock:
@@ -112,13 +117,13 @@ class Placement:
         return {"DISK_GB": self.inventory}
 
     def find(self, pairs=QUERY):
-        return [each.text for each in RelaxationSearch(self, self.clock).find(urlencode(pairs))]
+        return [each.text for each in RelaxationSearch(self, self.clock).find(urlencode(pairs), UUIDS)]
 
 
 def test_a_query_that_is_refused_no_more_is_not_taken_apart():
     """What refused it may have gone since, as an outage; nothing that is left out would be the cause."""
     placement = Placement()
-    assert placement.find() == ["the same query, asked again, has 12 hosts: the cloud has changed since"]
+    assert placement.find() == ["the same query, sent again, has 12 hosts: the cloud has changed since"]
     assert len(placement.asked) == 1
 
 
@@ -174,7 +179,7 @@ def test_what_a_host_has_not_itself_may_be_shared(root, words):
     }
     placement = Placement()
     placement.offer = lambda query: (
-        read_offer(json.dumps(body).encode(), None) if name not in query else Offer()
+        read_offer(json.dumps(body).encode(), None) if name not in query else OfferedHosts()
     )
     (found,) = placement.find((("resources", f"MEMORY_MB:1,{name}:20"),))
     assert found == f"without 20 {name}: 1 host ({words})"
@@ -250,7 +255,7 @@ def test_a_provider_that_shares_its_disk_is_no_host():
 
 
 def test_a_cut_answer_says_at_least():
-    constraint = constraints_of(QUERY)[2]
-    assert relaxation.Relaxation((constraint,), 1, cut=True).text == (
+    constraint = constraints_of(QUERY, UUIDS)[2]
+    assert relaxed((constraint,), OfferedHosts(frozenset("u"), cut=True)).text == (
         "without required trait COMPUTE_A: at least 1 host"
     )

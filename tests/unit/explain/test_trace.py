@@ -58,8 +58,7 @@ def test_the_reason_is_known_of_an_instance_beyond_those_that_are_noted(monkeypa
     uuids = [f"i{number}" for number in range(7)]
     decision = decide(conf, hosts, SchedulingRequest.of(make_spec(instance_uuid="i0"), uuids)).decision
     assert (
-        decision.summary
-        == "Placement offers 2 hosts; NumInstancesFilter turned down 1 (3 instances, limit 3)"
+        decision.summary == "Placement offers 2 hosts; NumInstancesFilter rejected 1 (3 instances, limit 3)"
     )
     last = list(rendering.funnel(decision))[-1]
     assert (last.name, last.start, last.end) == ("NumInstancesFilter", 1, 0)

@@ -101,7 +101,7 @@ def test_row_20_numbers_are_wanted_and_there_are_none(specs):
         ask(ComputeCapabilitiesFilter, host(hypervisor_type="QEMU"), make_request(specs))
 
 
-def test_a_host_that_another_test_turned_down_cannot_raise():
+def test_a_host_that_another_test_rejected_cannot_raise():
     hosts = [stats(a="1", n="x"), stats(a="2", n="5")]
     request = make_request({"a": "2", "n": ">= 5"})
     assert ask_all(ComputeCapabilitiesFilter(make_conf()), hosts, request) == [False, True]

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.health import catalogue
 from scheduler.health.catalogue import Metric
-from scheduler.health.counters import Counters, Totals, empty
+from scheduler.health.counters import Counters
 
 SIZES = Metric("sizes", "histogram", "", ("kind",), buckets=(1.0, 10.0))
 CALLS = Metric("calls", "counter", "", ("result",), ("good", "bad"))
@@ -34,12 +34,12 @@ def test_what_was_put_back_is_added_to_what_was_counted_meanwhile():
     counters.add(CALLS, 2, "good")
     taken = counters.take()
     counters.add(CALLS, 5, "good")
-    counters.put_back(taken)
+    counters.merge(taken)
     assert counters.take() == {("calls", ("good",)): [7]}
 
 
 def test_totals_show_0_for_known_values_and_grow():
-    totals = Totals([CALLS, SIZES])
+    totals = Counters([CALLS, SIZES])
     assert totals.copy() == {("calls", ("good",)): [0], ("calls", ("bad",)): [0]}
     for _ in range(2):
         totals.merge({("calls", ("good",)): [3], ("sizes", ("big",)): [1, 0, 0, 0.5]})
@@ -50,24 +50,9 @@ def test_totals_show_0_for_known_values_and_grow():
     }
 
 
-@pytest.mark.parametrize(
-    "counts",
-    [
-        {("unknown", ()): [1.0]},
-        {("calls", ("good", "more")): [1.0]},
-        {("sizes", ("big",)): [1.0]},
-    ],
-    ids=["unknown metric", "too many labels", "too few values"],
-)
-def test_counts_of_another_form_are_left_out(counts):
-    totals = Totals([CALLS, SIZES])
-    before = totals.copy()
-    totals.merge(counts)
-    assert totals.copy() == before
-
-
 def test_every_metric_of_the_catalogue_is_complete():
     names = [metric.name for metric in catalogue.METRICS]
+    assert len(names) > 30
     assert len(set(names)) == len(names)
     for metric in catalogue.METRICS:
         assert metric.name.startswith("berth_"), metric.name
@@ -75,4 +60,3 @@ def test_every_metric_of_the_catalogue_is_complete():
         assert (metric.kind == "histogram") == bool(metric.buckets), metric.name
         assert list(metric.buckets) == sorted(metric.buckets), metric.name
         assert not metric.values or len(metric.labels) == 1, metric.name
-        assert len(empty(metric)) == (len(metric.buckets) + 2 if metric.buckets else 1), metric.name

@@ -4,37 +4,40 @@ from prometheus_client.parser import text_string_to_metric_families
 import pytest
 
 from scheduler.health import catalogue
-from scheduler.health.counters import Counters, Totals
-from scheduler.health.exposition import DaemonCollector, Exposition
+from scheduler.health.counters import Counters
+from scheduler.health.exposition import DaemonCollector
 from scheduler.health.reports import CellState, Report, WorkerState
 from scheduler.health.supervision import STALE, WorkerTable
 from tests.support.clock import Clock
 
 STATE = WorkerState(
     cells=(
-        CellState("uuid-1", 'a "cell"', True, True, 1.5),
-        CellState("uuid-2", "never", True, False, None),
+        CellState('a "cell"', True, True, 1.5),
+        CellState("never", True, False, None),
     ),
     broker=True,
     api_database=False,
-    compute_nodes=7,
-    pending=3,
-    cleanups=2,
-    mirror_age=4.0,
     decision_stream=True,
-    schedulers=4,
-    in_flight=5,
-    unanswered=6,
+    gauges={
+        "berth_requests_in_flight": 5,
+        "berth_calls_unanswered": 6,
+        "berth_pending_placements": 3,
+        "berth_pending_cleanups": 2,
+        "berth_compute_nodes": 7,
+        "berth_mirror_age_seconds": 4.0,
+        "berth_schedulers": 4,
+        "berth_worker_resident_memory_bytes": 1000,
+    },
 )
 
 
 class World:
     def __init__(self):
         self.clock = Clock()
-        self.totals = Totals([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
+        self.totals = Counters([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
         self.table = WorkerTable(2, lambda: 60.0, self.clock)
-        self.table.reported([Report(0, 100, "serving", 0, STATE, {}, memory=1000)])
-        self.exposition = Exposition(DaemonCollector(self.totals, self.table, "1.2.3", 17.0))
+        self.table.reported([Report(0, 100, "serving", 0, STATE, {})])
+        self.exposition = DaemonCollector(self.totals, self.table, "1.2.3", 17.0)
 
     def samples(self):
         """{(name, labels as sorted pairs): value}."""

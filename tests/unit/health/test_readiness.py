@@ -9,11 +9,11 @@ from scheduler.health.reports import CellState, Report, WorkerState
 from scheduler.health.supervision import WorkerTable
 from tests.support.clock import Clock
 
-GOOD_CELL = CellState("uuid-1", "cell1", True, True, 0.5)
-LOST_CELL = CellState("uuid-2", "cell2", True, False, 700.0)
-OLD_CELL = CellState("uuid-3", "cell3", True, True, 100.0)
-NEW_CELL = CellState("uuid-4", "cell4", True, False, None)
-DISABLED_CELL = CellState("uuid-5", "cell5", False, True, 0.5)
+GOOD_CELL = CellState("cell1", True, True, 0.5)
+LOST_CELL = CellState("cell2", True, False, 700.0)
+OLD_CELL = CellState("cell3", True, True, 100.0)
+NEW_CELL = CellState("cell4", True, False, None)
+DISABLED_CELL = CellState("cell5", False, True, 0.5)
 
 
 def good(**changes):

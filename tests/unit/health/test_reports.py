@@ -4,17 +4,16 @@ import os
 
 import pytest
 
-from scheduler.health.catalogue import FILTERED, WORKER_CPU
+from scheduler.health.catalogue import FILTERED, WORKER_CPU, WORKER_MEMORY
 from scheduler.health.counters import Counters
 from scheduler.health.reporter import Reporter
 from scheduler.health.reports import CellState, Report, ReportChannel, WorkerState, resident_memory
 
 STATE = WorkerState(
-    cells=(CellState("uuid", "cell1", True, True, 1.5), CellState("other", "cell2", False, False, None)),
+    cells=(CellState("cell1", True, True, 1.5), CellState("cell2", False, False, None)),
     broker=True,
     api_database=False,
-    compute_nodes=7,
-    mirror_age=3.0,
+    gauges={"berth_compute_nodes": 7.0, "berth_mirror_age_seconds": 3.0},
 )
 
 
@@ -36,7 +35,7 @@ def reporter(channel, counters):
 
 
 def test_a_report_arrives_as_it_was_sent(channel):
-    report = Report(1, 42, "serving", 2, STATE, {("berth_hosts_filtered", ("AFilter",)): [4.0]}, 1000)
+    report = Report(1, 42, "serving", 2, STATE, {("berth_hosts_filtered", ("AFilter",)): [4.0]})
     assert channel.send(report)
     assert list(channel.received()) == [report]
     assert list(channel.received()) == []
@@ -66,7 +65,7 @@ def test_sending_does_not_block_while_nothing_is_read(channel):
 
 
 def test_of_a_report_that_is_too_large_the_sign_of_life_is_sent(channel):
-    cells = tuple(CellState("u" * 1000, "c" * 1000, True, True, 1.0) for _ in range(500))
+    cells = tuple(CellState("c" * 2000, True, True, 1.0) for _ in range(500))
     report = Report(1, 42, "serving", 0, WorkerState(cells=cells, broker=True), {("a", ()): [1.0]})
     assert not channel.send(report), "its counts were not sent"
     (received,) = channel.received()
@@ -79,10 +78,10 @@ def test_a_reporter_sends_what_was_counted_since_its_last_report(channel, counte
     reporter.send()
     reporter.send()
     first, second = channel.received()
+    assert first.state.gauges.pop(WORKER_MEMORY.name) > 0
     assert (first.worker, first.pid, first.phase, first.state) == (3, os.getpid(), "serving", STATE)
     assert first.counts == {("berth_hosts_filtered", ("AFilter",)): [2.0], (WORKER_CPU.name, ("3",)): [1]}
     assert second.counts == {(WORKER_CPU.name, ("3",)): [1]}
-    assert first.memory > 0
 
 
 def test_counts_of_a_report_that_was_not_sent_are_in_the_next_one(channel, counters, reporter):
@@ -102,7 +101,7 @@ def test_a_state_that_cannot_be_read_does_not_keep_a_worker_from_reporting(chann
     reporter = Reporter(3, channel, counters, states.__next__)
     reporter.send()
     reporter.send()
-    assert [report.state for report in channel.received()] == [STATE, STATE]
+    assert [report.state.cells for report in channel.received()] == [STATE.cells] * 2
     assert "Cannot read the state of worker 3" in caplog.text
 
 

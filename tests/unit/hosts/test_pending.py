@@ -250,13 +250,13 @@ def test_what_placement_may_not_have_counted_when_it_was_asked(clock, events, ex
     }
     for event in events.split():
         actions[event]()
-    assert pending.has_newer(h1, ASKED_AT) == expected
+    assert pending.claims.has_newer(h1, ASKED_AT) == expected
 
 
 def test_what_a_request_claims_itself_is_not_newer_for_it(pending):
     pending.add("i1", table_of(three()), 0, ONE)
-    assert not pending.has_newer(uuid_of("h1"), ASKED_AT, {"i1"})
-    assert pending.has_newer(uuid_of("h1"), ASKED_AT, {"i2"})
+    assert not pending.claims.has_newer(uuid_of("h1"), ASKED_AT, {"i1"})
+    assert pending.claims.has_newer(uuid_of("h1"), ASKED_AT, {"i2"})
 
 
 @pytest.mark.parametrize(
@@ -265,20 +265,20 @@ def test_what_a_request_claims_itself_is_not_newer_for_it(pending):
     ids=["as much", "more", "before the moment", "less"],
 )
 def test_a_refusal_holds_for_as_much_and_more(pending, factor, moment, expected):
-    pending.refuse(uuid_of("h1"), 2 * ONE)
-    assert pending.was_refused(uuid_of("h1"), factor * 2 * ONE, moment) == expected
-    assert not pending.was_refused(uuid_of("h2"), 2 * ONE, 999)
+    pending.claims.refuse(uuid_of("h1"), 2 * ONE)
+    assert pending.claims.was_refused(uuid_of("h1"), factor * 2 * ONE, moment) == expected
+    assert not pending.claims.was_refused(uuid_of("h2"), 2 * ONE, 999)
 
 
 def test_what_is_known_of_nodes_that_are_gone_is_forgotten(pending, clock):
     table, clock.now, h1 = table_of(three()), ASKED_AT + 1, uuid_of("h1")
     pending.add("i1", table, 0, ONE)
     pending.grant("i1")
-    pending.refuse(h1, ONE)
-    assert pending.has_newer(h1, ASKED_AT)
+    pending.claims.refuse(h1, ONE)
+    assert pending.claims.has_newer(h1, ASKED_AT)
     pending.overlay(table_of(three()[1:]), np.array([0]))
-    assert not pending.has_newer(h1, ASKED_AT)
-    assert not pending.was_refused(h1, ONE, ASKED_AT)
+    assert not pending.claims.has_newer(h1, ASKED_AT)
+    assert not pending.claims.was_refused(h1, ONE, ASKED_AT)
 
 
 def test_a_listener_is_told_of_own_placements_only(pending):
@@ -344,25 +344,25 @@ def test_an_instance_counts_where_it_is_to_be_on_every_node_of_the_host(pending)
 
 def test_a_view_sees_what_others_reserve_when_it_catches_up(table, pending):
     first, second = view(table, pending), view(table, pending)
-    assert first.reserve(0, "i1", AMOUNTS_OF_ONE)
+    assert first.reservations.reserve(first.position(0), "i1", AMOUNTS_OF_ONE)
     part = second.at([0, 1])
     part.consume(1, num_instances=1)
-    assert not part.reserve(0, "i2", AMOUNTS_OF_ONE)
+    assert not part.reservations.reserve(part.position(0), "i2", AMOUNTS_OF_ONE)
     part.refresh_pending()
     assert part.numbers("num_instances").tolist() == [1, 1]
     assert part.expected("free_disk_mb").tolist() == [99999 - 20480, 99999]
-    assert part.reserve(0, "i2", AMOUNTS_OF_ONE)
+    assert part.reservations.reserve(part.position(0), "i2", AMOUNTS_OF_ONE)
 
 
 def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
     hosts = view(table, pending)
-    assert hosts.reserve(0, "i1", AMOUNTS_OF_ONE)
+    assert hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE)
     hosts.refresh_pending()
     assert hosts.expected("free_ram_mb").tolist() == [4000] * 3
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
-    assert hosts.reserve(0, "i2", AMOUNTS_OF_ONE)
+    assert hosts.reservations.reserve(hosts.position(0), "i2", AMOUNTS_OF_ONE)
     for instance in ("i1", "i2", "i2"):
-        hosts.unreserve(instance)
+        hosts.reservations.unreserve(instance)
     hosts.refresh_pending()
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
     assert len(pending) == 0
@@ -370,13 +370,13 @@ def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
 
 def test_a_reservation_that_another_scheduler_takes_over_counts_as_others(table, pending):
     hosts = view(table, pending)
-    assert hosts.reserve(0, "i1", AMOUNTS_OF_ONE)
+    assert hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE)
     pending.share("i1", uuid_of("h2"), ONE, None)
     hosts.refresh_pending()
     assert hosts.numbers("num_instances").tolist() == [0, 1, 0]
-    hosts.unreserve("i1")
+    hosts.reservations.unreserve("i1")
     assert pending.node_of("i1") == uuid_of("h2")
-    assert hosts.reserve(0, "i2", AMOUNTS_OF_ONE)
+    assert hosts.reservations.reserve(hosts.position(0), "i2", AMOUNTS_OF_ONE)
 
 
 @pytest.mark.parametrize(
@@ -402,6 +402,6 @@ def test_serialized_requests_wait_for_each_other(timeout, expected):
 
 def test_anyway_reserves_beside_what_others_have_added(table, pending):
     first, second = view(table, pending), view(table, pending)
-    first.reserve(0, "i1", AMOUNTS_OF_ONE)
-    assert second.reserve(0, "i2", AMOUNTS_OF_ONE, anyway=True)
+    first.reservations.reserve(first.position(0), "i1", AMOUNTS_OF_ONE)
+    assert second.reservations.reserve(second.position(0), "i2", AMOUNTS_OF_ONE, anyway=True)
     assert len(pending) == 2

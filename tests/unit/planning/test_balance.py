@@ -52,7 +52,7 @@ def test_each_move_gains_what_the_weighers_say_and_is_allowed_then(rams, instanc
         expected = gain(again, index, row_of[move["to"]])
         assert move["gain"] == pytest.approx(expected, abs=1e-5)
         assert expected > 0
-        assert row_of[move["to"]] in again.passing(mover.request([index]), move["instance"])
+        assert row_of[move["to"]] in again.rank(mover.request([index]), move["instance"]).hosts.table_rows
         done, stuck = mover.move_all([index])
         assert [each.target for each in done] == [row_of[move["to"]]]
         assert stuck == []
@@ -71,7 +71,7 @@ def test_emptied_hosts_are_empty_and_each_move_is_allowed_then(rams, instances):
     for move in plan["moves"]:
         index = snapshot.instances.index_of[move["instance"]]
         spec = mover.request([index])
-        assert row_of[move["to"]] in again.passing(spec.obj_clone(), move["instance"])
+        assert row_of[move["to"]] in again.rank(spec.obj_clone(), move["instance"]).hosts.table_rows
         again.closed[:] = True
         again.closed[row_of[move["to"]]] = False
         assert mover.move_all([index])[1] == []

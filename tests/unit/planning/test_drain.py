@@ -121,7 +121,7 @@ def test_an_instance_without_a_request_is_told():
     cloud.requests[uuid_of("i1")] = "{"
     del cloud.requests[uuid_of("i2")]
     plan = plan_of(cloud, "h1")
-    assert set(reasons_of(plan).values()) == {"no request of it is stored that can be read"}
+    assert set(reasons_of(plan).values()) == {"no readable request of it is stored"}
 
 
 def test_the_order_is_one_that_works():

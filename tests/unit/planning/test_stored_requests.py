@@ -3,7 +3,7 @@ import json
 import pytest
 
 from scheduler import objects
-from scheduler.planning.stored_requests import UNREADABLE, StoredRequests
+from scheduler.planning.stored_requests import MISSING, StoredRequests
 from tests.builders import uuid_of
 from tests.unit.planning.clouds import flavor
 
@@ -39,7 +39,7 @@ def test_requests_of_several_groups_are_equal_but_for_the_group():
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"nova_object.name": "RequestSpec"}', "1"])
 def test_what_cannot_be_read_is_no_request(text):
-    assert StoredRequests().add(uuid_of("i"), text) == (UNREADABLE, None)
+    assert StoredRequests().add(uuid_of("i"), text) == (MISSING, None)
 
 
 def test_a_request_is_as_for_a_move():

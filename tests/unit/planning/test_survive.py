@@ -104,17 +104,17 @@ def test_the_worst_failures_come_first_with_what_is_missing():
     assert (worst["domain"], worst["instances"], worst["placed"]) == ("h1", 12, 11)
     assert worst["missing"] == {"DISK_GB": 1, "MEMORY_MB": 1024, "VCPU": 1} == found["missing"]
     assert (other["domain"], other["placed"]) == ("h3", 1)
-    assert found["may_be_sold"] == 0
+    assert found["may_be_added"] == 0
 
 
-def test_what_may_be_sold_is_what_fits_after_the_failure():
+def test_what_may_be_added_is_what_fits_after_the_failure():
     cloud = MadeCloud(node("h1"), node("h2"), node("h3"))
     cloud.put("a", "h1", flavor("m1", ram=2048))
     planned = cloud.planned()
     found = survive(planned, by_hosts(planned.snapshot, 1))
     assert (found["survived"], found["flavor"]) == (1, "m1")
     # two hosts are left with four places each, of which the evacuated instance takes one
-    assert found["may_be_sold"] == 7
+    assert found["may_be_added"] == 7
     for number in range(7):
         cloud.put(f"more{number}", f"h{2 + number % 2}", flavor("m1", ram=2048))
     full = cloud.planned()
@@ -157,11 +157,11 @@ def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
 
 @settings(max_examples=40, deadline=None)
 @given(HOSTS, INSTANCES)
-def test_what_may_be_sold_is_bounded_for_large_domains(rams, instances):
+def test_what_may_be_added_is_bounded_for_large_domains(rams, instances):
     cloud = made(rams, [(at, size, None) for at, size, _ in instances])
     planned = cloud.planned()
     domains = by_hosts(planned.snapshot, 1)
     exact = survive(planned, domains)
     with mock.patch.object(module, "MOST_DECIDED", 0):
         bound = survive(planned, domains)
-    assert 0 <= bound["may_be_sold"] <= exact["may_be_sold"]
+    assert 0 <= bound["may_be_added"] <= exact["may_be_added"]

@@ -63,7 +63,7 @@ class Bus:
         return self.outcome
 
 
-def test_a_message_that_is_sent_on_is_not_answered_here():
+def test_a_message_that_is_forwarded_is_not_answered_here():
     bus = Bus(Forwarded())
     delivery = Delivery(Receipt(forward=bus.send))
     with pytest.raises(Forwarded):
@@ -73,7 +73,7 @@ def test_a_message_that_is_sent_on_is_not_answered_here():
 
 @pytest.mark.parametrize(("outcome", "maybe"), [(False, False), (True, True)])
 @pytest.mark.parametrize("past", [False, True])
-def test_a_message_that_may_have_been_sent_on_and_is_answered_here_has_a_past(outcome, maybe, past):
+def test_a_message_that_may_have_been_forwarded_and_is_answered_here_has_a_past(outcome, maybe, past):
     delivery = Delivery(Receipt("m", has_past=lambda: past, forward=Bus(outcome).send))
     delivery.forward("t1", "why")
     assert delivery.has_past is (past or maybe)

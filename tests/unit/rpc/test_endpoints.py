@@ -295,7 +295,7 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
         delivery.CURRENT.reset(token)
 
 
-@pytest.mark.parametrize("reason", [delivery.Forwarded("sent on"), delivery.Requeued("comes again")])
+@pytest.mark.parametrize("reason", [delivery.Forwarded("forwarded"), delivery.Requeued("comes again")])
 def test_a_request_that_is_not_answered_here_ends_without_an_answer(endpoint, manager, caplog, reason):
     manager.answer = reason
     with pytest.raises(type(reason)):

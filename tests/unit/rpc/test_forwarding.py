@@ -114,7 +114,7 @@ class Call:
     def __init__(self, error=None, has_past=False):
         self.error, self.has_past, self.sent = error, has_past, []
 
-    def send_on(self, queue, headers, timeout):
+    def forward(self, queue, headers, timeout):
         self.sent.append((queue, headers, timeout))
         if self.error:
             raise self.error

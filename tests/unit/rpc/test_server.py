@@ -434,7 +434,7 @@ class Redelivered(ConfirmedMessage):
     def has_reply_queue(self):
         return True
 
-    def send_on(self, queue, headers, timeout):
+    def forward(self, queue, headers, timeout):
         if self.unreachable:
             raise self.unreachable
         self.ends.append((queue, headers["berth-forwarded"]))
@@ -455,7 +455,7 @@ class Redelivered(ConfirmedMessage):
 @pytest.mark.parametrize(
     ("redelivered", "headers", "due"),
     [(True, {}, 0.0), (False, {forwarding.FORWARDED: True}, 0.0), (False, {}, 30.0)],
-    ids=["delivered again", "sent on", "neither"],
+    ids=["delivered again", "forwarded", "neither"],
 )
 def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
     conf, manager, monkeypatch, redelivered, headers, due
@@ -613,7 +613,7 @@ def test_a_refused_message_is_freed_at_once(conf, manager, frame):
         (messaging.MessageUndeliverable(None, "", "t1", None), ["hosts", "acknowledged"], False),
         (OSError("reset"), ["hosts", "acknowledged"], True),
     ],
-    ids=["sent on", "no queue", "perhaps sent on"],
+    ids=["forwarded", "no queue", "perhaps forwarded"],
 )
 def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, redelivered):
     told = []

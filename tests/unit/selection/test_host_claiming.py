@@ -219,5 +219,5 @@ class TestHostsFilledMeanwhile:
         getattr(claiming, claim)("i1")
         claiming.claim_chosen()
         h1 = uuid_of("h1")
-        assert pending.has_newer(h1, self.ASKED_AT)
-        assert not pending.has_newer(h1, self.ASKED_AT + 1)
+        assert pending.claims.has_newer(h1, self.ASKED_AT)
+        assert not pending.claims.has_newer(h1, self.ASKED_AT + 1)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scheduler.stream.membership import Membership, hash64
-from scheduler.stream.owners import Divided, Owners, owners
+from scheduler.stream.owners import Owners, owners
 from scheduler.stream.records import Member
 from tests.builders import make_host, make_table, uuid_of
 
@@ -18,11 +18,11 @@ def member(name, **fields):
     return Member(name, name, topic=f"berth.{name}.0", **fields)
 
 
-def make_owners(own, *others, in_step=True, **divided):
+def make_owners(own, *others, in_step=True, slices=True):
     membership = Membership(own)
     for other in others:
         membership.update(other)
-    return Owners(membership, lambda: in_step, Divided(**divided))
+    return Owners(membership, lambda: in_step, lambda: slices)
 
 
 def table(count=300):
@@ -58,7 +58,7 @@ def test_a_single_scheduler_has_no_slice():
 
 
 def test_slices_that_are_switched_off_are_none():
-    assert make_owners(Member("a"), Member("b"), hosts=lambda: False).owned(table()) is None
+    assert make_owners(Member("a"), Member("b"), slices=False).owned(table()) is None
 
 
 def test_every_host_is_owned_by_one_scheduler():
@@ -71,7 +71,7 @@ def test_every_host_is_owned_by_one_scheduler():
 def test_a_slice_is_worked_out_again_only_when_schedulers_or_hosts_change():
     membership, hosts = Membership(Member("a")), table()
     membership.update(Member("b"))
-    slices = Owners(membership, lambda: True, Divided())
+    slices = Owners(membership, lambda: True, lambda: True)
     first = slices.owned(hosts)
     membership.update(Member("b", unable=True))
     assert slices.owned(hosts) is first
@@ -92,10 +92,10 @@ class Call:
 
 
 def sent(found):
-    """What is sent on of the calls for many groups."""
+    """What is forwarded of the calls for many groups."""
     calls = [Call() for _ in GROUPS]
     for group, call in zip(GROUPS, calls, strict=True):
-        found.send_on_for_group(group, call)
+        found.forward_for_group(group, call)
     return [each for call in calls for each in call.sent]
 
 
@@ -124,7 +124,7 @@ def test_a_call_is_sent_on_to_the_owner_of_its_group_and_stays_with_the_owner():
     found = make_owners(member("m"), member("a"))
     for group in GROUPS:
         call = Call()
-        found.send_on_for_group(group, call)
+        found.forward_for_group(group, call)
         elsewhere = found.owner_of_group(group).sender == "a"
         assert call.sent == ([("berth.a.0", "server_group")] if elsewhere else [])
 
@@ -133,11 +133,10 @@ def test_a_call_is_sent_on_to_the_owner_of_its_group_and_stays_with_the_owner():
     ("others", "options"),
     [
         ([], {}),
-        ([member("a")], {"groups": lambda: False}),
         ([member("a")], {"in_step": False}),
         ([Member("a")], {}),
     ],
-    ids=["alone", "switched off", "not in step", "takes no calls"],
+    ids=["alone", "not in step", "takes no calls"],
 )
 def test_a_call_is_decided_here(others, options):
     assert sent(make_owners(member("m"), *others, **options)) == []
@@ -146,4 +145,4 @@ def test_a_call_is_decided_here(others, options):
 def test_outside_of_a_server_nothing_is_sent_on():
     found = make_owners(member("m"), member("a"))
     for group in GROUPS:
-        found.send_on_for_group(group, None)
+        found.forward_for_group(group, None)

@@ -101,9 +101,9 @@ def test_a_claim_is_enough_for_one_that_missed_the_intent(one):
 def test_what_another_scheduler_is_granted_is_told_from_what_it_claims(one, another):
     later = another.pending.now() + 1000
     one.reserve("i1", 0)
-    assert another.pending.has_newer(H1, later)
+    assert another.pending.claims.has_newer(H1, later)
     one.shared.claimed("i1", allocations())
-    assert not another.pending.has_newer(H1, later)
+    assert not another.pending.claims.has_newer(H1, later)
 
 
 def test_a_refused_host_is_free_again(one, another):

@@ -262,7 +262,7 @@ BUILT = [Event("i", journal.BUILDING, host="a", at=1), Event("i", journal.FAILED
 @pytest.mark.parametrize(
     ("events", "found", "said"),
     [
-        ([], "RamFilter turned down 2", "found no host. RamFilter turned down 2"),
+        ([], "RamFilter rejected 2", "found no host. RamFilter rejected 2"),
         (BUILT, "", "failed on 1 host, and the scheduler had found no other in the cell"),
         (BUILT * 3, "", "failed on 3 hosts, as many as [scheduler] max_attempts"),
     ],

@@ -197,7 +197,7 @@ def test_refusals_and_members_on_two_hosts_are_no_problem_but_what_placement_say
     assert found.problems(FLEET.hosts, truth.Truth(problems=["x"])) == ["x"]
 
 
-def test_logs_say_who_decided_and_who_sent_on(tmp_path):
+def test_logs_say_which_scheduler_decided_and_which_forwarded(tmp_path):
     log = tmp_path / "router-1.log"
     log.write_text(
         "INFO x [req-1] Placed instance a on host b (cell1): ...\n"
@@ -205,7 +205,7 @@ def test_logs_say_who_decided_and_who_sent_on(tmp_path):
         "INFO x [req-2] Calling partition general (by instance)\n"
         "INFO x [req-3] Forwarded call 3 to berth.forwarded.x.0 (server_group)\n"
     )
-    assert list(lines_of_logs([log])) == ["router-1: 1 placed; sent on: partition 2, server_group 1"]
+    assert list(lines_of_logs([log])) == ["router-1: 1 placed; forwarded: partition 2, server_group 1"]
 
 
 class Killable:

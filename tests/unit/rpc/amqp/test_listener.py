@@ -126,7 +126,7 @@ def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_
         ({"berth-redelivered": True}, True),
         ({"x-death": [{"reason": "expired"}]}, True),
     ],
-    ids=["none", "sent on", "sent on after a redelivery", "moved back"],
+    ids=["none", "forwarded", "forwarded after a redelivery", "moved back"],
 )
 def test_a_call_that_was_delivered_elsewhere_before_counts_as_redelivered(headers, redelivered):
     listener = make_listener()

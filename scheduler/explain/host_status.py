@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.explain.document import time_text
 from scheduler.explain.failure_cause import REMEDIES, CauseCode
 from scheduler.explain.hosts_now import MOST_NODES
-from scheduler.explain.providers import Provider, Providers
+from scheduler.explain.providers import PlacementQuestions, Provider
 from scheduler.explain.trace import Names
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRow, TableRows
@@ -33,7 +33,7 @@ class Problem(msgspec.Struct):
     remedy: str
 
 
-class NodeState(msgspec.Struct):
+class NodeStatus(msgspec.Struct):
     """One compute node.
 
     Attributes:
@@ -61,21 +61,20 @@ class NodeState(msgspec.Struct):
     problems: list[Problem]
 
 
-class HostState(msgspec.Struct):
+class HostStatus(msgspec.Struct):
     """All nodes of a host at a time."""
 
     time: str
-    nodes: list[NodeState]
+    nodes: list[NodeStatus]
 
 
 @dataclass(frozen=True)
-class HostStates:
+class HostStatusReader:
     """Tells the state of single hosts.
 
     Attributes:
         table: Returns the hosts.
         is_mapped: Whether conductors find a host.
-        providers: Reads resource providers.
         names: Returns what cells are called.
         down_time: Returns the seconds after which a service that was not seen is down.
         clock: Seconds since the epoch.
@@ -83,12 +82,12 @@ class HostStates:
 
     table: Callable[[], HostTable]
     is_mapped: Callable[[str], bool]
-    providers: Providers
+    questions: PlacementQuestions
     names: Callable[[], Names]
     down_time: Callable[[], float]
     clock: Callable[[], float] = time.time
 
-    def state(self, name: str) -> HostState:
+    def state(self, name: str) -> HostStatus:
         """Return the state of a host; there may be no node of it.
 
         Args:
@@ -96,19 +95,19 @@ class HostStates:
         """
         table = self.table()
         rows = table.rows_called(name)[:MOST_NODES]
-        return HostState(time_text(self.clock()), [self._node(table, row) for row in rows])
+        return HostStatus(time_text(self.clock()), [self._node(table, row) for row in rows])
 
-    def _node(self, table: HostTable, row: TableRow) -> NodeState:
+    def _node(self, table: HostTable, row: TableRow) -> NodeStatus:
         host, service, names = table.rows[row], table.services[row], self.names()
         aggregates = table.coded["aggregates"][row]
         problems = list(self._problems_of_service(table, row))
         provider = None
         try:
-            provider = self.providers.provider(host.uuid)
+            provider = self.questions.provider(host.uuid)
             problems += _problems_of_provider(provider, aggregates.uuids, disabled=service.disabled)
         except PlacementError as error:
             problems.append(Problem(f"Placement does not tell of it: {error}", "See why Placement is away."))
-        return NodeState(
+        return NodeStatus(
             host.host,
             host.nodename,
             host.uuid,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.explain.host_state import HostStates
+from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.providers import Provider
 from scheduler.explain.refusals import Inventory
 from scheduler.placement.errors import PlacementSilent
@@ -22,7 +22,9 @@ class World:
     def __init__(self, *hosts, provider=None, mapped=True, **table):
         self.found = Provider(INVENTORIES) if provider is None else provider
         self.table = make_table(hosts, **table)
-        self.states = HostStates(lambda: self.table, lambda host: mapped, self, lambda: NAMES, lambda: 60.0)
+        self.states = HostStatusReader(
+            lambda: self.table, lambda host: mapped, self, lambda: NAMES, lambda: 60.0
+        )
 
     def provider(self, uuid):
         if isinstance(self.found, Exception):

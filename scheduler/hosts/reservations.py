@@ -1,0 +1,122 @@
+"""How one request sees the placements of others, and adds its own (spec: host-state-and-cells 8 (2, 3))."""
+
+from collections.abc import Callable, Mapping
+import math
+
+import numpy as np
+
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
+from scheduler.hosts.free_amounts import free_memory, free_vcpus
+from scheduler.hosts.pending import AMOUNTS, GUARDED, Amounts, PendingPlacement, PendingPlacements
+from scheduler.hosts.table import HostTable
+
+
+class Reservations:
+    """What is pending on the hosts of one request: its own placements, and those of others.
+
+    Attributes:
+        pending: Where all requests of the process add their placements.
+        others: What other requests had pending at the last ``catch_up``: int64, shape (amounts, hosts).
+    """
+
+    def __init__(
+        self, pending: PendingPlacements, table: HostTable, rows: TableRows, asked_at: float = math.inf
+    ) -> None:
+        """Reserve on some rows of a table; hosts are then named by their position in ``rows``.
+
+        Args:
+            pending: Where all requests of the process add their placements.
+            table: The table that the request looks at.
+            asked_at: When Placement was asked for the hosts, by the clock of ``pending``; infinity if what
+                was granted or refused meanwhile does not matter.
+        """
+        self.pending = pending
+        self._asked_at = asked_at
+        self._table = table
+        self._rows = rows
+        self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
+        self._reserved: dict[str, tuple[ViewPosition, PendingPlacement]] = {}
+
+    def catch_up(self) -> tuple[ViewPositions, Amounts]:
+        """Look again at what others have pending.
+
+        Returns:
+            The positions at which it is not what it was, and by how much it is more there than before: int64,
+            shape (amounts, positions).
+        """
+        for instance, (_, placement) in list(self._reserved.items()):
+            if self.pending.get(instance) is not placement:  # another scheduler decides for it now
+                del self._reserved[instance]
+        before, self.others = self.others, self.pending.overlay(self._table, self._rows)
+        for position, placement in self._reserved.values():
+            self.others[:, position] -= placement.amounts
+        positions = ViewPositions(np.flatnonzero((self.others != before).any(axis=0)))
+        return positions, self.others[:, positions] - before[:, positions]
+
+    def reserve(
+        self, position: ViewPosition, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool = False
+    ) -> bool:
+        """Add a placement of an instance on a host.
+
+        Args:
+            amounts: What it takes, by the names in ``AMOUNTS``.
+            anyway: Add it even if others' placements on the host are not what they were.
+
+        Returns:
+            Whether the placement was added.
+        """
+        taken = _as_array(amounts)
+        own = [one.amounts for at, one in self._reserved.values() if at == position]
+        expected = None if anyway else sum(own, self.others[:, position])
+        row = TableRow(int(self._rows[position]))
+        placement = self.pending.add(instance_uuid, self._table, row, taken, expected)
+        if placement is not None:
+            self._reserved[instance_uuid] = position, placement
+        return placement is not None
+
+    def refuse(self, position: ViewPosition, amounts: Mapping[str, int]) -> None:
+        """Note that Placement has refused a claim for these amounts, by the names in ``AMOUNTS``."""
+        self.pending.claims.refuse(self._node(position), _as_array(amounts))
+
+    def seems_full(
+        self, position: ViewPosition, amounts: Mapping[str, int], number: Callable[[str], float]
+    ) -> bool:
+        """Return whether a host that Placement offers has probably been filled since it was asked.
+
+        Which is so if Placement has refused as much to another request since then; or if others (requests of
+        this process, and schedulers that share their decisions) have taken all that the compute has reported
+        to be left. Disk does not count in that: what computes report of it differs much from what Placement
+        allocates.
+
+        Args:
+            amounts: What an instance consumes, by column.
+            number: Returns what the host has in a column.
+        """
+        node, claims = self._node(position), self.pending.claims
+        if claims.was_refused(node, _as_array(amounts), self._asked_at):
+            return True
+        if not claims.has_newer(node, self._asked_at, self._reserved):
+            return False
+        taken = {
+            name: float(self.others[AMOUNTS.index(name), position]) + amounts.get(name, 0) for name in GUARDED
+        }
+        return free_memory(number) + taken["free_ram_mb"] < 0 or free_vcpus(number) - taken["vcpus_used"] < 0
+
+    def grant(self, instance_uuid: str) -> None:
+        """Note that Placement has granted the claim for a placement that this request has added."""
+        if instance_uuid in self._reserved:
+            self.pending.grant(instance_uuid)
+
+    def unreserve(self, instance_uuid: str) -> None:
+        """Remove a placement that this request has added; without one nothing happens."""
+        if instance_uuid in self._reserved:
+            _, placement = self._reserved.pop(instance_uuid)
+            if self.pending.get(instance_uuid) is placement:
+                self.pending.remove([instance_uuid])
+
+    def _node(self, position: ViewPosition) -> str:
+        return self._table.rows[self._rows[position]].uuid
+
+
+def _as_array(amounts: Mapping[str, int]) -> Amounts:
+    return np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
