@@ -149,4 +149,4 @@ class CellConductor:
         )
 
     def _note(self, context, instance_uuid, state, **more):
-        self._reports.report(context, instance_uuid=instance_uuid, state=state, cell=self._cell, **more)
+        self._reports.report(context, journal.Event(instance_uuid, state, cell=self._cell, **more))

@@ -181,7 +181,7 @@ class FakeCompute:
                 LOG.exception("Observer %s failed", type(observer).__name__)
 
     def _note(self, context, instance_uuid, state, **more):
-        self._reports.report(context, instance_uuid=instance_uuid, state=state, cell=self._cell, **more)
+        self._reports.report(context, journal.Event(instance_uuid, state, cell=self._cell, **more))
 
 
 def _with_reason(filter_properties, reason):

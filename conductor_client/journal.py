@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 import dataclasses
 import threading
 import time
-from typing import Any
 
 from conductor_client.bus import Bus
 from scheduler.rpc.context import RequestContext
@@ -95,9 +94,9 @@ class Journal:
             record.events.sort(key=lambda one: one.at)
             self._changed.notify_all()
 
-    def report(self, _context: RequestContext, **event: Any) -> None:
-        """Add an event, given by its fields; the same call as ``Reporter.report``."""
-        self.write(Event(**event))
+    def report(self, _context: RequestContext, event: Event) -> None:
+        """Add an event; the same call as ``Reporter.report``."""
+        self.write(event)
 
     def records(self, instance_uuids: Iterable[str] | None = None) -> list[Record]:
         """Return the records of these instances, or of all, in the order of their first events."""
@@ -125,6 +124,6 @@ class Reporter:
     def __init__(self, bus: Bus) -> None:
         self._client = bus.client(TOPIC, VERSION)
 
-    def report(self, context: RequestContext, **event: Any) -> None:
-        """Report an event, given by its fields, with the time of this process."""
-        self._client.cast(context, "report", event=dataclasses.asdict(Event(**event)))
+    def report(self, context: RequestContext, event: Event) -> None:
+        """Report an event."""
+        self._client.cast(context, "report", event=dataclasses.asdict(event))

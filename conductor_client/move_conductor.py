@@ -64,12 +64,12 @@ class MoveConductor:
     ) -> None:
         """Resize an instance to the flavor of the spec, or migrate it cold, from ``host`` within its cell."""
         with (
-            self._noting_errors(context, migration_uuid),
+            self._noting_errors(migration_uuid),
             held_by_migration(self._allocations, instance_uuid, migration_uuid),
         ):
             cell, spec = self._prepare(request_spec, instance_uuid, host, [host])
             chosen, *alternates = self._select(context, spec, alternates=True)
-            self._note(context, migration_uuid, journal.BUILDING, cell, chosen, alternates=len(alternates))
+            self._note(migration_uuid, journal.BUILDING, cell, chosen, alternates=len(alternates))
             send_resize(
                 self._computes(cell),
                 context,
@@ -91,7 +91,7 @@ class MoveConductor:
     ) -> None:
         """Migrate an instance from ``host`` to the first host of the scheduler that can have it."""
         with (
-            self._noting_errors(context, migration_uuid),
+            self._noting_errors(migration_uuid),
             held_by_migration(self._allocations, instance_uuid, migration_uuid),
         ):
             tried = [host]
@@ -102,12 +102,12 @@ class MoveConductor:
         """Migrate to a host that was not tried; return False, and add it to these, if it cannot have it."""
         cell, spec = self._prepare(request_spec, instance_uuid, tried[0], tried)
         (chosen,) = self._select(context, spec)
-        self._note(context, migration_uuid, journal.BUILDING, cell, chosen)
+        self._note(migration_uuid, journal.BUILDING, cell, chosen)
         where = {"instance_uuid": instance_uuid, "host": chosen.service_host, "node": chosen.nodename}
         compute = self._computes(cell)
         reason = compute.call(context, "check_can_live_migrate_destination", attempt=len(tried), **where)
         if reason:
-            self._note(context, migration_uuid, journal.FAILED, cell, chosen, detail=reason)
+            self._note(migration_uuid, journal.FAILED, cell, chosen, detail=reason)
             self._allocations.drop(instance_uuid, chosen.compute_node_uuid)
             tried.append(chosen.service_host)
             return False
@@ -124,7 +124,7 @@ class MoveConductor:
         host: str,
     ) -> None:
         """Evacuate an instance from ``host``, which is down. Its allocation there stays for the present."""
-        with self._noting_errors(context, migration_uuid):
+        with self._noting_errors(migration_uuid):
             self._send(context, "rebuild_instance", instance_uuid, migration_uuid, request_spec, host, [host])
 
     @messaging.expose
@@ -137,13 +137,13 @@ class MoveConductor:
         host: str,
     ) -> None:
         """Bring back an instance that was shelved and holds nothing; ``host`` is where it was."""
-        with self._noting_errors(context, migration_uuid):
+        with self._noting_errors(migration_uuid):
             self._send(context, "unshelve_instance", instance_uuid, migration_uuid, request_spec, host, [])
 
     def _send(self, context, method, instance_uuid, migration_uuid, request_spec, host, ignore):
         cell, spec = self._prepare(request_spec, instance_uuid, host, ignore)
         (chosen,) = self._select(context, spec)
-        self._note(context, migration_uuid, journal.BUILDING, cell, chosen)
+        self._note(migration_uuid, journal.BUILDING, cell, chosen)
         self._computes(cell).cast(
             context,
             method,
@@ -176,15 +176,15 @@ class MoveConductor:
         return selections
 
     @contextmanager
-    def _noting_errors(self, context: RequestContext, migration_uuid: str) -> Iterator[None]:
-        self._journal.report(context, instance_uuid=migration_uuid, state=journal.SCHEDULING)
+    def _noting_errors(self, migration_uuid: str) -> Iterator[None]:
+        self._journal.write(journal.Event(migration_uuid, journal.SCHEDULING))
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, the move ends in ERROR
             LOG.warning("Migration %s ends in ERROR: %s", migration_uuid, error)
             detail = str(error) or type(error).__name__
-            self._journal.report(context, instance_uuid=migration_uuid, state=journal.ERROR, detail=detail)
+            self._journal.write(journal.Event(migration_uuid, journal.ERROR, detail=detail))
 
-    def _note(self, context, migration_uuid, state, cell, selection, **more):
+    def _note(self, migration_uuid, state, cell, selection, **more):
         where = {"host": selection.service_host, "cell": cell.name}
-        self._journal.report(context, instance_uuid=migration_uuid, state=state, **where, **more)
+        self._journal.write(journal.Event(migration_uuid, state, **where, **more))

@@ -113,6 +113,15 @@ class CellRows:
             if before is not None:
                 self._change(connection, before.node, _usage(before, -1), lambda stats: _counted(stats, -1))
 
+    def deleted(self, instance_uuid: str) -> None:
+        """Remove an instance and its usage of its node."""
+        here = _instances.c.uuid == instance_uuid
+        with self._lock, self._engine.begin() as connection:
+            gone = connection.execute(sa.select(_instances).where(here)).first()
+            if gone is not None:
+                connection.execute(sa.delete(_instances).where(here))
+                self._change(connection, gone.node, _usage(gone, -1), lambda stats: _counted(stats, -1))
+
     def failed(self, context: RequestContext, node: str) -> None:
         """Add one to the failed builds of the node."""
         self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds", 1)})

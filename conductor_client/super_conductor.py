@@ -52,7 +52,7 @@ class SuperConductor:
         self, context: RequestContext, request_spec: objects.RequestSpec, instance_uuids: Sequence[str]
     ) -> None:
         """Boot a batch of equal instances; failures are written to the journal and never raised."""
-        self._note_all(context, instance_uuids, journal.SCHEDULING)
+        self._note_all(instance_uuids, journal.SCHEDULING)
         started = time.monotonic()
         try:
             host_lists = self._scheduler.select_destinations(
@@ -61,12 +61,12 @@ class SuperConductor:
         except Exception as error:  # noqa: BLE001 - whatever it is, the batch ends in ERROR
             took = time.monotonic() - started
             LOG.warning("Scheduling of instances %s failed: %s", ", ".join(instance_uuids), error)
-            self._note_all(context, instance_uuids, journal.ERROR, detail=_text(error), took=took)
+            self._note_all(instance_uuids, journal.ERROR, detail=_text(error), took=took)
             return
         took = time.monotonic() - started
-        self._note_all(context, instance_uuids, journal.SCHEDULING, took=took)
+        self._note_all(instance_uuids, journal.SCHEDULING, took=took)
         chosen = dict(zip(instance_uuids, host_lists, strict=True))
-        for cell, batch in self._by_cell(context, chosen).items():
+        for cell, batch in self._by_cell(chosen).items():
             self._send_to_cell(context, cell, request_spec, batch)
 
     @messaging.expose
@@ -84,14 +84,14 @@ class SuperConductor:
             for record in self.journal.records(instance_uuids)
         ]
 
-    def _by_cell(self, context, chosen):
+    def _by_cell(self, chosen):
         """Return batches {instance: selections} by the cell of the chosen host."""
         batches: dict[Cell, dict] = {}
         for instance_uuid, selections in chosen.items():
             cell = self._cells.of_host(selections[0].service_host)
             if cell is None:
                 detail = f"Host {selections[0].service_host} is not mapped to any cell"
-                self._note_all(context, [instance_uuid], journal.ERROR, detail=detail)
+                self._note_all([instance_uuid], journal.ERROR, detail=detail)
             else:
                 batches.setdefault(cell, {})[instance_uuid] = selections
         return batches
@@ -103,11 +103,11 @@ class SuperConductor:
             )
         except Exception as error:
             LOG.exception("Cell %s cannot be reached", cell.name)
-            self._note_all(context, batch, journal.ERROR, cell=cell.name, detail=_text(error))
+            self._note_all(batch, journal.ERROR, cell=cell.name, detail=_text(error))
 
-    def _note_all(self, context, instance_uuids, state, **more):
+    def _note_all(self, instance_uuids, state, **more):
         for instance_uuid in instance_uuids:
-            self.journal.report(context, instance_uuid=instance_uuid, state=state, **more)
+            self.journal.write(journal.Event(instance_uuid, state, **more))
 
 
 class CellConductors:

@@ -112,3 +112,7 @@ class BackgroundLoop:
                 self._wait(stopped, self._pause_after_error)
             else:
                 self._wait(wake, delay)
+
+
+MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
+"""Makes the background loop of a name and a round."""

@@ -13,10 +13,9 @@ from scheduler.explain.failure_cause import REMEDIES, CauseCode
 from scheduler.explain.hosts_now import MOST_NODES
 from scheduler.explain.providers import PlacementQuestions, Provider
 from scheduler.explain.trace import Names
-from scheduler.filters.compute_filter import ServiceUp
+from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.table import HostTable
-from scheduler.hosts.view import HostView
 from scheduler.placement.errors import PlacementError
 
 #: Classes without which a host takes no instance.
@@ -24,6 +23,12 @@ NEEDED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 #: The trait by which a compute tells Placement that its service is disabled.
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+
+REMEDIES_OF_USE = {
+    OutOfUse.DISABLED: REMEDIES[CauseCode.DISABLED],
+    OutOfUse.DOWN: REMEDIES[CauseCode.COMPUTE_DOWN],
+    OutOfUse.CELL_DISABLED: "Enable the cell: nova-manage cell_v2 update_cell --enable.",
+}
 
 
 class Problem(msgspec.Struct):
@@ -121,16 +126,10 @@ class HostStatusReader:
         )
 
     def _problems_of_service(self, table: HostTable, row: TableRow) -> Iterator[Problem]:
-        host = table.rows[row]
-        view = HostView.of(table, TableRows(np.array([row])))
         judge = ServiceUp(self.down_time(), self.clock())
-        if not judge.passes(view)[0]:
-            code = CauseCode.DISABLED if table.services[row].disabled else CauseCode.COMPUTE_DOWN
-            yield Problem(judge.reason(view.host(0)), REMEDIES[code])
-        if not table.cell_enabled[row]:
-            remedy = "Enable the cell: nova-manage cell_v2 update_cell --enable."
-            yield Problem("its cell is disabled", remedy)
-        if not self.is_mapped(host.host):
+        for _, why, words in out_of_use(table, TableRows(np.array([row])), judge):
+            yield Problem(words, REMEDIES_OF_USE[why])
+        if not self.is_mapped(table.rows[row].host):
             yield Problem("it is mapped to no cell", REMEDIES[CauseCode.UNCLAIMABLE])
 
 

@@ -1,7 +1,8 @@
 """Hosts whose compute service is enabled and alive (spec: filters-and-weighers 2.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 import time
 
 import numpy as np
@@ -10,7 +11,9 @@ from oslo_log import log as logging
 
 from scheduler.conf import service_down_time
 from scheduler.filters.base import HostFilter, Judge
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -70,3 +73,24 @@ class ServiceUp(Judge):
         if seen is None:
             return "service never seen"
         return f"service last seen {self.now - seen.timestamp():.0f} s ago, limit {self.down_time} s"
+
+
+class OutOfUse(Enum):
+    """Why a host takes no requests whatever they ask for."""
+
+    DISABLED = "service disabled"
+    DOWN = "service down"
+    CELL_DISABLED = "its cell is disabled"
+
+
+def out_of_use(
+    table: HostTable, rows: TableRows, judge: ServiceUp
+) -> Iterator[tuple[TableRow, OutOfUse, str]]:
+    """Yield hosts that take no requests, and why, also in words; one may be yielded twice."""
+    view = HostView.of(table, rows)
+    for index in np.flatnonzero(~judge.passes(view)).tolist():
+        disabled = table.numbers["service_disabled"][rows[index]]
+        why = OutOfUse.DISABLED if disabled else OutOfUse.DOWN
+        yield rows[index], why, judge.reason(view.host(ViewIndex(index)))
+    for row in rows[~table.cell_enabled[rows]]:
+        yield row, OutOfUse.CELL_DISABLED, OutOfUse.CELL_DISABLED.value

@@ -12,11 +12,10 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.conf import service_down_time
-from scheduler.filters.compute_filter import ServiceUp
-from scheduler.hosts.coordinates import TableRows, ViewIndex
+from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
+from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.view import HostView
 from scheduler.nova_db.request_specs import NotFound
 from scheduler.planning.capacity import Fit, fits
 from scheduler.planning.cloud import PlannedCloud
@@ -24,16 +23,7 @@ from scheduler.planning.requests import of_flavor
 
 
 class State(StrEnum):
-    """What a host is good for, in the order of the legend.
-
-    Attributes:
-        ROOM: One more instance fits.
-        STRANDED: Something that it takes has run out, the rest of the host has nothing to go with.
-        FULL: All that it takes has run out.
-        UNSUITABLE: It has room, but a filter, a trait or an aggregate excludes it.
-        DOWN: Its service is down.
-        DISABLED: Its service or its cell is disabled.
-    """
+    """What a host is good for, in the order of the legend, which has their meanings (``site.MEANINGS``)."""
 
     ROOM = "room"
     STRANDED = "stranded"
@@ -44,18 +34,12 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HostState:
-    """One compute node.
+class ReportedHost:
+    """One compute node: ``host`` is its service host, ``node`` its name.
 
     Attributes:
-        host: Its service host.
-        node: Its name.
-        cell: The name of its cell.
-        zone: Its availability zone.
-        state: What it is good for.
         words: Why it has no room, or "".
         room: How many more instances of the flavor fit.
-        instances: The instances on it.
         free: What is left of it, by resource class, overcommit included.
         chosen: How many of the decisions have chosen it.
     """
@@ -77,7 +61,7 @@ class Hosts:
     """All hosts of a cloud, by zone and name, and the flavor that room is for."""
 
     flavor: str
-    states: Sequence[HostState]
+    states: Sequence[ReportedHost]
 
 
 def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str, int]) -> Hosts:
@@ -112,7 +96,7 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
         else:
             state, words = _room(fit, free, asked)
         states.append(
-            HostState(
+            ReportedHost(
                 row.host,
                 row.nodename,
                 names.get(row.cell_uuid, row.cell_uuid),
@@ -142,16 +126,11 @@ def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects
 def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:
     """Return the rows of hosts whose services or cells take no part, and why."""
     table = cloud.snapshot.table
-    view = HostView.of(table, TableRows(np.arange(len(table))), None, cloud.places, PendingPlacements())
     judge = ServiceUp(service_down_time(cloud.conf), time.time())
-    found = {}
-    for row in np.flatnonzero(~judge.passes(view)).tolist():
-        is_disabled = table.numbers["service_disabled"][row]
-        reason = judge.reason(view.host(ViewIndex(row)))
-        found[row] = State.DISABLED if is_disabled else State.DOWN, reason
-    for row in np.flatnonzero(~table.cell_enabled).tolist():
-        found[row] = State.DISABLED, "its cell is disabled"
-    return found
+    return {
+        row: (State.DOWN if why is OutOfUse.DOWN else State.DISABLED, words)
+        for row, why, words in out_of_use(table, TableRows(np.arange(len(table))), judge)
+    }
 
 
 def _room(fit: Fit | None, free: Mapping[str, float], asked: Mapping[str, int]) -> tuple[State, str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from scheduler.explain.explainer import MOST_ENTRIES
 from scheduler.pages import frame
 from scheduler.report.directory import INDEX, hosts_file
-from scheduler.report.hosts import Hosts, HostState, State
+from scheduler.report.hosts import Hosts, ReportedHost, State
 from scheduler.report.overview import NAMED, Entry, Overview, name_of
 
 #: Hosts of one page.
@@ -35,7 +35,7 @@ MEANINGS = {
 class Place(NamedTuple):
     """A host and where its page has it."""
 
-    host: HostState
+    host: ReportedHost
     address: str
 
     @property

@@ -131,8 +131,9 @@ class Client:
         """Connect to the broker, which is waited for, and begin to read replies."""
         connection = self._connection = self._driver._get_connection(library.PURPOSE_LISTEN)
         self._make_queues(connection)
-        self._thread = threading.Thread(target=self._read, args=(connection,), name="replies", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._read, args=(connection,), name="replies", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
         """Stop reading, once no call is under way any more."""

@@ -8,14 +8,12 @@ import time
 
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
+from scheduler.background import BackgroundLoop, MakeLoop
 
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two lines, and between two rounds while there is none to write.
 INTERVAL, IDLE = 2.0, 3600.0
-
-MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
 
 
 class DroppedCalls:
@@ -24,11 +22,7 @@ class DroppedCalls:
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, make_loop: MakeLoop = BackgroundLoop
     ) -> None:
-        """Begin with none.
-
-        Args:
-            make_loop: Makes the background loop of a name and a round.
-        """
+        """Begin with none."""
         self._clock = clock
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()

@@ -13,7 +13,7 @@ import time
 from oslo_log import log as logging
 from oslo_messaging._drivers.base import RpcIncomingMessage
 
-from scheduler.background import BackgroundLoop
+from scheduler.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 
 LOG = logging.getLogger(__name__)
@@ -23,8 +23,6 @@ TICK = 0.25
 
 #: Seconds that the thread sleeps while there is no call; a new call wakes it.
 IDLE = 3600.0
-
-MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
 
 
 class Heartbeats:
@@ -40,7 +38,6 @@ class Heartbeats:
 
         Args:
             tick: Seconds between looks at the calls.
-            make_loop: Makes the background loop of a name and a round.
         """
         self._clock = clock
         self._tick = tick

@@ -13,7 +13,7 @@ import time
 from cachetools import TTLCache
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
+from scheduler.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
@@ -32,8 +32,6 @@ FOUND_FOR = 1.0
 REMEMBERED_FOR = 600.0
 MOST_REMEMBERED = 10_000
 
-MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
-
 
 class ReplyQueues:
     """The calls that wait for their reply queue. Any thread may use it."""
@@ -50,7 +48,6 @@ class ReplyQueues:
         Args:
             send_back: Returns a call to the broker: its queue is there, or this process stops.
             drop: Acknowledges a call that is not answered.
-            make_loop: Makes the background loop of a name and a round.
         """
         self._send_back = send_back
         self._drop = drop

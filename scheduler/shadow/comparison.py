@@ -8,18 +8,7 @@ from scheduler.shadow.decisions import ShadowDecision
 
 
 class Verdict(StrEnum):
-    """How two decisions compare.
-
-    Attributes:
-        SAME: The same hosts.
-        EQUAL: Other hosts of equal weight: either may be chosen.
-        UNREPORTED: Other hosts, as Berth counts placements that no compute has reported yet.
-        OTHER: Other hosts.
-        NOVA_REFUSED: nova-scheduler found no host, Berth did.
-        BERTH_REFUSED: Berth found no host, nova-scheduler did.
-        BOTH_REFUSED: Neither found a host.
-        UNKNOWN: It was not seen in time what nova-scheduler chose, or the request could not be decided.
-    """
+    """How two decisions compare, see ``MEANINGS``."""
 
     SAME = "same"
     EQUAL = "equal"
@@ -29,6 +18,19 @@ class Verdict(StrEnum):
     BERTH_REFUSED = "berth-refused"
     BOTH_REFUSED = "both-refused"
     UNKNOWN = "unknown"
+
+
+#: What each verdict means, in the order of reports.
+MEANINGS = {
+    Verdict.SAME: "the same host",
+    Verdict.EQUAL: "another host of equal weight",
+    Verdict.UNREPORTED: "another host: Berth counts placements that no compute has reported yet",
+    Verdict.OTHER: "another host",
+    Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
+    Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
+    Verdict.BOTH_REFUSED: "neither found a host",
+    Verdict.UNKNOWN: "not compared",
+}
 
 
 def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:

@@ -7,7 +7,6 @@ as nova-scheduler does, so that a difference can be told from them.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 import math
-from typing import Any
 
 import numpy as np
 from oslo_config import cfg
@@ -24,9 +23,10 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.objects import RequestSpec, Selection
+from scheduler.objects import Selection
 from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc.notifications import Notifications
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
@@ -182,7 +182,7 @@ class ShadowManager(SchedulerManager):
             BerthError: The options cannot work.
         """
         conf.set_override("decision_stream", False, "berth")  # others must not count on what it decides
-        return cls(conf, Unannounced(), ManagerParts.from_conf(conf))
+        return cls(conf, Notifications(()), ManagerParts.from_conf(conf))
 
     def start(self) -> None:
         """Begin to read hosts and Placement, and nothing else."""
@@ -300,16 +300,3 @@ class ShadowManager(SchedulerManager):
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""
         return host_of_provider(self.hosts.snapshot(math.inf), node)
-
-
-class Unannounced:
-    """Notifications that are not sent."""
-
-    def select_destinations_start(self, context: Any, spec: RequestSpec) -> None:
-        """Do nothing."""
-
-    def select_destinations_end(self, context: Any, spec: RequestSpec) -> None:
-        """Do nothing."""
-
-    def stop(self, timeout: float) -> None:
-        """Do nothing."""

@@ -9,22 +9,10 @@ import msgspec
 from oslo_log import log as logging
 
 from scheduler.pages import frame
-from scheduler.shadow.comparison import Verdict
+from scheduler.shadow.comparison import MEANINGS, Verdict
 from scheduler.shadow.shadow import FILE, MOST_FILES, Compared
 
 LOG = logging.getLogger(__name__)
-
-#: What each verdict means, in the order of the report.
-MEANINGS = {
-    Verdict.SAME: "the same host",
-    Verdict.EQUAL: "another host of equal weight",
-    Verdict.UNREPORTED: "another host: Berth counts placements that no compute has reported yet",
-    Verdict.OTHER: "another host",
-    Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
-    Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
-    Verdict.BOTH_REFUSED: "neither found a host",
-    Verdict.UNKNOWN: "not compared",
-}
 
 #: Differences that are listed, the latest first.
 LISTED = 50
@@ -34,14 +22,7 @@ ALIKE = frozenset({Verdict.SAME, Verdict.EQUAL, Verdict.BOTH_REFUSED})
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One verdict.
-
-    Attributes:
-        verdict: The verdict.
-        meaning: What it means.
-        count: The number of requests.
-        percent: Of those that were compared.
-    """
+    """The number of requests with a verdict, and its share of those that were compared."""
 
     verdict: Verdict
     meaning: str
@@ -53,15 +34,11 @@ class Report(msgspec.Struct, frozen=True):
     """Counts over comparisons.
 
     Attributes:
-        requests: The number of requests.
-        compared: Those of them that were compared.
         since: The time of the first, in seconds since the epoch.
         until: The time of the last.
         alike_percent: Of those that were compared: the same host, one of equal weight, or none.
-        lines: The verdicts.
         berth_seconds: How long Berth decided: the median.
         nova_seconds: After how long the choice of nova-scheduler was seen: the median.
-        differences: The latest differences.
     """
 
     requests: int

@@ -8,7 +8,6 @@ from pathlib import Path
 import queue
 import threading
 import time
-from typing import Protocol
 
 import msgspec
 
@@ -16,7 +15,7 @@ from scheduler.errors import BerthError
 from scheduler.placement.errors import PlacementSilent
 from scheduler.shadow.comparison import Verdict, compare
 from scheduler.shadow.copies import Copy
-from scheduler.shadow.decisions import ShadowDecision
+from scheduler.shadow.decisions import ShadowDecision, ShadowManager
 
 LOG = logging.getLogger(__name__)
 
@@ -59,25 +58,6 @@ class Compared(msgspec.Struct, frozen=True):
     refusal: str = ""
 
 
-class Decides(Protocol):
-    """Decides copies and looks what became of them; ``decisions.ShadowManager``."""
-
-    def decide(self, copy: Copy) -> ShadowDecision:
-        """Return what would be decided now."""
-
-    def held_nodes(self, copy: Copy) -> dict[str, str]:
-        """Return the compute nodes that its instances hold."""
-
-    def nobody_waits(self, instance_uuids: tuple[str, ...]) -> bool:
-        """Return whether the caller got its answer."""
-
-    def follow(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> None:
-        """Count what nova-scheduler has chosen, in place of what was decided."""
-
-    def name_of(self, node: str) -> str:
-        """Return the service host of a compute node."""
-
-
 @dataclass
 class _Waiting:
     copy: Copy
@@ -112,7 +92,7 @@ class Shadow:
     """Decides copies in one thread and compares in another."""
 
     def __init__(
-        self, deciding: Decides, file: ComparisonFile, clock: Callable[[], float] = time.monotonic
+        self, deciding: ShadowManager, file: ComparisonFile, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._deciding = deciding
         self._file = file

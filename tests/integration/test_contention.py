@@ -2,9 +2,7 @@
 
 import pytest
 
-from tools.contention.run import Plan, run
-
-SHORT = Plan(seconds=6, hosts=6)
+from tools.scenarios import contention
 
 
 @pytest.mark.parametrize(
@@ -14,8 +12,8 @@ SHORT = Plan(seconds=6, hosts=6)
         pytest.param("postgresql_url", marks=pytest.mark.postgresql),
     ],
 )
-def test_nothing_is_overcommitted_leaked_or_denied_falsely(request, server):
-    found = run(request.getfixturevalue(server), SHORT)
-    assert found.problems == []
+def test_nothing_is_overcommitted_leaked_or_denied_falsely(request, server, tmp_path):
+    found = contention.run(request.getfixturevalue(server), tmp_path, seconds=6, hosts=6)
+    assert list(found.problems) == []
     for name in ("placed by Berth", "deleted", "looks at all allocations", "outside claim, HTTP 204"):
         assert found.outcomes[name], found.outcomes

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(*options):
-    command = [sys.executable, "-W", "ignore", "-m", "tools.scenarios.demo", *options]
+    command = [sys.executable, "-W", "ignore", "-m", "tools.scenarios", "demo", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
 
 
@@ -30,16 +30,11 @@ def test_builds_that_fail_end_on_alternates():
 
 
 @pytest.mark.rabbitmq
-def test_over_a_real_broker_nothing_of_its_url_is_touched_or_left(rabbit, monkeypatch):
-    url = rabbit.vhost("demo")
-    for name, value in rabbit.environment.items():
-        monkeypatch.setenv(name, value)
-    before = rabbit.vhosts()
-    done = run("--hosts", "10", "--instances", "4", "--fail-rate", "0", "--rabbit", url)
+def test_several_schedulers_share_the_work_over_a_broker():
+    done = run("--hosts", "10", "--instances", "4", "--fail-rate", "0", "--schedulers", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "built          4 of 4" in done.stdout
-    assert rabbit.vhosts() == before
-    assert rabbit.queues("demo") == []
+    assert "scheduler-2" in done.stdout
 
 
 @pytest.fixture
@@ -52,7 +47,7 @@ def interruptible():
 
 def test_an_interrupt_is_one_line(interruptible):
     # so many instances that it has not ended when the signal comes
-    demo = ["tools.scenarios.demo", "--hosts", "10", "--instances", "20000"]
+    demo = ["tools.scenarios", "demo", "--hosts", "10", "--instances", "20000"]
     command = [sys.executable, "-u", "-W", "ignore", "-m", *demo]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -10,7 +10,7 @@ from conductor_client import journal
 from tests.integration.deployed import DeployedCloud
 from tests.unit.conductor_client.doubles import context, new_uuid
 from tools.rig import truth
-from tools.scenarios.demo_run import check, make_requests
+from tools.scenarios.demo import check, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -8,9 +8,8 @@ import random
 import pytest
 
 from tests.integration import services
-from tools.rig import faults
+from tools.rig import faults, rounds
 from tools.rig.chaos_cloud import ChaosCloud
-from tools.scenarios import chaos
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -34,8 +33,8 @@ def cloud(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """How soon requests are served as before, the command judges: a machine of tests may be slow."""
-    monkeypatch.setattr(chaos, "USUAL", 30.0)
-    monkeypatch.setattr(chaos, "CLEAN", 2.0)
+    monkeypatch.setattr(rounds, "USUAL", 30.0)
+    monkeypatch.setattr(rounds, "CLEAN", 2.0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def patient(monkeypatch):
 def test_no_build_fails(cloud, fault, callers):
     rng = random.Random(1)
     made = faults.make(fault, cloud, rng)
-    outcome = chaos.Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
+    outcome = rounds.Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
     assert outcome.problems == []
     assert (outcome.refused, outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0, 0)
     assert outcome.answered > 0
@@ -59,11 +58,11 @@ def test_no_build_fails(cloud, fault, callers):
 
 def test_after_workers_were_killed_callers_are_served_again(cloud):
     rng = random.Random(1)
-    outcome = chaos.Rounds(cloud, rng).run("worker killed", faults.make("worker killed", cloud, rng), 3.0)
+    outcome = rounds.Rounds(cloud, rng).run("worker killed", faults.make("worker killed", cloud, rng), 3.0)
     assert outcome.problems == []
     assert (outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0)
     assert outcome.answered > 0
-    assert outcome.recovery < chaos.LONGEST_RECOVERY
+    assert outcome.recovery < rounds.LONGEST_RECOVERY
 
 
 def test_a_daemon_that_starts_in_an_outage_is_ready_after_it(cloud):

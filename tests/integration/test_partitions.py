@@ -55,7 +55,7 @@ class PartitionedCloud(SmallCloud):
             self.other_router = self._start_process(BerthRouterProcess, name)
 
     def _start_process(self, program, name, partition=""):
-        path = self.configure(self.rabbit, host=name, sections=self._sections(partition))
+        path = self.configure(self.transport_url, host=name, sections=self._sections(partition))
         process = program(path, self.directory / f"{name}.log")
         process.start()
         self.callback(process.stop)
@@ -65,14 +65,11 @@ class PartitionedCloud(SmallCloud):
 
 @pytest.fixture(scope="module")
 def cloud(rabbit, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in rabbit.environment.items():
-            patch.setenv(name, value)
-        directory = tmp_path_factory.mktemp("partitions")
-        with PartitionedCloud(directory, 8, 2, None, rabbit.url, Schedulers(2, 2, routers=2)) as started:
-            client = SchedulerClient.from_conf(started._bus(started.rabbit))
-            started.ask = lambda *args, **fields: ask(client, *args, **fields)
-            yield started
+    directory = tmp_path_factory.mktemp("partitions")
+    with PartitionedCloud(directory, 8, 2, None, rabbit, Schedulers(2, 2, routers=2)) as started:
+        client = SchedulerClient.from_conf(started.connect())
+        started.ask = lambda *args, **fields: ask(client, *args, **fields)
+        yield started
 
 
 def ask(client, flavor=SMALL, instance=None, **fields):

@@ -3,7 +3,7 @@
 import pytest
 
 from tools.worked_cases import cases
-from tools.worked_cases.__main__ import DIRECTORY
+from tools.worked_cases.command import DIRECTORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -16,7 +16,7 @@ def found(tmp_path_factory, rabbit):
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name)
 def test_the_documentation_has_what_is_told_now(found, case):
-    """If not, and it is meant to be so: ``tools/worked-cases`` writes it anew."""
+    """If not, and it is meant to be so: ``tools/worked-cases`` writes it again."""
     documented = (DIRECTORY / f"{case.name}.txt").read_text()
     assert cases.normalised(found[case.name]) == cases.normalised(documented)
 

@@ -4,7 +4,6 @@ Two servers and a router in processes of their own and a private RabbitMQ; one c
 Nothing is decided: the answer is empty.
 """
 
-import argparse
 from collections.abc import Sequence
 import contextlib
 import multiprocessing
@@ -23,7 +22,8 @@ from scheduler.conf import partitions
 from scheduler.router.service import RouterService
 from scheduler.rpc import serializer, server, transport
 from scheduler.rpc.context import RequestContext
-from tools.rig import servers
+from tools.rig import command, servers
+from tools.rig.load import Flavor
 
 FIRST, SECOND, ROUTER = "first", "second", "router"
 
@@ -33,22 +33,19 @@ PARTITION = "berth.scheduler.p"
 #: Calls before the measurement, in which connections are made.
 WARM_UP = 50
 
-FLAVOR = objects.Flavor(
-    id=1, name="m1", flavorid="1", vcpus=1, memory_mb=512, root_gb=1, ephemeral_gb=0, swap=0, extra_specs={}
-)
-
+FLAVOR = Flavor(1, "m1", 1, 512, 1).wire()
 
 _PROCESSES = multiprocessing.get_context("fork")
 
 
 class Manager:
-    """Sends calls on to a topic, or answers them with nothing."""
+    """Forwards calls to a topic, or answers them with nothing."""
 
     def __init__(self, topic: str = "") -> None:
         self._topic = topic
 
     def select_destinations(self, context: Any, *_arguments: Any) -> list[Any]:
-        """Send the call on if there is a topic."""
+        """Forward the call if there is a topic."""
         if self._topic:
             context.delivery.forward(self._topic, "benchmark")
         return []
@@ -56,8 +53,8 @@ class Manager:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser("tools/benchmark forwarding", description=__doc__)
-    parser.add_argument("--calls", type=int, default=2000, help="calls of each way (default 2000)")
+    parser = command.Parser("tools/benchmark forwarding", __doc__)
+    parser.add("--calls", 2000, "calls of each way")
     parser.add_argument("--quorum", action="store_true", help="rabbit_quorum_queue = true")
     options = parser.parse_args(arguments)
     servers.stop_on_sigterm()
@@ -66,13 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ready = _PROCESSES.Semaphore(0)
         running = {}
         programs = {
-            FIRST: (_serve, SECOND),
-            SECOND: (_serve, ""),
-            "partition": (_serve_partition, PARTITION),
-            ROUTER: (_route, PARTITION),
+            FIRST: (_serve, "", SECOND),
+            SECOND: (_serve, "", ""),
+            "partition": (_serve, PARTITION, ""),
+            ROUTER: (_route, PARTITION, ""),
         }
-        for host, (program, topic) in programs.items():
-            process = _PROCESSES.Process(target=program, args=(url, options.quorum, host, topic, ready))
+        for host, (program, topic, forward) in programs.items():
+            arguments = (url, options.quorum, host, topic, forward, ready)
+            process = _PROCESSES.Process(target=program, args=arguments)
             process.start()
             running[host] = psutil.Process(process.pid)
             started.callback(process.join)
@@ -98,25 +96,20 @@ def _conf(url: str, host: str, quorum: bool) -> Any:
     return conf
 
 
-def _serve(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+def _serve(url: str, quorum: bool, host: str, topic: str, forward: str, ready: Any) -> None:
+    """Run a server of calls of a topic, or without one of its own queue, which forwards calls to a topic."""
     conf = _conf(url, host, quorum)
-    running = server.build(conf, transport.rpc_transport(conf), Manager(topic))
-    running.own_queue = server.OwnQueue(host, lambda _taken: None)
+    running = server.build(conf, transport.rpc_transport(conf), Manager(forward))
+    if topic:
+        running.topic = topic
+    else:
+        running.own_queue = server.OwnQueue(host, lambda _taken: None)
     running.start()
     ready.release()
     threading.Event().wait()
 
 
-def _serve_partition(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
-    conf = _conf(url, host, quorum)
-    running = server.build(conf, transport.rpc_transport(conf), Manager())
-    running.topic = topic
-    running.start()
-    ready.release()
-    threading.Event().wait()
-
-
-def _route(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+def _route(url: str, quorum: bool, host: str, topic: str, _forward: str, ready: Any) -> None:
     conf = _conf(url, host, quorum)
     partitions.register(conf, "p")
     conf.set_override("topic", topic, f"{partitions.PREFIX}p")

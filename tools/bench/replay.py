@@ -4,7 +4,6 @@ A private RabbitMQ has a stream in which other schedulers have written, for each
 claim. A decision stream of Berth reads it as it does at a start: up to its own HELLO, over a table of hosts.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
 import itertools
@@ -24,7 +23,7 @@ from scheduler.stream.records import VERSION, Entry, Kind, Member, Record, encod
 from scheduler.stream.shared_decisions import LocalState
 from tools.bench import hosts
 from tools.no_mirror import NoMirror
-from tools.rig import servers
+from tools.rig import command, servers
 
 SENDERS = 8
 
@@ -44,13 +43,11 @@ class Reading(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser("tools/benchmark replay", description=__doc__)
-    parser.add_argument("--records", type=int, default=100_000, help="records of the stream (default 100000)")
-    parser.add_argument("--hosts", type=int, default=10_000, help="hosts of the table (default 10000)")
-    parser.add_argument("--runs", type=int, default=3, help="starts; the best one counts (default 3)")
-    parser.add_argument(
-        "--a-message", type=int, nargs="+", default=[1, 2, 3, 10], help="records of one message"
-    )
+    parser = command.Parser("tools/benchmark replay", __doc__)
+    parser.share(hosts=10_000)
+    parser.add("--records", 100_000, "records of the stream")
+    parser.add("--runs", 3, "starts; the best one counts")
+    parser.add("--a-message", [1, 2, 3, 10], "records of one message", type=int, nargs="+")
     options = parser.parse_args(arguments)
     servers.stop_on_sigterm()
     table = hosts.table(options.hosts)

@@ -28,13 +28,7 @@ EXTRA_SPECS = (
     "capabilities:cpu_info:vendor capabilities:stats:x aggregate_instance_extra_specs:disk "
     "trait:COMPUTE_STATUS_DISABLED"
 ).split()
-PROPERTIES = (
-    "hw_architecture hw_cpu_policy hw_cpu_thread_policy hw_numa_nodes hw_numa_cpus hw_numa_mem "
-    "hw_mem_page_size hw_machine_type hw_mem_encryption hw_vm_mode img_hv_type "
-    "img_hv_requested_version hw_pci_numa_affinity_policy hw_cpu_realtime_mask "
-    "hw_emulator_threads_policy hw_locked_memory traits_required hw_firmware_type hw_tpm_version "
-    "hw_video_model hw_disk_bus hw_vif_model os_distro os_secure_boot hw_cpu_max_sockets"
-).split()
+PROPERTIES = sorted(objects.ImageMetaProps.fields)
 
 
 class Target(Protocol):

@@ -20,6 +20,7 @@ from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
 from scheduler.claims.claimer import Claimer
+from scheduler.explain.memory import DecisionMemory
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
 from scheduler.manager import SchedulerManager
@@ -42,10 +43,7 @@ from tools.rig.fleet import Cell, Host
 
 HOSTS = 8
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
-PREFILTERS = (
-    "limit_tenants_to_placement_aggregate",
-    "query_placement_for_image_type_support",
-)
+PREFILTERS = ("limit_tenants_to_placement_aggregate", "query_placement_for_image_type_support")
 
 
 class World(Cloud):
@@ -75,7 +73,7 @@ class World(Cloud):
         self._configure()
         self.manager = self._make_manager()
         # Few, so that their memory is full before containers are measured for the first time.
-        self.manager.decisions.memory.resize(5, 1 << 20)
+        self.manager.decisions.memory = DecisionMemory(5, 1 << 20)
         self.manager.start()
         self.callback(self.manager.stop, 5)
         transport = messaging.get_rpc_transport(self.conf)

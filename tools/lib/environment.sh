@@ -127,3 +127,12 @@ need_servers() {
         say "Not installed and not installable here: ${missing[*]}. Tests that need them do not run."
     fi
 }
+
+# scenario NAME ARGUMENT...: runs a scenario in the directory of its user, with what the tests need installed.
+scenario() {
+    local start=$PWD
+    find_servers
+    berth_python tests -r test-requirements.txt
+    cd "$start"
+    PYTHONPATH=$ROOT exec "$BERTH_PYTHON" -W ignore -m tools.scenarios "$@"
+}

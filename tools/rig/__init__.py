@@ -1,16 +1,24 @@
 """The rig of the scenarios in tools/: a cloud, a load, and the truth about what came of it.
 
-servers, vhosts          private RabbitMQ, MariaDB and PostgreSQL; virtual hosts on a RabbitMQ that is there
-service                  what runs in processes of its own
-placement, software      Placement in this process or in one of its own; nova and Placement in an environment
-fleet, providers         hosts for nova's databases and for Placement
-instances                what is on the hosts before a load begins
-cloud                    what all clouds have in common, and the processes of schedulers
-small_cloud              all services in one process
-nova_cloud               real servers, nova's own schema, Placement behind gunicorn
-chaos_cloud              real servers behind proxies that can be disturbed, several daemons
-load                     requests as conductors send them, sent by many callers
-truth                    what Placement has, against what callers were told
-faults, tcp_proxy,       what can be broken, and healed
+command                the options that scenarios share
+servers                private RabbitMQ, MariaDB and PostgreSQL
+service                what runs in processes of its own
+placement, software    Placement in this process or in one of its own; nova and Placement in an environment
+fleet, providers       hosts for nova's databases and for Placement
+instances              what is on the hosts before a load begins
+cloud                  what all clouds have in common, and the processes of schedulers
+small_cloud            all services in one process
+daemon_cloud           one scheduler process, SQLite, a virtual host of a RabbitMQ
+contention_cloud       a scheduler in this process on databases of a real server
+nova_cloud             real servers, nova's own schema, Placement behind gunicorn
+swap_cloud             the same with both schedulers, and a database that can be cut off
+partitioned_cloud      the same with partitions, routers, conductors and computes
+chaos_cloud            real servers behind proxies that can be disturbed, several daemons
+load, building         requests as conductors send them, sent by many callers
+rows                   what other services of nova write to its databases
+truth                  what Placement has, against the replies that callers got
+faults, tcp_proxy,     what can be broken, and healed
 machine, loopback
+rounds                 rounds of load, a fault, its healing and the truth
+usage, plot            what programs use; drawing into files
 """

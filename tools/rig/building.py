@@ -4,15 +4,13 @@ from collections.abc import Callable, Collection
 import operator
 import random
 
-import sqlalchemy as sa
-
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
-from conductor_client.observers import CellRows
 from tools.rig import truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
 from tools.rig.load import CALL_TIMEOUT, Call, Callers, random_requests
+from tools.rig.rows import Computes
 
 
 class Building(Callers):
@@ -31,28 +29,20 @@ class Building(Callers):
         database: Callable[[Cell], str] = operator.attrgetter("database_url"),
         seed: int = 1,
     ) -> None:
-        """Describe the load.
+        """Describe the load: callers with at most ``pause`` seconds between two requests.
 
-        Args:
-            cloud: Where instances are built.
-            bus: Where schedulers answer.
-            callers: Number of callers at the same time.
-            pause: Seconds between two requests of a caller, at most.
-            database: The URL by which computes reach the database of their cell.
-            seed: Determines the requests.
+        ``database`` gives the URL by which computes reach the database of their cell.
         """
         client, requests = SchedulerClient(bus, timeout=CALL_TIMEOUT), random_requests(random.Random(seed))
         super().__init__(client, requests, callers, pause=pause, after=self._write)
         self._cloud = cloud
-        self._engines = {cell: sa.create_engine(database(cell)) for cell in cloud.fleet.cells}
-        self._rows = {cell: CellRows(engine) for cell, engine in self._engines.items()}
+        self._computes = Computes(cloud.fleet, database)
         self._hosts = {host.name: host for host in cloud.fleet.hosts}
 
     def stop(self) -> None:
         """Send no more requests, and wait until all are answered."""
         super().stop()
-        for engine in self._engines.values():
-            engine.dispose()
+        self._computes.close()
 
     @property
     def answers(self) -> list[Call]:
@@ -74,7 +64,5 @@ class Building(Callers):
         return [*(f"Not served: {call.error}" for call in self.calls if call.error), *found.problems]
 
     def _write(self, call: Call) -> None:
-        spec = call.request.spec()
         for instance, selections in zip(call.request.uuids, call.selections, strict=False):
-            host = self._hosts[selections[0].service_host]
-            self._rows[host.cell].built(None, instance, host.name, host.nodename, spec)
+            self._computes.built(self._hosts[selections[0].service_host], instance, call.request.flavor)

@@ -35,16 +35,10 @@ class ChaosCloud(Cloud):
     all servers through proxies, callers and Placement do not.
 
     Attributes:
-        rabbit: The broker.
-        mariadb: The database server of Placement, the API database, cell0 and cell1.
-        postgresql: The database server of cell2.
-        placement: Placement.
         proxies: By the name of the server behind each.
         ways_to_placement: The proxy of each daemon, between it and that of Placement.
-        schedulers: The daemons.
         disks: The directories with spool and decision log of each daemon.
         clock: That of the second daemon; None where it cannot be changed.
-        bus: The message bus, as callers use it.
     """
 
     rabbit: servers.Rabbit
@@ -55,13 +49,7 @@ class ChaosCloud(Cloud):
     clock: Clock | None
 
     def __init__(self, directory: str | Path, queues: str, hosts: int = HOSTS) -> None:
-        """Describe a cloud; it is started on entry.
-
-        Args:
-            directory: Where configuration, logs, spools and decision logs are.
-            queues: A key of ``QUEUES``.
-            hosts: Number of compute hosts, in two cells.
-        """
+        """Describe a cloud in two cells, with ``queues`` of ``QUEUES``; it is started on entry."""
         super().__init__(directory)
         self.proxies: dict[str, TcpProxy] = {}
         self.ways_to_placement: list[TcpProxy] = []

@@ -4,7 +4,7 @@ A cloud has a fleet in nova's databases and in Placement, a configuration file, 
 process, or in processes of its own (``BerthSchedulerProcess``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import os
 from pathlib import Path
@@ -91,6 +91,13 @@ class Cloud(contextlib.ExitStack):
         """Return the URL of a database of the cloud."""
         return f"sqlite:///{self.directory}/{name}.sqlite"
 
+    @contextlib.contextmanager
+    def connection(self, database: str) -> Iterator[sa.Connection]:
+        """Give a connection to a database of the cloud; what is written is committed at the end."""
+        engine = sa.create_engine(self.database(database), poolclass=sa.NullPool)
+        with engine.begin() as connection:
+            yield connection
+
     def engine(self, url: str) -> sa.Engine:
         """Return an engine that ends with the cloud."""
         engine = sa.create_engine(url)
@@ -128,17 +135,9 @@ class Cloud(contextlib.ExitStack):
         defaults: str = "",
         sections: str = "",
     ) -> Path:
-        """Write the configuration of a scheduler and read it as ``conf``.
+        """Write the configuration of a scheduler, read it as ``conf``, and return its file.
 
-        Args:
-            transport_url: The message bus.
-            host: The scheduler's ``[DEFAULT]/host``, which also names the file.
-            workers: Number of worker processes.
-            defaults: Lines to add to the section DEFAULT.
-            sections: Sections to append.
-
-        Returns:
-            The file.
+        ``host`` also names the file; ``defaults`` are lines of the section DEFAULT, ``sections`` are added.
         """
         path = self.directory / f"{host}.conf"
         text = CONFIGURATION.format(
@@ -155,15 +154,9 @@ class Cloud(contextlib.ExitStack):
         return path
 
     def configure_cell(self, cell: Cell, api_transport_url: str, **options: Any) -> Path:
-        """Write the configuration of the conductor and the computes of a cell.
+        """Write the configuration of the conductor and the computes of a cell, and return its file.
 
-        Args:
-            cell: The cell.
-            api_transport_url: The message bus of the super-conductor and the schedulers.
-            **options: More options of [conductor_client].
-
-        Returns:
-            The file.
+        ``api_transport_url`` is the bus of super-conductor and schedulers; options are of [conductor_client].
         """
         path = self.directory / f"{cell.name}.conf"
         text = CELL_CONFIGURATION.format(
@@ -183,12 +176,7 @@ class SchedulerProcess(ServiceProcess):
     def wait_until_it_answers(
         self, bus: Bus, timeout: float = START_TIMEOUT, host: str | None = None
     ) -> None:
-        """Wait until a scheduler on the bus answers a ping, for ``timeout`` seconds at most.
-
-        Args:
-            bus: Where it is asked.
-            timeout: Seconds.
-            host: Its ``[DEFAULT]/host``; None: any scheduler may answer.
+        """Wait until a scheduler on the bus answers a ping: that of a ``[DEFAULT]/host``, or any.
 
         Raises:
             RuntimeError: It has ended, or the time is over; the text has the end of the log.
@@ -211,13 +199,7 @@ class BerthSchedulerProcess(SchedulerProcess):
     module = "scheduler.cmd.scheduler"
 
     def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Describe a scheduler; ``start`` runs it.
-
-        Args:
-            config_file: Its configuration.
-            log: Where its log is appended.
-            environment: Variables besides those of this process.
-        """
+        """Describe a scheduler, which ``start`` runs with these variables besides those of this process."""
         command = command_of(self.module, config_file)
         super().__init__(command, log, {**environment_of_berth(), **(environment or {})})
 
@@ -232,13 +214,6 @@ class NovaSchedulerProcess(SchedulerProcess):
     """A real ``nova-scheduler``, with its output in a file."""
 
     def __init__(self, program: str | Path, config_files: Sequence[Path], log: Path) -> None:
-        """Describe a scheduler; ``start`` runs it.
-
-        Args:
-            program: The path of nova-scheduler.
-            config_files: Its configuration.
-            log: Where its output is appended.
-        """
         command = [program, *(word for path in config_files for word in ("--config-file", path))]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         environment.pop("PYTHONPATH", None)

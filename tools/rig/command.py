@@ -1,9 +1,10 @@
-"""What the commands of the scenarios have in common."""
+"""The command lines of the scenarios: what several of them have, and the directory of a run."""
 
 import argparse
 from collections.abc import Iterator
 import contextlib
 import logging
+import math
 from pathlib import Path
 import tempfile
 from typing import Any
@@ -13,12 +14,25 @@ from tools.rig.service import ROOT
 
 SOFTWARE = ROOT / ".venv" / "side-by-side"
 
+#: The options that several scenarios have; each has a default of its own, or none.
+SHARED = {
+    "hosts": "compute hosts",
+    "cells": "cells over which the hosts are spread",
+    "callers": "callers at the same time",
+    "seconds": "seconds of load",
+    "minutes": "end after this time at the latest",
+    "seed": "determines what is random, but not the order of threads",
+    "output": "what is written, without a suffix or as a directory",
+    "directory": "where to keep databases and logs (default: temporary)",
+    "software": "virtual environment with nova and Placement, which is made if need be",
+    "nice": "priority of all processes, such as -5 on a busy machine; needs root",
+}
+
 
 class Parser(argparse.ArgumentParser):
     """A parser of a scenario's command line, which shows the defaults of its options."""
 
     def __init__(self, program: str, description: str | None) -> None:
-        """Name the program and say what it does."""
         super().__init__(program, description=description, formatter_class=_Defaults)
 
     def add(self, name: str, default: Any, text: str, **more: Any) -> None:
@@ -27,17 +41,18 @@ class Parser(argparse.ArgumentParser):
             more.setdefault("type", type(default))
         self.add_argument(name, default=default, help=text, **more)
 
-    def add_seed(self) -> None:
-        """Add ``--seed``."""
-        self.add("--seed", 1, "determines what is random, but not the order of threads")
+    def share(self, **defaults: Any) -> None:
+        """Add options of ``SHARED`` with these defaults; one without a default is a path."""
+        for name, default in defaults.items():
+            self.add(f"--{name}", default, SHARED[name], **({"type": Path} if default is None else {}))
 
-    def add_directory(self) -> None:
-        """Add ``--directory``."""
-        self.add("--directory", None, "where to keep databases and logs (default: temporary)", type=Path)
-
-    def add_software(self) -> None:
-        """Add ``--software``."""
-        self.add("--software", SOFTWARE, "virtual environment to use; it is made if need be")
+    def bound(self, options: argparse.Namespace, **bounds: tuple[float, float]) -> None:
+        """Refuse options that are not between their bounds."""
+        for name, (least, most) in bounds.items():
+            value = getattr(options, name)
+            if not least <= value <= most:
+                limits = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+                self.error(f"argument --{name.replace('_', '-')}: {value} is not {limits}")
 
 
 class _Defaults(argparse.RawDescriptionHelpFormatter):

@@ -5,9 +5,10 @@ topology, CPU features. The memory differs a little from host to host. The same 
 and the same UUIDs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import json
+from typing import Any
 import uuid
 
 import sqlalchemy as sa
@@ -124,7 +125,7 @@ class Fleet:
             Aggregate("ssd", {"disk": "ssd"}, self.hosts[::2]),
         ]
         self.partitions = [
-            Aggregate(f"part{number + 1}", {}, self.hosts[_share(number, partitions, count)])
+            Aggregate(f"part{number + 1}", {}, self.hosts[fleet_share(number, partitions, count)])
             for number in range(partitions if partitions > 1 else 0)
         ]
         self.aggregates += self.partitions
@@ -153,8 +154,8 @@ class Fleet:
             pass
         for cell in self.cells:
             with _database(cell.database_url, schema.CELL) as connection:
-                _insert(connection, schema.services, map(service_row, self.of_cell(cell)))
-                _insert(connection, schema.compute_nodes, map(compute_node_row, self.of_cell(cell)))
+                insert(connection, schema.services, map(service_row, self.of_cell(cell)))
+                insert(connection, schema.compute_nodes, map(compute_node_row, self.of_cell(cell)))
 
     def _write_cells(self, connection, cell0_url) -> None:
         cell0 = Cell("cell0", cell0_url)
@@ -171,8 +172,8 @@ class Fleet:
         for row in rows:
             row["id"] += 1  # MySQL replaces 0 by the next number
         ids = {row["uuid"]: row["id"] for row in rows}
-        _insert(connection, schema.cell_mappings, rows)
-        _insert(
+        insert(connection, schema.cell_mappings, rows)
+        insert(
             connection,
             schema.host_mappings,
             [{"host": host.name, "cell_id": ids[host.cell.uuid]} for host in self.hosts],
@@ -181,14 +182,14 @@ class Fleet:
     def _write_aggregates(self, connection) -> None:
         for number, aggregate in enumerate(self.aggregates, 1):
             row = {"id": number, "uuid": aggregate.uuid, "name": aggregate.name}
-            _insert(connection, schema.aggregates, [row])
+            insert(connection, schema.aggregates, [row])
             members = [{"aggregate_id": number, "host": host.name} for host in aggregate.hosts]
-            _insert(connection, schema.aggregate_hosts, members)
+            insert(connection, schema.aggregate_hosts, members)
             metadata = [{"aggregate_id": number, "key": k, "value": v} for k, v in aggregate.metadata.items()]
-            _insert(connection, schema.aggregate_metadata, metadata)
+            insert(connection, schema.aggregate_metadata, metadata)
 
 
-def _share(number: int, parts: int, count: int) -> slice:
+def fleet_share(number: int, parts: int, count: int) -> slice:
     """Return the slice of ``count`` items that one of equal parts has."""
     return slice(number * count // parts, (number + 1) * count // parts)
 
@@ -203,7 +204,8 @@ def _database(url, metadata):
     return engine.begin()
 
 
-def _insert(connection, table, rows) -> None:
+def insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Insert many rows."""
     for chunk in schema.chunks(rows, 10_000):
         connection.execute(sa.insert(table), chunk)
 

@@ -13,12 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from scheduler.nova_db import schema
-from tools.rig.fleet import CPU_RATIO, RESERVED_MB, Fleet, Host, compute_node_row
+from tools.rig.fleet import CPU_RATIO, RESERVED_MB, Fleet, Host, compute_node_row, insert
 from tools.rig.load import FLAVORS, PROJECT, USER, Flavor, random_uuid
 
-#: Tries of an instance to find a host with room, and rows of one statement.
+#: Tries of an instance to find a host with room.
 TRIES = 50
-ROWS = 10_000
 
 _TABLES = ("resource_providers", "resource_classes", "allocations", "consumers", "projects", "users")
 
@@ -84,7 +83,7 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
             for table, name in ((projects, f"{PROJECT}-filled"), (users, f"{USER}-filled"))
         )
         owner = {"project_id": project, "user_id": user, "generation": 1}
-        _insert(connection, consumers, ({"uuid": each.uuid, **owner} for each in placed))
+        insert(connection, consumers, ({"uuid": each.uuid, **owner} for each in placed))
         rows = (
             {
                 "resource_provider_id": ids[each.host.uuid],
@@ -95,7 +94,7 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
             for each in placed
             for name, amount in each.amounts.items()
         )
-        _insert(connection, allocations, rows)
+        insert(connection, allocations, rows)
 
 
 def fill_cell(engine: sa.Engine, placed: Iterable[Placed]) -> None:
@@ -128,8 +127,3 @@ def _usage(host: Host, held: Sequence[Mapping[str, int]]) -> dict[str, Any]:
         "running_vms": len(held),
         "stats": json.dumps({"failed_builds": "0", "num_instances": str(len(held))}),
     }
-
-
-def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    for chunk in schema.chunks(rows, ROWS):
-        connection.execute(sa.insert(table), chunk)

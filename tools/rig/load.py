@@ -26,6 +26,8 @@ IMAGE = "155d900f-4e14-4e4c-a73d-069cbf4541e6"
 ZONE_SHARE = 0.2
 #: Seconds that a caller waits for an answer, as nova's ``long_rpc_timeout``.
 CALL_TIMEOUT = 1800
+#: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
+FEWEST_HOSTS = 50
 
 
 class Flavor(NamedTuple):
@@ -73,15 +75,9 @@ FLAVORS = (
 
 @dataclass(frozen=True)
 class BootRequest:
-    """The request for equal instances.
+    """The request for equal instances, one for each UUID.
 
-    Attributes:
-        uuids: One for each instance.
-        flavor: Their flavor.
-        zone: The availability zone, or None.
-        group: The members of the anti-affinity group that the instances are in; none: they are in no group.
-        excluded: Service hosts that must not be chosen.
-        project: The project of the instances.
+    ``group`` has the members of the anti-affinity group that they are in, ``excluded`` service hosts.
     """
 
     uuids: Sequence[str]
@@ -170,15 +166,7 @@ def random_requests(
     flavors: Sequence[Flavor] = FLAVORS,
     new_uuid: Callable[[random.Random], str] = random_uuid,
 ) -> Iterator[BootRequest]:
-    """Yield requests without an end.
-
-    Args:
-        rng: Determines them.
-        sizes: Numbers of instances, one of which is drawn for each request.
-        zone_share: Share of the requests that name a zone.
-        flavors: What is asked for.
-        new_uuid: Makes the UUIDs of instances.
-    """
+    """Yield requests without an end, each for one of the ``sizes`` in instances, as ``rng`` draws them."""
     shares = [flavor.share for flavor in flavors]
     while True:
         uuids = [new_uuid(rng) for _ in range(rng.choice(sizes))]
@@ -200,14 +188,9 @@ def make_large_request(instances: int, *, spread: bool) -> BootRequest:
 
 @dataclass
 class Call:
-    """A request that was sent, and what became of it.
+    """A request that was sent, and what became of it: the Selections of each instance, or an error.
 
-    Attributes:
-        request: The request.
-        sent: When it was sent; monotonic seconds.
-        ended: When it was answered; None while its caller waits.
-        selections: The Selections of each instance; empty if there was none.
-        error: Why there was none; "" if there was one.
+    ``sent`` and ``ended`` are monotonic seconds; it has not ended while its caller waits.
     """
 
     request: BootRequest
@@ -269,16 +252,10 @@ class Callers:
         before: Callable[[Call], object] = lambda _call: None,
         after: Callable[[Call], object] = lambda _call: None,
     ) -> None:
-        """Describe the load.
+        """Describe the load: so many callers at the same time, which send nothing more after some seconds.
 
-        Args:
-            client: Sends the requests.
-            requests: What is sent; it may have no end.
-            callers: Number of callers at the same time.
-            seconds: Time after which no more is sent.
-            pause: Seconds between two requests of a caller, at most.
-            before: Called by the caller's thread before a request is sent.
-            after: Called by the caller's thread once it is answered.
+        A caller pauses for at most ``pause`` seconds between two requests. Its thread calls ``before`` with
+        each call that it is about to send, and ``after`` once it is answered.
         """
         self.calls: list[Call] = []
         self._client = client

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tools.rig import instances, servers
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
-from tools.rig.providers import HEADERS, fill
+from tools.rig.providers import fill, send
 from tools.rig.service import ServiceProcess
 from tools.rig.software import Software
 
@@ -49,12 +49,7 @@ lock_path = {directory}
 class NovaCloud(Cloud):
     """Everything that a scheduler needs; a context manager.
 
-    Attributes:
-        software: Has nova and Placement.
-        rabbit: The broker.
-        placement_database: An engine of Placement's database.
-        filled: The instances that are there before a load begins.
-        nice: The priority of all its processes.
+    ``filled`` are the instances that are there before a load begins, ``nice`` the priority of all processes.
     """
 
     nice = 0
@@ -64,15 +59,7 @@ class NovaCloud(Cloud):
     _placement: ServiceProcess
 
     def __init__(self, directory: Path, software: Software, hosts: int, cells: int, filled: int = 0) -> None:
-        """Describe a rig; it is started on entry.
-
-        Args:
-            directory: Where configuration and logs are created.
-            software: Has nova and Placement.
-            hosts: Number of compute hosts.
-            cells: Number of cells.
-            filled: Number of instances that are on the hosts.
-        """
+        """Describe a rig, with so many instances on the hosts; it is started on entry."""
         super().__init__(directory)
         self.software = software
         self._hosts = hosts
@@ -191,7 +178,7 @@ class NovaCloud(Cloud):
         """Return whether Placement answers its first request, which creates the traits."""
         with contextlib.suppress(requests.RequestException):
             url = f"{self.placement_url}/traits?name=in:COMPUTE_NODE"
-            return requests.get(url, headers=HEADERS, timeout=60).ok
+            return send("GET", url).ok
         return False
 
     def _analyze(self) -> None:

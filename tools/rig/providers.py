@@ -15,13 +15,7 @@ import requests
 import sqlalchemy as sa
 
 HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service", "OpenStack-API-Version": "placement 1.36"}
-INVENTORY = {
-    "reserved": 0,
-    "min_unit": 1,
-    "max_unit": 2147483647,
-    "step_size": 1,
-    "allocation_ratio": 1.0,
-}
+INVENTORY = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1, "allocation_ratio": 1.0}
 HOST_INVENTORIES = {
     "VCPU": {"total": 64, "allocation_ratio": 4.0, "max_unit": 64},
     "MEMORY_MB": {"total": 524288, "reserved": 512},
@@ -64,7 +58,6 @@ def create_fleet(url: str, providers: Iterable[Provider]) -> None:
     (spec: placement-and-workflow 8.3).
     """
     with requests.Session() as session:
-        session.headers.update(HEADERS)
         _names(session, url, providers)
         for provider in providers:
             _create(session, url, provider)
@@ -76,14 +69,14 @@ def _names(session, url, providers) -> None:
     for kind, names in (("traits", traits), ("resource_classes", classes)):
         for name in sorted(names):
             if name.startswith("CUSTOM_"):
-                _send(session, "PUT", f"{url}/{kind}/{name}")
+                _sent(session, "PUT", f"{url}/{kind}/{name}")
 
 
 def _create(session, url, provider) -> None:
     body = {"name": provider.name, "uuid": provider.uuid}
     if provider.parent:
         body["parent_provider_uuid"] = provider.parent
-    _send(session, "POST", f"{url}/resource_providers", body)
+    _sent(session, "POST", f"{url}/resource_providers", body)
     parts = (
         ("inventories", provider.inventories),
         ("traits", list(provider.traits)),
@@ -93,12 +86,17 @@ def _create(session, url, provider) -> None:
     for name, value in parts:
         if value:
             body = {"resource_provider_generation": generation, name: value}
-            _send(session, "PUT", f"{url}/resource_providers/{provider.uuid}/{name}", body)
+            _sent(session, "PUT", f"{url}/resource_providers/{provider.uuid}/{name}", body)
             generation += 1
 
 
-def _send(session, method, url, body=None) -> None:
-    answer = session.request(method, url, json=body, timeout=30)
+def send(method: str, url: str, body: Any = None, *, session: Any = requests, **more: Any) -> Any:
+    """Return the response of Placement to a request, whatever its status; ``more`` is as for ``requests``."""
+    return session.request(method, url, json=body, headers=HEADERS, timeout=60, **more)
+
+
+def _sent(session, method, url, body=None) -> None:
+    answer = send(method, url, body, session=session)
     if not answer.ok:
         raise RuntimeError(f"{method} {url}: {answer.status_code} {answer.text}")
 

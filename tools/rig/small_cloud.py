@@ -5,6 +5,7 @@ files, a Placement on loopback, and an in-memory message bus or a RabbitMQ with 
 """
 
 from concurrent.futures import ThreadPoolExecutor
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 import threading
@@ -25,7 +26,7 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.router.service import RouterService
 from scheduler.rpc import notifications
-from tools.rig import vhosts
+from tools.rig import servers
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import ZONES, Cell
 from tools.rig.placement import EmbeddedPlacement
@@ -71,7 +72,7 @@ class Decider:
         """All requests that it looked for hosts for."""
         return self.placed + self.refused
 
-    def sent_on(self):
+    def forwarded(self):
         """Return how many requests it sent to another scheduler without looking for hosts."""
         counts = self.counters.copy()
         sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
@@ -90,9 +91,9 @@ class Decider:
 class SmallCloud(Cloud):
     """A context manager that starts the services on entry and stops them on exit.
 
-    directory: where databases and configuration are created. rabbit: URL of a RabbitMQ, or None for the
-    in-memory bus. schedulers: which there are; several need a RabbitMQ. announce: called with what is being
-    started.
+    rabbit: a RabbitMQ, on which it has virtual hosts of its own, or None for the in-memory bus. schedulers:
+    which there are; several need a RabbitMQ. announce: called with what is being started. transport_url: the
+    message bus of the schedulers.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class SmallCloud(Cloud):
         hosts: int,
         cells: int,
         failures=None,
-        rabbit: str | None = None,
+        rabbit: servers.Rabbit | None = None,
         schedulers: Schedulers = Schedulers(),
         announce=lambda _text: None,
     ):
@@ -110,47 +111,41 @@ class SmallCloud(Cloud):
         self.schedulers = schedulers
         self.deciders = []
         self.managers = []
-        # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
-        self.rabbit = vhosts.of_run(rabbit) if rabbit else None
+        self.rabbit = rabbit
+        self.transport_url = self._new_url()
         self.failures = failures
         names = [f"cell{number}" for number in range(1, cells + 1)]
-        cells = [Cell(name, self.database(name), self._cell_url(name)) for name in names]
+        cells = [Cell(name, self.database(name), self._new_url()) for name in names]
         self.make_fleet(hosts, cells, schedulers.partitions)
         self.conductor = self.client = self.computes = None
-        self._buses = []
         self._servers = []
         self._schedulers = 0
 
-    def _cell_url(self, name):
-        return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
+    def _new_url(self):
+        return self.rabbit.vhost() if self.rabbit else IN_MEMORY
 
     def _start(self):
         self.announce(f"Placement with {len(self.fleet.hosts)} resource providers")
         self.placement_url = self.enter_context(EmbeddedPlacement(self.fill_placement()))
         self.announce("nova's databases")
         self.write_databases()
-        self.configure(self.rabbit or IN_MEMORY)
-        if self.rabbit:
-            urls = [self.rabbit, *(cell.transport_url for cell in self.fleet.cells)]
-            self.announce(f"{len(urls)} virtual hosts of RabbitMQ")
-            self.enter_context(vhosts.made(urls))
-        self.callback(self._close_buses)
-        bus = self._bus(self.rabbit)
+        self.configure(self.transport_url)
+        self._buses = self.enter_context(contextlib.ExitStack())
+        bus = self.connect()
         self._start_schedulers()
         self.announce("conductors and computes")
         self._start_super_conductor(bus)
         for cell in self.fleet.cells:
             self._start_cell(bus, cell)
 
-    def _bus(self, url, exchange=None):
-        bus = Bus(self.conf, url or IN_MEMORY, exchange)
-        self._buses.append(bus)
+    def connect(self, url=None, exchange=None):
+        # Closed after the servers have stopped: in memory, closing one bus empties all of them
+        bus = Bus(self.conf, url, exchange)
+        self._buses.callback(bus.close)
         return bus
 
     def _cell_bus(self, cell):
-        if self.rabbit:
-            return self._bus(cell.transport_url)
-        return self._bus(IN_MEMORY, exchange=f"nova-{cell.name}")
+        return self.connect(cell.transport_url, None if self.rabbit else f"nova-{cell.name}")
 
     def causes(self):
         """Return why schedulers found no host, by instance."""
@@ -174,7 +169,7 @@ class SmallCloud(Cloud):
 
     def _start_scheduler(self, name, partition):
         self.announce(name if self.fleet.partitions or self.schedulers.each > 1 else "the scheduler")
-        self.configure(self.rabbit or IN_MEMORY, host=name, sections=self._sections(partition))
+        self.configure(self.transport_url, host=name, sections=self._sections(partition))
         decider = Decider(name, partition)
         self.deciders.append(decider)
         parts = ManagerParts.from_conf(self.conf)
@@ -193,7 +188,7 @@ class SmallCloud(Cloud):
 
     def _start_router(self, name):
         self.announce(name)
-        self.configure(self.rabbit, host=name, sections=self._sections())
+        self.configure(self.transport_url, host=name, sections=self._sections())
         router = RouterService(self.conf)
         router.start()
         self.callback(router.stop, 10)
@@ -270,10 +265,6 @@ class SmallCloud(Cloud):
         for group in (callers, schedulers):
             with ThreadPoolExecutor() as pool:
                 pool.map(_stop, group)
-
-    def _close_buses(self):
-        for bus in self._buses:
-            bus.close()
 
 
 def _stop(rpc_server):

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from conductor_client.bus import Bus
 from tools.rig import servers
 from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess, SchedulerProcess
+from tools.rig.fleet import Cell
 from tools.rig.nova_cloud import DATABASE_OPTIONS, NovaCloud
 from tools.rig.software import Software
 from tools.rig.tcp_proxy import TcpProxy
@@ -23,13 +24,8 @@ PRIORITY = "consumer_priority = 1\n"
 class SwapCloud(NovaCloud):
     """A context manager that starts everything but the schedulers.
 
-    Attributes:
-        nova: nova-scheduler.
-        berth: Berth.
-        bus: Where both answer.
-        config_file: The configuration of both.
-        monitoring: The URL of Berth's health checks and metrics.
-        proxy: Between everybody and the database that can be cut off.
+    ``monitoring`` is the URL of Berth's health checks and metrics; ``proxy`` leads to the database that is
+    cut off.
     """
 
     nova: NovaSchedulerProcess
@@ -50,9 +46,9 @@ class SwapCloud(NovaCloud):
         url = sa.make_url(super().database(name)).set(host="127.0.0.1", port=self.proxy.port, query={})
         return url.render_as_string(hide_password=False)
 
-    def direct_database(self, name: str) -> str:
-        """Return the URL of a database by which its computes reach it, also while it is cut off."""
-        return super().database(name)
+    def direct_database(self, cell: Cell) -> str:
+        """Return the URL by which computes reach the database of their cell, also while it is cut off."""
+        return super().database(cell.name)
 
     def consumers(self) -> int:
         """Return how many schedulers take requests."""

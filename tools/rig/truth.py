@@ -54,9 +54,6 @@ class Truth:
     """The result of a comparison: counts, and one line for each problem.
 
     Attributes:
-        consumers: Number of consumers that hold something.
-        resources: Number of inventories that were compared.
-        problems: What is wrong.
         wrong: Number of expected consumers that do not hold what they should.
         left_over: Number of consumers that should hold nothing.
         overcommitted: For each over-committed provider its UUID and its consumers, in the order of their
@@ -130,10 +127,7 @@ def check_database(
 ) -> Truth:
     """Compare as ``check`` does, in Placement's database: fast for large fleets, and one consistent view.
 
-    Args:
-        engine: An engine of Placement's database.
-        expected: What consumers should hold; None: look for over-committed inventories only.
-        unknown: Consumers that may hold anything or nothing.
+    Without ``expected``, only look for over-committed inventories.
     """
     held: dict[Audited, dict[str, dict[str, int]]] = {}
     used: dict[str, Counter[str]] = {}

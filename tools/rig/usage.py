@@ -1,60 +1,42 @@
-"""CPU and memory of programs during a run, also of those that are killed meanwhile."""
+"""CPU and memory of programs during a run."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import os
-import threading
 import time
 from typing import Self
 
 import psutil
 
-INTERVAL = 2.0
 #: How the process that measures is called; its children are programs of their own.
 CALLERS = "callers"
 
 
 class Usage:
-    """Looks at programs every few seconds, from entry to exit of the context.
+    """Looks at programs on entry and exit of the context.
 
     Attributes:
         memory_mb: The largest memory of each program in MiB that it does not share with others.
     """
 
-    def __init__(
-        self, programs: Callable[[], Iterable[tuple[str, int]]], interval: float | None = INTERVAL
-    ) -> None:
-        """Look at programs.
-
-        Args:
-            programs: Returns names and process IDs; a program has all processes of its name and their
-                children.
-            interval: Seconds between two looks; None: only at the beginning and at the end.
-        """
+    def __init__(self, programs: Callable[[], Iterable[tuple[str, int]]]) -> None:
+        """Look at programs: names, and process IDs, each of which has its children with it."""
         self.memory_mb: dict[str, float] = {}
         self._programs = programs
-        self._interval = interval
         self._first: dict[tuple[str, psutil.Process], float] = {}
         self._last: dict[tuple[str, psutil.Process], float] = {}
         self._started = self._busy = 0.0
         self._others = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
         self._look()
         self._first = dict(self._last)
         self._started, self._busy = time.monotonic(), _busy_seconds()
-        if self._interval is not None:
-            self._thread.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         seconds, busy = time.monotonic() - self._started, _busy_seconds() - self._busy
-        self._stopping.set()
-        if self._interval is not None:
-            self._thread.join()
         self._look()
         self._others = max(0.0, busy - sum(self.cpu_seconds().values())) / seconds
 
@@ -64,15 +46,11 @@ class Usage:
         return self._others
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the CPU seconds of each program since the entry, of a killed one up to the last look."""
+        """Return the CPU seconds of each program since the entry."""
         found: Counter[str] = Counter()
         for (name, process), seconds in self._last.items():
             found[name] += seconds - self._first.get((name, process), 0.0)
         return dict(found)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._interval):
-            self._look()
 
     def _look(self) -> None:
         memory: Counter[str] = Counter()

@@ -1,107 +1,148 @@
 """Boot instances in a small cloud, with computes that sometimes fail, and check the outcome in Placement."""
 
 import argparse
-from functools import partial
+import contextlib
 import logging
-import os
-import signal
-import sys
+from pathlib import Path
+import random
+import shutil
+import time
 
-INTERRUPTED = 130
+from conductor_client import journal
+from conductor_client.errors import NoValidHost
+from conductor_client.fake_compute import Failures
+from scheduler.rpc.context import RequestContext
+from tools.rig import command, servers, truth
+from tools.rig.load import FLAVORS, PROJECT, USER, random_requests
+from tools.rig.small_cloud import Schedulers, SmallCloud
+from tools.scenarios import demo_moves, demo_report
+
+TIMEOUT = 120
+# Seconds between two lines on how far a phase has come.
+PROGRESS_INTERVAL = 2.0
+# Numbers of instances of a request, and the share of requests that name a zone.
+BATCHES, ZONE_SHARE = (1, 1, 1, 2, 3), 0.5
 
 
-def arguments(argv):
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; return 1 if nothing was built, or Placement differs from what was reported."""
+    options = parse(arguments)
+    with command.running("demo", level=logging.INFO if options.verbose else logging.CRITICAL) as directory:
+        return run(options, directory)
 
-    def add(name, kind, least, most, default, text):
-        parser.add_argument(
-            name,
-            type=partial(number, kind, least, most),
-            default=default,
-            help=f"{text}, {least} to {most} (%(default)s)",
-        )
 
-    add("--hosts", int, 1, 20000, 100, "compute hosts")
-    add("--cells", int, 1, 50, 2, "cells to spread the hosts over, at most as many as hosts")
-    add("--instances", int, 1, 100000, 20, "instances to boot")
-    add("--fail-rate", float, 0, 1, 0.15, "share of builds that fail")
+def run(options: argparse.Namespace, directory: Path) -> int:
+    """Start a cloud, boot instances, resize one, and compare what came of it with Placement."""
+    several = options.schedulers * options.partitions > 1
+    with contextlib.ExitStack() as stack:
+        partitions = f", {options.partitions} partitions" if options.partitions > 1 else ""
+        demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells{partitions}")
+        started = time.monotonic()
+        announce = demo_report.progress(time.monotonic)
+        rabbit = None
+        if several or options.rabbit:
+            announce("RabbitMQ")
+            rabbit = stack.enter_context(broker())
+        flavors = tuple(flavor.name for flavor in FLAVORS) if options.partitions > 1 else ()
+        schedulers = Schedulers(options.partitions, options.schedulers, flavors)
+        failures = Failures(rate=options.fail_rate, seed=options.seed, moves=1)
+        cloud = SmallCloud(directory, options.hosts, options.cells, failures, rabbit, schedulers, announce)
+        stack.enter_context(cloud)
+        demo_report.parts(cloud, time.monotonic() - started)
+
+        requests = make_requests(options.instances, options.seed)
+        demo_report.say(f"Booting {options.instances} instances in {len(requests)} requests")
+        started = time.monotonic()
+        finished = boot(cloud, requests)
+        took = time.monotonic() - started
+        records = cloud.conductor.journal.records([uuid for request in requests for uuid in request.uuids])
+        demo_report.instances(requests, records)
+        demo_report.errors(records, cloud.causes())
+        demo_report.totals(requests, records, took)
+        if several:
+            demo_report.deciders(cloud.deciders, records, cloud.partition_of_host())
+
+        chosen = demo_moves.choose(requests, records, FLAVORS)
+        resized, problems = demo_moves.resize(cloud, *chosen) if chosen else ({}, [])
+        print("\n  reading all allocations and inventories of Placement ...", flush=True)
+        found = check(cloud, requests, records, resized)
+        found.problems += problems
+    return demo_report.verdict(found, finished)
+
+
+def make_requests(instances, seed):
+    """Return random requests for ``instances`` instances in total; the same seed gives the same requests."""
+    drawn = random_requests(random.Random(seed), BATCHES, ZONE_SHARE)
+    requests = []
+    while instances > 0:
+        request = next(drawn)
+        del request.uuids[instances:]
+        instances -= len(request.uuids)
+        requests.append(request)
+    return requests
+
+
+def boot(cloud, requests):
+    """Send the requests to the super-conductor one by one; return whether all builds ended in time."""
+    context = RequestContext(user_id=USER, project_id=PROJECT)
+    client, shown = cloud.client.prepare(timeout=TIMEOUT), time.monotonic()
+    for number, request in enumerate(requests):
+        if time.monotonic() - shown > PROGRESS_INTERVAL:
+            shown = time.monotonic()
+            print(f"  {number} of {len(requests)} requests sent", flush=True)
+        client.call(context, "build_instances", request_spec=request.spec(), instance_uuids=request.uuids)
+    return wait(cloud.conductor.journal, [instance for request in requests for instance in request.uuids])
+
+
+def wait(records, uuids):
+    """Wait for all builds, saying how many have ended; return whether all have in time."""
+    end = time.monotonic() + TIMEOUT
+    while not records.wait(uuids, PROGRESS_INTERVAL):
+        ended = sum(record.state in journal.FINAL for record in records.records(uuids))
+        print(f"  {ended} of {len(uuids)} builds ended", flush=True)
+        if time.monotonic() >= end:
+            return False
+    return True
+
+
+def check(cloud, requests, records, resized=()):
+    """Compare the allocations in Placement with the records, and with what was resized since."""
+    provider_of = {host.name: host.uuid for host in cloud.fleet.hosts}
+    amounts = {instance: request.amounts for request in requests for instance in request.uuids}
+    expected = {
+        record.instance_uuid: (provider_of[record.host], amounts[record.instance_uuid])
+        for record in records
+        if record.state == journal.ACTIVE
+    }
+    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected | dict(resized))
+    found.problems += [
+        f"Instance {record.instance_uuid} failed for an unexpected reason: {record.last.detail}"
+        for record in records
+        if record.state == journal.ERROR and not record.last.detail.startswith(NoValidHost.PREFIX)
+    ]
+    return found
+
+
+def broker():
+    """Run a RabbitMQ; several schedulers need one."""
+    if not shutil.which("rabbitmq-server", path=servers.path_of_servers()):
+        raise RuntimeError("RabbitMQ is not installed; several schedulers and --rabbit need it")
+    return servers.rabbitmq()
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the options; one that cannot work is refused."""
+    parser = command.Parser("tools/demo", __doc__)
+    parser.share(hosts=100, cells=2, seed=1)
+    parser.add("--instances", 20, "instances to boot")
+    parser.add("--fail-rate", 0.15, "share of builds that fail")
+    parser.add("--partitions", 1, "groups of hosts with schedulers of their own and a router before them")
+    parser.add("--schedulers", 1, "schedulers of each partition; several have a RabbitMQ")
     parser.add_argument(
-        "--seed", type=int, default=1, help="seed of the random requests and failures (%(default)s)"
-    )
-    text = "groups of hosts with schedulers of their own and a router before them, at most as many as hosts"
-    add("--partitions", int, 1, 8, 1, text)
-    add("--schedulers", int, 1, 8, 1, "schedulers of each partition")
-    parser.add_argument(
-        "--rabbit",
-        metavar="URL",
-        type=rabbit_url,
-        help="use this RabbitMQ on this machine, not the in-memory bus; the demo makes virtual hosts of its "
-        "own there with rabbitmqctl, and removes them in the end. Several schedulers need one: without a URL "
-        "it is started",
+        "--rabbit", action="store_true", help="start a RabbitMQ, in place of the bus in memory"
     )
     parser.add_argument("--verbose", action="store_true", help="also show the log")
-    options = parser.parse_args(argv)
-    for name in ("cells", "partitions"):
-        if getattr(options, name) > options.hosts:
-            parser.error(f"argument --{name}: {getattr(options, name)} {name} need at least as many hosts")
+    options = parser.parse_args(arguments)
+    parser.bound(options, hosts=(1, 20000), instances=(1, 100_000), fail_rate=(0, 1), schedulers=(1, 8))
+    parser.bound(options, cells=(1, min(50, options.hosts)), partitions=(1, min(8, options.hosts)))
     return options
-
-
-def number(kind, least, most, text):
-    """Return the value of an argument; raise ArgumentTypeError out of range."""
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
-    return value
-
-
-def rabbit_url(text):
-    """Return the URL of a RabbitMQ; raise ArgumentTypeError if it cannot be used."""
-    from tools.rig import vhosts
-
-    try:
-        return vhosts.check(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def leave(*_):
-    """End this process at once."""
-    os.write(sys.stderr.fileno(), b"\ntools/demo: interrupted\n")
-    os._exit(INTERRUPTED)
-
-
-def main(argv=None):
-    """Run the demo; return its exit status."""
-    # Nothing is started yet that has to be stopped, and an exception in an import may be lost
-    before = signal.signal(signal.SIGINT, leave)
-    options = arguments(argv)
-    from oslo_service import backend
-
-    # Select the backend before oslo.messaging is imported, which would select eventlet.
-    backend.init_backend(backend.BackendType.THREADING)
-    from tools.rig import command
-    from tools.scenarios import demo_run
-
-    signal.signal(signal.SIGINT, before)
-    # The table has signs that a terminal without UTF-8 cannot show
-    sys.stdout.reconfigure(errors="replace")
-    try:
-        with command.running(
-            "demo", level=logging.INFO if options.verbose else logging.CRITICAL
-        ) as directory:
-            return demo_run.run(options, directory)
-    except KeyboardInterrupt:
-        print("\ntools/demo: interrupted, everything is stopped and removed", file=sys.stderr)
-        return INTERRUPTED
-    except RuntimeError as error:
-        print(f"tools/demo: {error}", file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

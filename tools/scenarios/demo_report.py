@@ -129,12 +129,7 @@ def errors(records, causes):
 
 
 def cause(record, found):
-    """Return why an instance is in ERROR.
-
-    Args:
-        record: Its history.
-        found: Why the scheduler found no host; "" if it found one.
-    """
+    """Return why an instance is in ERROR; ``found`` is why the scheduler found no host, or ""."""
     said = record.last.detail or "No reason was reported."
     tried = sum(event.state in MARKS for event in record.events)
     if found and not tried:
@@ -169,18 +164,10 @@ def totals(requests, records, took):
 def deciders(found, records, partition_of_host):
     """Print which scheduler decided how many requests, and where the instances are."""
     say("Who decided")
-    rows = [
-        (
-            one.name,
-            one.partition or ("-" if partition_of_host else "all hosts"),
-            one.sent_on(),
-            one.placed,
-            one.refused,
-        )
-        for one in found
-    ]
+    whole = "-" if partition_of_host else "all hosts"
+    rows = [(one.name, one.partition or whole, one.forwarded(), one.placed, one.refused) for one in found]
     table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "REFUSED"), rows)
-    print("  FORWARDED: to the scheduler that decides for the server group. REFUSED: another one is asked.")
+    print("  FORWARDED: to the scheduler that decides for the server group. REFUSED: no host was found.")
     hosts = [record.host for record in records if record.state == journal.ACTIVE]
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]

@@ -86,14 +86,9 @@ BOUNDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """How much one measure grew.
+    """How much a measure grew: its medians in the first and last third after the warm-up, and what may pass.
 
-    Attributes:
-        measure: Its name.
-        first: Its median in the first third after the warm-up.
-        last: Its median in the last third.
-        requests: Requests between the middles of these thirds.
-        allowed: The largest growth that passes.
+    ``requests`` were sent between the middles of these thirds.
     """
 
     measure: str
@@ -129,7 +124,10 @@ def judge(samples: Sequence[Sample]) -> list[Growth]:
     start = samples[-1].requests * WARM_UP if samples else 0
     warm = [sample for sample in samples if sample.requests >= start and sample.seconds >= WARM_UP_TIME]
     if len(warm) < FEWEST_SAMPLES:
-        raise ValueError(f"{len(warm)} samples after the warm-up are too few; {FEWEST_SAMPLES} are needed")
+        minutes = f"at least {WARM_UP_TIME / 60:.0f} minutes"
+        raise ValueError(
+            f"{len(warm)} samples after the warm-up ({minutes}) are too few; {FEWEST_SAMPLES} are needed"
+        )
     third = len(warm) // 3
     first, last = warm[:third], warm[-third:]
     requests = _median(last, "requests") - _median(first, "requests")

@@ -16,10 +16,7 @@ WIDTH = 118
 COMMAND_TIMEOUT = 300
 
 #: Programs of ours by name.
-MODULES = {
-    "berth-status": "scheduler.cmd.status",
-    "berth-explain": "scheduler.cmd.explain",
-}
+MODULES = {"berth-status": "scheduler.cmd.status", "berth-explain": "scheduler.cmd.explain"}
 
 
 class Transcript:

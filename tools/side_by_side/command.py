@@ -1,25 +1,25 @@
-"""The command line: ``tools/benchmark side-by-side``."""
+"""Compare Berth with nova-scheduler: in one rig, one after the other, in several rounds.
+
+After each load the answers are compared with Placement. RabbitMQ and MariaDB have to be installed; nova,
+Placement and gunicorn come from PyPI into a virtual environment. All servers are private and end with it.
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import fcntl
+import math
 from pathlib import Path
 from typing import Any
 
 from tools.bench import report as bench_report
 from tools.bench import stages
-from tools.rig.command import Parser, running
+from tools.rig.command import SOFTWARE, Parser, running
+from tools.rig.load import FEWEST_HOSTS
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
-from tools.side_by_side.contenders import (
-    REFRESHING,
-    UNREFRESHED,
-    BerthScheduler,
-    Contender,
-    NovaScheduler,
-)
+from tools.side_by_side.contenders import REFRESHING, UNREFRESHED, BerthScheduler, Contender, NovaScheduler
 from tools.side_by_side.measuring import Case, Result, cases
 
 #: The contenders by the names of the command line.
@@ -34,14 +34,6 @@ CONTENDERS: dict[str, Contender] = {
 
 #: Those that are compared unless others are named.
 USUAL = ("nova", "berth")
-
-#: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
-FEWEST_HOSTS = 50
-
-_DESCRIPTION = """\
-Compare Berth with nova-scheduler: in one rig, one after the other, in several rounds.
-After each load the answers are compared with Placement. RabbitMQ and MariaDB have to be installed; nova,
-Placement and gunicorn come from PyPI into a virtual environment. All servers are private and end with it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,22 +122,18 @@ def _locked(path: Path | None) -> Iterator[None]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("tools/benchmark side-by-side", _DESCRIPTION)
+    parser = Parser("tools/benchmark side-by-side", __doc__)
+    parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE, nice=0)
     add = parser.add
-    add("--hosts", 1000, "compute hosts")
-    add("--cells", 2, "cells")
-    add("--rounds", 3, "rounds; 0: only draw what was measured before")
+    add("--rounds", 3, "rounds to add to the files of --output; 0: only draw what was measured before")
     add("--callers", [1, 4, 16, 64], "callers at the same time, one load each", type=int, nargs="+")
-    add("--seconds", 20.0, "seconds of each load; what was sent is waited for")
     add("--schedulers", list(USUAL), "what is compared", nargs="+", choices=CONTENDERS)
     add("--filled", 0, "instances that are on the hosts before")
     add("--idle", 0.0, "also wait so many seconds, and measure as long without requests")
     add("--own-cost", None, "also Berth's own work for so many hosts", type=int, nargs="*", metavar="HOSTS")
-    add("--output", Path("side-by-side"), "directory; rounds are added to its files")
-    parser.add_software()
-    add("--nice", 0, "priority of the rig, such as -5 on a busy machine; needs root")
     add("--lock", None, "file that is locked during each load, for benchmarks that take turns", type=Path)
     options = parser.parse_args(arguments)
-    if options.rounds and options.hosts < FEWEST_HOSTS:
-        parser.error(f"--hosts: at least {FEWEST_HOSTS}, for which every request of the loads has alternates")
+    if options.rounds:
+        # with fewer, some requests of the loads have no alternates
+        parser.bound(options, hosts=(FEWEST_HOSTS, math.inf))
     return options

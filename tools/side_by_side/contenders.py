@@ -26,13 +26,7 @@ LOOK_INTERVAL = 0.5
 
 @dataclass(frozen=True)
 class Running:
-    """A scheduler that answers.
-
-    Attributes:
-        bus: Where it answers.
-        pids: Its process, or one for each daemon; others may be below them.
-        first_answer: Seconds from its start until the first request was answered.
-    """
+    """A scheduler that answers: its daemons, and the seconds from its start to its first answer."""
 
     bus: Bus
     pids: Sequence[int]
@@ -41,14 +35,7 @@ class Running:
 
 @dataclass(frozen=True)
 class BerthScheduler:
-    """Berth: one worker, or several in one daemon or in daemons of their own.
-
-    Attributes:
-        name: How results call it.
-        daemons: Number of daemons.
-        workers: Number of the workers of each.
-        options: Lines of the group [berth].
-    """
+    """Berth: one worker, or several in one daemon or in daemons of their own; options are of [berth]."""
 
     name: str = BERTH
     daemons: int = 1

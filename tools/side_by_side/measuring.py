@@ -23,13 +23,7 @@ MOST_REQUESTS = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A load.
-
-    Attributes:
-        name: How results call it.
-        callers: Callers at the same time.
-        make: Makes the requests, of which only those are sent that fit into the time.
-    """
+    """A load; of the requests that it makes only those are sent that fit into the time."""
 
     name: str
     callers: int
@@ -57,26 +51,9 @@ def cases(callers: Sequence[int], large: Sequence[int] = (100, 20)) -> list[Case
 class Result:
     """One measurement.
 
-    Attributes:
-        scheduler: The name of the contender.
-        hosts: Number of hosts.
-        round: Number of the round, from 1.
-        case: The name of the load.
-        callers: Callers at the same time.
-        requests: Requests that were answered, with or without a host.
-        instances: Instances that got a host.
-        seconds: From the first request to the last answer.
-        p50: Median time of an answer in ms, of the requests that got hosts.
-        p95: 95th percentile of it.
-        no_valid_host: Requests that were answered so.
-        errors: Other errors, with their numbers.
-        hosts_used: Number of hosts that were chosen.
-        cpu: CPU seconds of ``scheduler``, each service and ``callers``.
-        others: Mean number of cores that were used by programs outside the rig.
-        memory_mb: Memory of the scheduler in MiB that its processes do not share.
-        problems: What was not true.
-        filled: Number of instances that were there before.
-        first_answer: Seconds from the start of the scheduler until it answered a request.
+    Times are in ms, of requests that got hosts. ``cpu`` has the CPU seconds of ``scheduler``, each service
+    and ``callers``; ``others`` is the mean number of cores that programs outside the rig used; ``memory_mb``
+    is what the processes of the scheduler do not share. ``filled`` instances were there before.
     """
 
     scheduler: str
@@ -134,7 +111,7 @@ def _usage(rig: NovaCloud, running: Running) -> Usage:
         yield from (("scheduler", pid) for pid in running.pids)
         yield from rig.processes().items()
 
-    return Usage(programs, interval=None)
+    return Usage(programs)
 
 
 def _used(usage: Usage) -> dict[str, Any]:

@@ -18,14 +18,9 @@ OWN_COST = {
     "filters": "of it filters",
     "weighers": "of it weighers",
 }
-_COLOURS = {
-    NOVA: "#888888",
-    BERTH: "#d62728",
-    "Berth, 3 daemons": "#ff7f0e",
-    "Berth, 3 workers": "#9467bd",
-}
+_COLOURS = {NOVA: "#888888", BERTH: "#d62728", "Berth, 3 daemons": "#ff7f0e", "Berth, 3 workers": "#9467bd"}
 _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
-    ("instances a second", lambda result: result.throughput),
+    ("instances per second", lambda result: result.throughput),
     ("95th percentile of the answers (s)", lambda result: result.p95 / 1000),
 )
 

@@ -34,14 +34,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 class _Figure(NamedTuple):
-    """A line of the overview.
-
-    Attributes:
-        name: What it says.
-        case: The load, by name and callers.
-        value: What is measured.
-        more_is_better: Whether a scheduler is good whose value is large.
-    """
+    """A line of the overview: a value of a load, which is named with its callers."""
 
     name: str
     case: tuple[str, int]

@@ -7,12 +7,12 @@ import uuid
 
 import numpy as np
 
-from scheduler import objects
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.rows import HostRow, ServiceRow, Supported
 from scheduler.hosts.table import HostTable
 from scheduler.selection.consume import consumed_amounts
+from tools.rig.load import Flavor
 
 PLACES = 16
 """Places of a host, one for each instance."""
@@ -21,17 +21,7 @@ PLACES = 16
 AMOUNTS = {"VCPU": 1, "MEMORY_MB": 4096, "DISK_GB": 20}
 
 #: The flavor of an instance.
-FLAVOR = objects.Flavor(
-    id=1,
-    name="place",
-    flavorid="1",
-    vcpus=AMOUNTS["VCPU"],
-    memory_mb=AMOUNTS["MEMORY_MB"],
-    root_gb=AMOUNTS["DISK_GB"],
-    ephemeral_gb=0,
-    swap=0,
-    extra_specs={},
-)
+FLAVOR = Flavor(1, "place", AMOUNTS["VCPU"], AMOUNTS["MEMORY_MB"], AMOUNTS["DISK_GB"]).wire()
 
 #: Seconds between two readings of what computes have reported.
 REFRESH_INTERVAL = 0.25

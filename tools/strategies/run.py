@@ -1,6 +1,5 @@
 """Scenarios, strategies, one run and what came of it, and the command line."""
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 import logging
@@ -9,6 +8,7 @@ import uuid
 
 from scheduler.hosts.pending import LIFETIME
 from scheduler.stream.records import Kind
+from tools.rig import command
 from tools.strategies.cloud import PLACES, REFRESH_INTERVAL, Cloud
 from tools.strategies.scheduler import ClaimsInFlight, SimulatedScheduler
 from tools.strategies.stream import Events, SimulatedStream
@@ -20,10 +20,7 @@ INTENTS = frozenset({Kind.INTENT, Kind.CLAIMED, Kind.RELEASED})
 class Strategy:
     """A way for schedulers to keep out of each other's way.
 
-    Attributes:
-        name: What it is called in tables.
-        shared: The kinds of decisions that schedulers tell each other.
-        slices: Whether each scheduler prefers the hosts that it owns.
+    They share decisions of some kinds, or each prefers the hosts of its own slice.
     """
 
     name: str
@@ -50,19 +47,16 @@ class Scenario:
     A host has ``PLACES`` places, one for each instance.
 
     Attributes:
-        name: What it is called in tables.
         fill_first: Whether the fullest host is preferred; if not, the emptiest.
         most_free: Hosts have any number of free places between 1 and this with the same probability.
         share: Instances to be built, as a share of the free places.
-        hosts: Number of hosts.
-        schedulers: Number of schedulers.
-        rate: Requests a second, of all schedulers together.
-        question: Time from the query to Placement to its answer, on which the decision begins.
-        choice: Time from there to the claim.
-        claim: Time of a claim, on average; each takes between half and three halves of it.
-        latency: Time until other schedulers read a record of the stream.
+        rate: Requests per second, of all schedulers together.
+        question: From the query to Placement to its answer, on which the decision begins.
+        choice: From there to the claim.
+        claim: Of a claim, on average; each takes between half and three halves of it.
+        latency: Until other schedulers read a record of the stream.
         loss: The probability with which a scheduler misses a record.
-        report: Time until the compute reports an instance.
+        report: Until the compute reports an instance.
     """
 
     name: str = "spread, half full"
@@ -98,14 +92,8 @@ SCENARIOS = {
 class Result:
     """What came of a run.
 
-    Attributes:
-        placed: Instances that got a host.
-        denied: Instances that got none.
-        refused: Refused claims for each placed instance.
-        overlapping: Claims, for each placed instance, that began while another scheduler had one under way on
-            the same host.
-        hosts_used: Hosts that got an instance.
-        problems: What is wrong, one line each.
+    ``denied`` instances got no host. For each placed instance there were so many ``refused`` claims, and so
+    many that began ``overlapping`` with one of another scheduler on the same host.
     """
 
     placed: int
@@ -204,15 +192,15 @@ class _Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all strategies in the chosen scenarios, print a table; return 1 if something was wrong."""
-    parser = argparse.ArgumentParser(
-        prog="tools/simulate strategies", description="Compare how several schedulers avoid each other."
-    )
-    parser.add_argument("--scenario", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), metavar="NAME")
-    parser.add_argument("--seed", type=int, default=1, help="determines everything (default: 1)")
-    numbers = {one.name: one.default for one in fields(Scenario) if isinstance(one.default, (int, float))}
-    del numbers["fill_first"]
-    for name, default in numbers.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), metavar="N")
+    parser = command.Parser("tools/simulate strategies", "Compare how several schedulers avoid each other.")
+    parser.share(seed=1)
+    names = ", ".join(SCENARIOS)
+    parser.add("--scenario", list(SCENARIOS), names, nargs="+", choices=SCENARIOS, metavar="NAME")
+    numbers = {
+        each.name: type(each.default) for each in fields(Scenario) if type(each.default) in {int, float}
+    }
+    for name, kind in numbers.items():
+        parser.add(f"--{name.replace('_', '-')}", None, "in the place of that of the scenario", type=kind)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.ERROR)
     given = {name: value for name in numbers if (value := getattr(options, name)) is not None}

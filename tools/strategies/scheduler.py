@@ -88,11 +88,7 @@ class SimulatedScheduler:
         self.pending.listener = self._sharing
         conf = make_conf(scenario.fill_first)
         self._driver = FilterDriver(
-            conf,
-            FilterChain(load_filters.load(conf)),
-            load_weighers.load(conf),
-            Fitter(),
-            owned=owners.owned,
+            conf, FilterChain(load_filters.load(conf)), load_weighers.load(conf), Fitter(), owned=owners.owned
         )
         stream.join(self)
 

@@ -64,15 +64,7 @@ class SimulatedStream:
     def __init__(
         self, events: Events, kinds: Collection[Kind], latency: float, loss: float, rng: random.Random
     ) -> None:
-        """Set up a stream without readers.
-
-        Args:
-            events: The time.
-            kinds: Decisions of other kinds are not shared.
-            latency: Seconds until a record is read, on average.
-            loss: The probability with which a scheduler misses a record.
-            rng: Draws latencies and losses.
-        """
+        """Share decisions of these kinds; ``latency`` is in seconds, ``loss`` a probability."""
         self._events, self._rng = events, rng
         self._kinds, self._latency, self._loss = kinds, latency, loss
         self._readers: list[Reader] = []

@@ -11,11 +11,9 @@ from pathlib import Path
 import re
 import uuid
 
-import sqlalchemy as sa
-
-from scheduler.nova_db import schema
 from tests.support.faulty_proxy import after_doing
 from tools.rig.fleet import Host
+from tools.rig.rows import set_disabled
 from tools.worked_cases.cloud import CasesCloud
 
 #: The width of tables.
@@ -38,17 +36,12 @@ Change = Callable[[CasesCloud], contextlib.AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class Case:
-    """One case.
+    """One case, which names its file: a flavor and a zone, and in ``change`` what makes their build fail.
 
     Attributes:
-        name: The name of its file.
-        flavor: The flavor that is asked for.
-        zone: The zone that is asked for, if any.
-        change: A context manager of what makes the build fail.
         questions: The commands that explain it; INSTANCE stands for the instance.
         empty: Whether Placement offers no host, so that its query is looked into.
         during: Whether the commands are run before the change is taken back.
-        page: The page of the documentation that has it.
     """
 
     name: str
@@ -100,21 +93,13 @@ def disabled_hosts(cloud: CasesCloud, hosts: Sequence[Host] = ()) -> Iterator[No
     """Hosts, by default those of az1, are disabled, which their computes also tell Placement."""
     hosts = hosts or cloud.of_zone("az1")
     for host in hosts:
-        with cloud.connection(host.cell.name) as connection:
-            _set_disabled(connection, host, disabled=True, reason="kernel update")
+        set_disabled(cloud, host, disabled=True, reason="kernel update")
     with cloud.placement.trait_on("COMPUTE_STATUS_DISABLED", hosts):
         cloud.refresh_mirror()
         yield
     cloud.refresh_mirror()
     for host in hosts:
-        with cloud.connection(host.cell.name) as connection:
-            _set_disabled(connection, host, disabled=False, reason=None)
-
-
-def _set_disabled(connection: sa.Connection, host: Host, *, disabled: bool, reason: str | None) -> None:
-    row = schema.services
-    values = {"disabled": disabled, "disabled_reason": reason}
-    connection.execute(sa.update(row).where(row.c.host == host.name).values(values))
+        set_disabled(cloud, host, disabled=False)
 
 
 @contextlib.contextmanager
@@ -170,12 +155,7 @@ CASES = (
         "az3",
         questions=("decision INSTANCE --hosts 2", "host cmp-00004 --decision INSTANCE"),
     ),
-    Case(
-        "numa",
-        "m1.wide",
-        "az2",
-        questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2"),
-    ),
+    Case("numa", "m1.wide", "az2", questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2")),
     Case("lost-claims", "m1.large", "az2", lost_claims, empty=True),
     Case("cell-away", "m1.gpu", "az2", cell_away),
 )

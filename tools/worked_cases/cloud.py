@@ -10,18 +10,16 @@ import time
 from typing import Any
 import uuid
 
-import requests
 import sqlalchemy as sa
 
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools.rig.cloud import BerthSchedulerProcess, Cloud
-from tools.rig.fleet import Aggregate, Cell, Host
+from tools.rig.daemon_cloud import DaemonCloud
+from tools.rig.fleet import Aggregate, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS, create_fleet
+from tools.rig.providers import send
 from tools.rig.service import ROOT
 
 HOSTS = 12
@@ -80,41 +78,31 @@ def write_flavors(connection: sa.Connection, flavors: Iterable[Flavor]) -> None:
             connection.execute(sa.insert(schema.flavor_extra_specs).values(spec))
 
 
-class CasesCloud(Cloud):
+class CasesCloud(DaemonCloud):
     """A cloud whose Placement can be told to serve others first. Its hosts are in zones az1, az2 and az3."""
+
+    sections = SECTIONS
 
     def __init__(self, directory: str | Path, transport_url: str) -> None:
         """Describe a cloud on a virtual host of a RabbitMQ; it is started on entry."""
-        super().__init__(directory)
-        self._transport_url = transport_url
-        self.make_fleet(HOSTS, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
+        super().__init__(directory, transport_url, HOSTS)
         isolated = Aggregate("tenants", {"filter_tenant_id": OTHER_PROJECT}, self.of_zone("az3"))
         self.fleet.aggregates.append(isolated)
 
     def _start(self) -> None:
-        direct = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
-        create_fleet(direct, self.fleet.providers())
-        self.placement = PlacementAdmin(direct)
+        super()._start()
+        self._client = SchedulerClient.from_conf(self.bus)
+
+    def _start_placement(self) -> None:
+        super()._start_placement()
+        self.placement = PlacementAdmin(self.placement_url)
         self.placement.make_trait("CUSTOM_GPU")
-        self.proxy = self.enter_context(FaultyProxy(direct))
+        self.proxy = self.enter_context(FaultyProxy(self.placement_url))
         self.placement_url = self.proxy.url
-        self.write_databases()
+
+    def _prepare_databases(self) -> None:
         with self.connection("api") as connection:
             write_flavors(connection, FLAVORS)
-        self.config_file = self.configure(self._transport_url, sections=SECTIONS)
-        bus = self.connect()
-        self._client = SchedulerClient.from_conf(bus)
-        self.scheduler = BerthSchedulerProcess(self.config_file, self.directory / "scheduler.log")
-        self.scheduler.start()
-        self.callback(self.scheduler.stop)
-        self.scheduler.wait_until_it_answers(bus)
-
-    @contextlib.contextmanager
-    def connection(self, database: str) -> Iterator[sa.Connection]:
-        """Give a connection to a database; what is written is committed at the end."""
-        engine = sa.create_engine(self.database(database), poolclass=sa.NullPool)
-        with engine.begin() as connection:
-            yield connection
 
     def of_zone(self, zone: str) -> list[Host]:
         """Return the hosts of a zone."""
@@ -154,9 +142,7 @@ class CasesCloud(Cloud):
 def run_commands(argvs: Sequence[Sequence[str]], timeout: float) -> list[tuple[int, str]]:
     """Return exit status and output of commands of berth-explain and berth-plan, run in one process.
 
-    Args:
-        argvs: The program, then its arguments.
-        timeout: Seconds that all may take.
+    Each is the program, then its arguments; all together may take ``timeout`` seconds.
     """
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", COMMANDS],
@@ -178,7 +164,7 @@ class PlacementAdmin:
         self._url = url
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
-        reply = requests.request(method, f"{self._url}{path}", json=body, headers=HEADERS, timeout=30)
+        reply = send(method, f"{self._url}{path}", body)
         reply.raise_for_status()
         return reply.json() if reply.content else None
 

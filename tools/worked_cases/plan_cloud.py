@@ -18,7 +18,7 @@ from scheduler import objects
 from scheduler.nova_db import schema
 from tools.rig import instances
 from tools.rig.cloud import Cloud
-from tools.rig.fleet import RESERVED_MB, Aggregate, Cell
+from tools.rig.fleet import RESERVED_MB, Aggregate, Cell, fleet_share, insert
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import database_url
@@ -36,8 +36,6 @@ GROUP, MEMBERS = "databases", 6
 RACKS = 4
 #: Days in which the instances were created.
 AGE = 30
-#: Rows of one statement.
-ROWS = 5000
 SECTIONS = """
 [filter_scheduler]
 enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,NUMATopologyFilter,\
@@ -64,23 +62,11 @@ class PlanCloud(Cloud):
     def __init__(
         self, directory: str | Path, hosts: int, instances: int, used: float = 0.75, seed: int = 3
     ) -> None:
-        """Describe a cloud; it is started on entry.
-
-        Args:
-            directory: Where its files are made.
-            hosts: The number of hosts, in two cells.
-            instances: The number of instances at most.
-            used: The share of the memory of hosts that instances may use.
-            seed: Decides what is where.
-        """
+        """Describe a cloud in two cells; at most so many instances use a share of the memory of hosts."""
         super().__init__(directory)
         self.make_fleet(hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         self.fleet.aggregates += [
-            Aggregate(
-                f"rack{number + 1}",
-                {},
-                self.fleet.hosts[number * hosts // RACKS : (number + 1) * hosts // RACKS],
-            )
+            Aggregate(f"rack{number + 1}", {}, self.fleet.hosts[fleet_share(number, RACKS, hosts)])
             for number in range(RACKS)
         ]
         self.placed = self._place(instances, used, random.Random(seed))
@@ -103,17 +89,13 @@ class PlanCloud(Cloud):
     def _start(self) -> None:
         path = self.fill_placement()
         self.write_databases()
-        with self._engine(self.database("api")).begin() as connection:
+        with self.connection("api") as connection:
             self._write_api(connection)
         for cell in self.fleet.cells:
             self._write_cell(cell)
-        instances.fill_placement(self._engine(database_url(path)), self.placed)
+        instances.fill_placement(self.engine(database_url(path)), self.placed)
         self.placement_url = self.enter_context(PlacementProcess(path))
         self.config_file = self.configure("fake://", sections=SECTIONS)
-
-    @staticmethod
-    def _engine(url: str) -> sa.Engine:
-        return sa.create_engine(url, poolclass=sa.NullPool)
 
     def _write_api(self, connection: sa.Connection) -> None:
         group = str(uuid.uuid5(uuid.NAMESPACE_DNS, GROUP))
@@ -125,17 +107,14 @@ class PlanCloud(Cloud):
         members = [{"group_id": 1, "instance_uuid": one.uuid} for one in self.placed if one.grouped]
         connection.execute(sa.insert(schema.instance_group_member), members)
         specs = {flavor: BootRequest([""], flavor).spec() for flavor in FLAVORS}
-        for piece in schema.chunks(self.placed, ROWS):
-            rows = [_request(one, specs, group) for one in piece]
-            connection.execute(sa.insert(schema.request_specs), rows)
+        insert(connection, schema.request_specs, (_request(one, specs, group) for one in self.placed))
 
     def _write_cell(self, cell: Cell) -> None:
         here = [one for one in self.placed if one.host.cell == cell]
-        engine, now = self._engine(cell.database_url), schema.utcnow()
-        with engine.begin() as connection:
-            for piece in schema.chunks(here, ROWS):
-                connection.execute(sa.insert(schema.instances), [_instance(one, now) for one in piece])
-        instances.fill_cell(engine, here)
+        now = schema.utcnow()
+        with self.connection(cell.name) as connection:
+            insert(connection, schema.instances, (_instance(one, now) for one in here))
+        instances.fill_cell(self.engine(cell.database_url), here)
 
 
 def _request(one: Placed, specs: Mapping[Flavor, Any], group: str) -> dict[str, Any]:

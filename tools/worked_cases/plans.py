@@ -5,8 +5,6 @@ from pathlib import Path
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 from typing import NamedTuple
 
 from tools.rig.service import ROOT
@@ -65,18 +63,9 @@ def planned(config_file: Path, pages: Sequence[Path]) -> list[tuple[int, str]]:
     """Return exit status and output of each command; they run one after the other in one process."""
     argvs = []
     for case, page in zip(CASES, pages, strict=True):
-        wide = [] if "--commands" in case.command else ["--max-width", str(WIDTH)]
-        argvs.append(
-            [
-                "berth-plan",
-                "--config-file",
-                str(config_file),
-                *case.command.split(),
-                "--html",
-                str(page),
-                *wide,
-            ]
-        )
+        wide = "" if "--commands" in case.command else f"--max-width {WIDTH}"
+        command = f"berth-plan --config-file {config_file} {case.command} --html {page} {wide}"
+        argvs.append(command.split())
     return run_commands(argvs, PATIENCE)
 
 
@@ -108,15 +97,10 @@ def picture(page: Path, target: Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
 
 
-def write(target: Path) -> None:
+def write(directory: Path, target: Path) -> None:
     """Write the texts of all plans, and the pictures of those pages that the documentation shows."""
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="berth-plans-") as directory:
-        for case, text, page in run(Path(directory)):
-            (target / f"{case.name}.txt").write_text(text)
-            if "-" not in case.name or case.name == "dry-run":
-                picture(page, target / f"{case.name}.png")
-
-
-if __name__ == "__main__":
-    write(DIRECTORY if len(sys.argv) < 2 else Path(sys.argv[1]))
+    for case, text, page in run(directory):
+        (target / f"{case.name}.txt").write_text(text)
+        if "-" not in case.name or case.name == "dry-run":
+            picture(page, target / f"{case.name}.png")

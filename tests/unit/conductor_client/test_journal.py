@@ -62,7 +62,7 @@ def test_reports_travel_as_plain_dicts():
             assert (topic, version) == ("conductor", "1.0")
             return recorder
 
-    Reporter(Bus()).report(context(), instance_uuid="i", state=journal.ACTIVE, host="a")
+    Reporter(Bus()).report(context(), journal.Event("i", journal.ACTIVE, host="a"))
     ((method, arguments),) = recorder.casts
     assert method == "report"
     event = Event(**arguments["event"])

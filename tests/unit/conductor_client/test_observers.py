@@ -54,6 +54,24 @@ def test_a_build_is_a_live_instance_of_its_host(engine):
     assert (row.project_id, row.vcpus, row.memory_mb, row.root_gb) == ("p", 1, 512, 1)
 
 
+def test_a_deleted_instance_leaves_the_row_as_it_was_before_its_build(engine):
+    usage = CellRows(engine)
+    for instance in ("i", "j"):
+        usage.built(context(), instance, "n", "n", make_spec())
+    for instance in ("i", "j", "j", "unknown"):
+        usage.deleted(instance)
+    changed = rows(engine)[0]
+    assert (changed.vcpus_used, changed.memory_mb_used, changed.free_ram_mb, changed.running_vms) == (
+        0,
+        0,
+        1024,
+        0,
+    )
+    assert json.loads(changed.stats)["num_instances"] == "0"
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(schema.instances.c.id)).all() == []
+
+
 def test_failures_are_counted_until_a_build_succeeds(engine):
     usage = CellRows(engine)
     for _ in range(2):

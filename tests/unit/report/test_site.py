@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.explain.explainer import MOST_ENTRIES
 from scheduler.report import directory, site
-from scheduler.report.hosts import Hosts, HostState, State
+from scheduler.report.hosts import Hosts, ReportedHost, State
 from scheduler.report.overview import name_of, summarize
 from tests.support.pages import Page
 from tests.unit.report.entries import GPU, LENGTH, RAM, SINCE, entry
@@ -20,7 +20,7 @@ FREE = {"VCPU": 8.0, "MEMORY_MB": 4096.0, "DISK_GB": 10.0}
 
 
 def host(name, zone="az1", state=State.ROOM, room=3, chosen=0, words=""):
-    return HostState(name, f"{name}.example", "cell1", zone, state, words, room, 5, FREE, chosen)
+    return ReportedHost(name, f"{name}.example", "cell1", zone, state, words, room, 5, FREE, chosen)
 
 
 HOSTS = Hosts(
@@ -71,8 +71,8 @@ def test_the_index_has_the_latest_decisions():
 
 def test_the_map_has_each_host_by_zone():
     page = Page(made()[0][directory.INDEX])
-    assert "3 hosts: 2 room, 1 stranded; 6 more of m1 fit; 1 with room never chosen" in page.text
-    assert "1 host: 1 disabled; 0 more of m1 fit" in page.text
+    assert "3 hosts: 2 room, 1 stranded; room for 6 of m1; 1 with room never chosen" in page.text
+    assert "1 host: 1 disabled; room for 0 of m1" in page.text
     looks = [each["class"] for tag, each in page.elements if tag == "b"]
     assert looks[-4:] == [
         "host-state room",
@@ -89,8 +89,8 @@ def test_hosts_have_pages_with_why_and_with_the_decision_that_chose_them():
     table = Page(pages["hosts-0001.html"]).tables[0]
     assert row(table, "h1")[1:] == ["room", "3", "5", "8", "4", "10", "2", "01-12 13:46", "cell1"]
     assert row(table, "h2")[1] == "room, never chosen"
-    assert row(table, "h3")[1] == "stranded not enough VCPU"
-    assert row(Page(pages["hosts-0002.html"]).tables[0], "h4")[1] == "disabled service disabled (new kernel)"
+    assert row(table, "h3")[1] == "stranded: not enough VCPU"
+    assert row(Page(pages["hosts-0002.html"]).tables[0], "h4")[1] == "disabled: service disabled (new kernel)"
 
 
 @pytest.mark.parametrize("count", [2, 130, 450], ids=["with names", "squares", "several pages"])
@@ -133,15 +133,15 @@ def test_a_report_on_nothing_says_so():
 
 def test_that_decisions_are_no_longer_kept_is_said():
     late = [entry(LENGTH - 1)]
-    assert "No decision of before 1970-01-13 03:06 UTC is known" in Page(made(late)[0][directory.INDEX]).text
-    assert "No decision of before" not in made()[0][directory.INDEX]
+    assert "No decision before 1970-01-13 03:06 UTC is known" in Page(made(late)[0][directory.INDEX]).text
+    assert "No decision before" not in made()[0][directory.INDEX]
 
 
 def test_that_not_all_decisions_are_counted_is_said():
     late = [entry(LENGTH - 1)] * MOST_ENTRIES
     words = Page(made(late)[0][directory.INDEX]).text
     assert "Only the latest 10,000 decisions are counted, those since 1970-01-13 03:06 UTC." in words
-    assert "No decision of before" not in words
+    assert "No decision before" not in words
 
 
 def test_names_of_users_are_no_markup():

@@ -12,8 +12,8 @@ import pytest
 from tools.rig import faults
 from tools.rig.load import FLAVORS, BootRequest, Call
 from tools.rig.machine import Clock
+from tools.rig.rounds import RECOVERY_LIMIT, Outcome, is_as_usual, recovery_time
 from tools.scenarios import chaos as command
-from tools.scenarios.chaos import RECOVERY_LIMIT, Outcome, is_as_usual, recovery_time
 
 LIMIT = 5.0
 HEALED = 100.0

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from tests.support.clock import Clock
-from tools.contention.history import History, Holding, Verdict
+from tools.rig.load import FLAVORS
+from tools.scenarios.contention_history import History, Verdict
 
 
 @pytest.fixture
@@ -58,12 +59,12 @@ def test_a_deletion_in_progress_leaves_doubt(history):
 
 
 def test_each_instance_is_given_to_one_deleter(history):
-    held = [Holding(uuid, "p", {"VCPU": 2}) for uuid in ("i", "j")]
-    for each in held:
-        history.add(each)
-    assert history.used("VCPU") == 4
+    for instance in ("i", "j"):
+        history.add(instance, "p", FLAVORS[0])
+    assert history.used() == 2 * FLAVORS[0].memory_mb
+    assert history.expected().keys() == {"i", "j"}
     rng = random.Random(1)
     removed = [history.remove_one(rng) for _ in range(3)]
-    assert {each.uuid for each in removed if each} == {"i", "j"}
+    assert sorted(filter(None, removed)) == [("i", "p"), ("j", "p")]
     assert removed[-1] is None
     assert history.expected() == {}

@@ -1,5 +1,4 @@
 import pathlib
-import signal
 import subprocess
 import sys
 
@@ -7,21 +6,22 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools.rig import fleet, small_cloud, vhosts
+from tools.rig import fleet, small_cloud
 from tools.rig.load import FLAVORS, BootRequest
 from tools.rig.small_cloud import Schedulers
 from tools.rig.truth import Truth
-from tools.scenarios import demo, demo_moves, demo_report, demo_run
+from tools.scenarios import demo, demo_moves, demo_report
+from tools.scenarios.__main__ import INTERRUPTED
 
 
 def test_requests_are_the_same_again_and_as_many_as_asked_for():
-    assert demo_run.make_requests(50, 1) == demo_run.make_requests(50, 1)
-    assert demo_run.make_requests(50, 1) != demo_run.make_requests(50, 2)
-    assert sum(len(request.uuids) for request in demo_run.make_requests(50, 1)) == 50
+    assert demo.make_requests(50, 1) == demo.make_requests(50, 1)
+    assert demo.make_requests(50, 1) != demo.make_requests(50, 2)
+    assert sum(len(request.uuids) for request in demo.make_requests(50, 1)) == 50
 
 
 def test_a_request_as_a_conductor_sends_it():
-    (request,) = demo_run.make_requests(1, 1)
+    (request,) = demo.make_requests(1, 1)
     spec = request.spec()
     assert spec.instance_uuid == request.uuids[0]
     assert {"VCPU": spec.vcpus, "MEMORY_MB": spec.memory_mb, "DISK_GB": spec.root_gb} == request.amounts
@@ -66,18 +66,6 @@ def test_the_verdict(capsys, problems, finished, status, shown):
     assert shown in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("url", "cell_url"),
-    [
-        ("rabbit://u:p@host:5672/", "rabbit://u:p@host:5672/berth-cell1"),
-        ("rabbit://u:p@host:5672//", "rabbit://u:p@host:5672/berth-cell1"),
-        ("rabbit://u:p@host/nova?ssl=1", "rabbit://u:p@host/nova-cell1?ssl=1"),
-    ],
-)
-def test_virtual_hosts_of_cells(url, cell_url):
-    assert vhosts.sibling(url, "cell1") == cell_url
-
-
 def test_each_partition_of_a_fleet_has_an_aggregate_with_its_share_of_the_hosts():
     cell = fleet.Cell("cell1", "sqlite://")
     assert fleet.Fleet(4, [cell]).partitions == []
@@ -101,17 +89,9 @@ def test_the_schedulers_in_words(wanted, said):
 
 
 def test_without_rabbitmq_several_schedulers_are_refused_in_one_line(monkeypatch):
-    monkeypatch.setattr(demo_run.shutil, "which", lambda *_args, **_kwargs: None)
-    with pytest.raises(RuntimeError, match="install it, or name one by --rabbit"), demo_run.own_broker():
-        pass
-
-
-@pytest.mark.parametrize("url", ["rabbit://u:p@host:5672/", "rabbit://u:p@host/nova?ssl=1"])
-def test_a_run_has_a_virtual_host_of_its_own(url):
-    first, second = vhosts.of_run(url), vhosts.of_run(url)
-    assert first != second
-    assert "/berth-demo-" in first
-    assert "/nova" not in first
+    monkeypatch.setattr(demo.shutil, "which", lambda *_args, **_kwargs: None)
+    with pytest.raises(RuntimeError, match="RabbitMQ is not installed"):
+        demo.broker()
 
 
 @pytest.mark.parametrize(
@@ -129,96 +109,14 @@ def test_a_run_has_a_virtual_host_of_its_own(url):
         ["--fail-rate", "1.5"],
         ["--fail-rate", "nan"],
         ["--hosts", "many"],
-        ["--rabbit", "host:5672"],
-        ["--rabbit", "rabbit://u:p@host:port/"],
-        ["--rabbit", "rabbit://host/"],
     ],
     ids=" ".join,
 )
 def test_an_argument_that_cannot_work_is_refused_in_one_line(capsys, argv):
     with pytest.raises(SystemExit) as end:
-        demo.arguments(argv)
+        demo.parse(argv)
     assert end.value.code == 2
     assert "error: argument" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_virtual_hosts_are_removed_if_a_later_one_cannot_be_made(monkeypatch):
-    done = []
-
-    def control(what, *command):
-        done.append(command[:2])
-        if command[1] == "b":
-            raise RuntimeError("Cannot make virtual host b")
-
-    monkeypatch.setattr(vhosts, "_control", control)
-    monkeypatch.setattr(vhosts, "_check_answer", lambda url: None)
-    with pytest.raises(RuntimeError, match="b"), vhosts.made(["rabbit://u:p@h/a", "rabbit://u:p@h/b"]):
-        pytest.fail("not reached")
-    assert done == [("add_vhost", "a"), ("set_permissions", "-p"), ("add_vhost", "b"), ("delete_vhost", "a")]
-
-
-@pytest.fixture
-def control(monkeypatch):
-    """What rabbitmqctl is called with; ``fails`` has commands to which it has an error or an exception."""
-
-    def run(what, *command):
-        run.done.append(" ".join(command[:2]))
-        raised = run.fails.get(run.done[-1])
-        if raised:
-            raise raised
-
-    run.done, run.fails = [], {}
-    monkeypatch.setattr(vhosts, "_control", run)
-    monkeypatch.setattr(vhosts, "_check_answer", lambda url: None)
-    return run
-
-
-URLS = ["rabbit://u:p@h/a", "rabbit://u:p@h/b"]
-
-
-def test_virtual_hosts_are_removed_though_one_of_them_cannot_be(control):
-    control.fails["delete_vhost a"] = RuntimeError("Cannot remove virtual host a: no")
-    with pytest.raises(RuntimeError, match=r"no\. Remove it: rabbitmqctl delete_vhost a"), vhosts.made(URLS):
-        control.done.clear()
-    assert control.done == ["delete_vhost a", "delete_vhost b"]
-
-
-def test_a_virtual_host_is_removed_though_a_signal_came_while_it_was_made(control):
-    control.fails["add_vhost b"] = SystemExit(1)
-    with pytest.raises(SystemExit), vhosts.made(URLS):
-        pytest.fail("not reached")
-    assert control.done[-2:] == ["delete_vhost a", "delete_vhost b"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=str)
-def test_a_second_signal_does_not_keep_virtual_hosts_from_being_removed(control, monkeypatch, number):
-    class Signalled:
-        def get(self, command):
-            if command.startswith("delete"):
-                signal.raise_signal(number)
-
-    handler = signal.signal(number, lambda *_: sys.exit(1))
-    try:
-        with vhosts.made(URLS):
-            control.fails = Signalled()
-        with pytest.raises(SystemExit):
-            signal.raise_signal(number)
-    finally:
-        signal.signal(number, handler)
-    assert control.done[-2:] == ["delete_vhost a", "delete_vhost b"]
-
-
-def test_the_broker_of_another_machine_is_refused_before_anything_is_done(control, capsys):
-    with pytest.raises(SystemExit):
-        demo.arguments(["--rabbit", "rabbit://u:secret@192.0.2.7:5672/"])
-    assert "192.0.2.7 is not this machine" in capsys.readouterr().err
-    assert control.done == []
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_the_broker_of_this_machine_is_taken(host):
-    url = f"rabbit://u:p@{host}:5672/"
-    assert demo.arguments(["--rabbit", url]).rabbit == url
 
 
 @pytest.mark.parametrize(
@@ -243,8 +141,9 @@ class Interrupt:
         if name == "oslo_service":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt)
-from tools.scenarios import demo
-sys.exit(demo.main([]))
+sys.argv = ["tools.scenarios", "demo"]
+from tools.scenarios.__main__ import main
+sys.exit(main())
 """
 
 
@@ -253,7 +152,7 @@ def test_an_interrupt_while_the_demo_loads_is_one_line():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", AT_ONCE], cwd=root, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (demo.INTERRUPTED, "\ntools/demo: interrupted\n")
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "\ntools/demo: interrupted\n")
 
 
 BUILT = [Event("i", journal.BUILDING, host="a", at=1), Event("i", journal.FAILED, host="a", at=2)]

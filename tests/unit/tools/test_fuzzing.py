@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis.database import DirectoryBasedExampleDatabase, InMemoryExampleDatabase, ReadOnlyDatabase
 import pytest
 
-from tools.fuzzing import corpus, growth, oracle
+from tools.fuzzing import campaign, corpus, growth, oracle
+from tools.fuzzing.campaign import Campaign, feed
 from tools.fuzzing.inputs import MOST_DEPTH, SECRET, at, copied, depth, inputs, paths
 from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.world import Answer, World
-from tools.scenarios import fuzz
-from tools.scenarios.fuzz import Campaign, feed
 
 pytestmark = pytest.mark.slow
 
@@ -170,7 +169,7 @@ def test_a_campaign_keeps_the_smallest_input_that_fails_and_tries_it_first(world
 
 
 def test_an_input_that_does_not_end_is_ended(world, monkeypatch):
-    monkeypatch.setattr(fuzz, "HANG_CPU", 0.05)
+    monkeypatch.setattr(campaign, "HANG_CPU", 0.05)
     outcome = feed(SimpleNamespace(run=lambda *_: [None for _ in itertools.repeat(0) if _]), world, "x")
     assert outcome.hanging
 

@@ -11,14 +11,14 @@ from conductor_client.journal import Event, Record
 from scheduler.conf import partitions as conf_partitions
 from scheduler.nova_db import schema
 from tests.support.waiting import eventually
-from tools.partitions.building import Building, again, make_requests
-from tools.partitions.cloud import PARTITIONS, partition_of
-from tools.partitions.command import Killer
-from tools.partitions.outcome import Outcome, lines_of_logs
 from tools.rig import truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest
+from tools.rig.partitioned_cloud import PARTITIONS, partition_of
+from tools.scenarios.partitions import Killer
+from tools.scenarios.partitions_builds import Builds, again, make_requests
+from tools.scenarios.partitions_outcome import Outcome, lines_of_logs
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 HOSTS = {host.name: partition_of(host) for host in FLEET.hosts}
@@ -116,7 +116,7 @@ class Conductor:
 def test_building_ends_when_all_is_built_also_what_was_asked_for_again(tmp_path):
     database = sa.create_engine(f"sqlite:///{tmp_path}/api")
     schema.API.create_all(database)
-    building = Building(Conductor(failures=2), 4, database)
+    building = Builds(Conductor(failures=2), 4, database)
     assert building.build([single(f"i{number}") for number in range(6)])
     assert building.placed == len(building.requests) == 8
     assert [list(each.excluded) for each in building.requests[6:]] == [["x"], ["x"]]
@@ -150,7 +150,7 @@ def test_what_came_out_is_told_by_partition():
             (single("e"), [failed("e")]),
         ).lines()
     )
-    assert text[0] == "3 of 4 instances built in 9.0 s, 0.3 a second"
+    assert text[0] == "3 of 4 instances built in 9.0 s, 0.3 per second"
     assert [line.split() for line in text[2:5]] == [
         ["general", "2", "1.00", "3.00", "3.00", "3.00", "9.00", "9.00"],
         ["large", "1", "2.00", "2.00", "2.00", "4.00", "4.00", "4.00"],

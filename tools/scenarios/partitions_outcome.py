@@ -53,7 +53,7 @@ class Outcome:
         built, seconds = self.built, self.seconds
         yield (
             f"{len(built):,} of {len(self.records):,} instances built in {seconds:.1f} s,"
-            f" {len(built) / max(seconds, 0.001):.1f} a second"
+            f" {len(built) / max(seconds, 0.001):.1f} per second"
         )
         heads = "".join(f"{name:>14}{'p95':>8}{'max s':>8}" for name in ("to host: p50", "built: p50"))
         yield f"{'':12}{'instances':>10}{heads}"

@@ -8,20 +8,7 @@ import random
 import threading
 import time
 
-
-@dataclass(frozen=True)
-class Holding:
-    """An instance and its allocation.
-
-    Attributes:
-        uuid: The instance.
-        provider: The UUID of its provider.
-        amounts: What it holds of each resource class.
-    """
-
-    uuid: str
-    provider: str
-    amounts: Mapping[str, int]
+from tools.rig.load import Flavor
 
 
 class Verdict(Enum):
@@ -40,33 +27,33 @@ class _Freeing:
 
 @dataclass
 class History:
-    """The instances that hold something, and all deletions; any thread may use it.
+    """The instances that hold something, each with its provider and flavor, and all deletions.
 
-    Attributes:
-        clock: Seconds that only grow.
+    Any thread may use it.
     """
 
     clock: Callable[[], float] = time.monotonic
-    _held: dict[str, Holding] = field(default_factory=dict)
+    _held: dict[str, tuple[str, Flavor]] = field(default_factory=dict)
     _freeings: list[_Freeing] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, holding: Holding) -> None:
+    def add(self, instance: str, provider: str, flavor: Flavor) -> None:
         """Note an instance that has its allocation."""
         with self._lock:
-            self._held[holding.uuid] = holding
+            self._held[instance] = provider, flavor
 
-    def used(self, resource_class: str) -> int:
-        """Return how much of a resource class all instances hold together."""
+    def used(self) -> int:
+        """Return the MiB of memory that all instances hold together."""
         with self._lock:
-            return sum(each.amounts.get(resource_class, 0) for each in self._held.values())
+            return sum(flavor.memory_mb for _, flavor in self._held.values())
 
-    def remove_one(self, rng: random.Random) -> Holding | None:
-        """Return an instance for this caller alone to delete; None if there is none."""
+    def remove_one(self, rng: random.Random) -> tuple[str, str] | None:
+        """Return an instance, and its provider, for this caller alone to delete; None if there is none."""
         with self._lock:
             if not self._held:
                 return None
-            return self._held.pop(rng.choice(list(self._held)))
+            instance = rng.choice(list(self._held))
+            return instance, self._held.pop(instance)[0]
 
     @contextmanager
     def freeing(self, provider: str) -> Iterator[None]:
@@ -80,14 +67,10 @@ class History:
             freeing.ended = self.clock()
 
     def judge(self, offered: Collection[str], started: float) -> Verdict:
-        """Judge a ``NoValidHost``.
+        """Judge that a request, sent at ``started``, got no host, by the providers that are offered after it.
 
         A provider with room now, of which nothing was freed since the request was sent, has had room all the
         time: usage can only have grown.
-
-        Args:
-            offered: The providers that a query offers, which was sent after the reply.
-            started: When the request was sent.
         """
         if not offered:
             return Verdict.TRUE
@@ -98,4 +81,4 @@ class History:
     def expected(self) -> dict[str, tuple[str, Mapping[str, int]]]:
         """Return what has to be in Placement, in the form of ``truth.check``."""
         with self._lock:
-            return {uuid: (each.provider, each.amounts) for uuid, each in self._held.items()}
+            return {each: (provider, flavor.amounts) for each, (provider, flavor) in self._held.items()}

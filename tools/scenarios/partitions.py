@@ -1,4 +1,8 @@
-"""The command line: ``tools/benchmark partitions``."""
+"""Build instances in a cloud of two partitions, kill schedulers, and compare the outcome with Placement.
+
+RabbitMQ, MariaDB, Placement, routers, schedulers, conductors, and computes on which some builds fail are
+processes of their own, private, and end with the command.
+"""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -6,26 +10,20 @@ from dataclasses import fields
 import threading
 import time
 
-from tools.partitions.building import Building, make_requests
-from tools.partitions.cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
-from tools.partitions.outcome import TARGET, Outcome, lines_of_logs
 from tools.rig import truth
 from tools.rig.cloud import SchedulerProcess
-from tools.rig.command import Parser, running
+from tools.rig.command import SOFTWARE, Parser, running
 from tools.rig.nova_cloud import set_priority
+from tools.rig.partitioned_cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
 from tools.rig.software import Software
 from tools.rig.usage import Usage
+from tools.scenarios.partitions_builds import Builds, make_requests
+from tools.scenarios.partitions_outcome import TARGET, Outcome, lines_of_logs
 
 #: Seconds in which schedulers release what they claimed for requests that others answered.
 CLEAN_UP_TIMEOUT = 60
 #: Seconds until a killed scheduler is started again, as ``RestartSec`` of its unit.
 RESTART_AFTER = 5.0
-
-_DESCRIPTION = """\
-Build instances in a cloud of two partitions: RabbitMQ, MariaDB, Placement, routers, schedulers, conductors,
-computes on which some builds fail, all in processes of their own; then compare the outcome with Placement.
-RabbitMQ and MariaDB have to be installed; nova (for its schema) and Placement come from PyPI into a virtual
-environment. All servers are private and end with the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,10 +44,10 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     requests = make_requests(options.builds, options.seed)
     parts = ", ".join(f"{len(each)} of {name or 'all hosts'}" for name, each in cloud.schedulers.items())
     print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
-    building = Building(cloud.conductor, options.callers, cloud.api_database)
+    building = Builds(cloud.conductor, options.callers, cloud.api_database)
     points = [share * options.builds for share in options.kill]
     killer = Killer(cloud.killable(), points, lambda: building.placed)
-    with Usage(lambda: cloud.services().items(), interval=None) as usage:
+    with Usage(lambda: cloud.services().items()) as usage:
         killer.start()
         building.build(requests)
         killer.end()
@@ -128,11 +126,9 @@ def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("tools/benchmark partitions", _DESCRIPTION)
-    parser.add("--hosts", 10_000, "compute hosts, two thirds of them in one partition")
-    parser.add("--cells", 2, "cells, over which each partition is spread")
+    parser = Parser("tools/benchmark partitions", __doc__)
+    parser.share(hosts=10_000, cells=2, callers=64, seed=1, directory=None, software=SOFTWARE, nice=0)
     parser.add("--builds", 1000, "instances to build")
-    parser.add("--callers", 64, "conductors that ask at the same time")
     parser.add("--schedulers", 2, "schedulers of each partition")
     parser.add("--routers", 2, "routers before them; 0: no partitions")
     parser.add("--fail-rate", 0.02, "share of builds that fail")
@@ -140,8 +136,4 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     shares = "these shares of the instances that have hosts, such as 0.3 0.6"
     kill = f"kill -9 a scheduler of each partition, and one of several routers, at {shares}; start them again"
     parser.add("--kill", [], kill, type=float, nargs="+", metavar="SHARE")
-    parser.add("--nice", 0, "priority of all processes, such as -5; needs root")
-    parser.add_seed()
-    parser.add_directory()
-    parser.add_software()
     return parser.parse_args(arguments)

@@ -10,7 +10,7 @@ Times are CPU times of one thread, the best of a few runs. Compare runs on the s
 
 Commands with arguments of their own (COMMAND --help):
 
-contention   is what Berth claims true while others claim and delete on nearly full hosts?
+contention   is what Berth claims and refuses true while others claim and delete on nearly full hosts?
 side-by-side Berth and nova-scheduler in the same rig, in turns
 forwarding   what it costs to send a call on to another scheduler
 partitions   10,000 hosts and 1,000 builds: routers, partitions, conductors, computes and failures
@@ -21,9 +21,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 import importlib
 from pathlib import Path
-import sys
-
-from oslo_service import backend
 
 from tools.bench import report
 from tools.bench.timing import RUNS, Measurement
@@ -34,33 +31,32 @@ ONE_HOST = ("numa",)
 
 # Modules with ``main(arguments)``, which returns the exit status.
 COMMANDS = {
-    "contention": "tools.contention.run",
+    "contention": "tools.scenarios.contention",
     "forwarding": "tools.bench.forwarding",
-    "partitions": "tools.partitions.command",
+    "partitions": "tools.scenarios.partitions",
     "replay": "tools.bench.replay",
     "side-by-side": "tools.side_by_side.command",
 }
 
 
-def main() -> None:
-    # Select the backend before oslo.messaging is imported, which would select eventlet.
-    backend.init_backend(backend.BackendType.THREADING)
-    if sys.argv[1:] and sys.argv[1] in COMMANDS:
-        command = importlib.import_module(COMMANDS[sys.argv[1]])
-        sys.exit(command.main(sys.argv[2:]))
-    arguments = _arguments()
+def main(arguments: Sequence[str]) -> int:
+    """Measure, and print tables; or run a command that has arguments of its own."""
+    if arguments and arguments[0] in COMMANDS:
+        return importlib.import_module(COMMANDS[arguments[0]]).main(arguments[1:])
+    options = _parse(arguments)
     found: list[Measurement] = []
-    for name in BENCHMARKS if arguments.which == "all" else [arguments.which]:
-        part = list(_run(name, arguments.hosts, arguments.runs))
+    for name in BENCHMARKS if options.which == "all" else [options.which]:
+        part = list(_run(name, options.hosts, options.runs))
         report.show(part)
         found += part
-    if arguments.json:
-        report.write(arguments.json, found)
-    if arguments.compare:
-        report.compare(found, report.read(arguments.compare))
+    if options.json:
+        report.write(options.json, found)
+    if options.compare:
+        report.compare(found, report.read(options.compare))
+    return 0
 
 
-def _arguments() -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "tools/benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="write the measurements to this file, one per line")
     parser.add_argument("--compare", type=Path, help="show the ratios to those in this file")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def _numbers(text: str) -> list[int]:
@@ -79,11 +75,6 @@ def _numbers(text: str) -> list[int]:
 
 
 def _run(name: str, sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
-    # Import after main() has selected the backend.
     benchmark = importlib.import_module(f"tools.bench.{name}")
     for size in sizes[:1] if name in ONE_HOST else sizes:
         yield from benchmark.run(size, runs)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""The builds of a run: what is asked for, and asking for it from many callers at once."""
+"""The builds of a cloud in partitions: what is asked for, by many callers at once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 import random
@@ -11,10 +11,9 @@ import sqlalchemy as sa
 
 from conductor_client import journal
 from conductor_client.super_conductor import SuperConductor
-from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
 from scheduler.rpc.context import RequestContext
-from tools.rig.fleet import ZONES
-from tools.rig.load import FLAVORS, PROJECT, USER, ZONE_SHARE, BootRequest
+from tools.rig.load import PROJECT, USER, BootRequest, random_requests, random_uuid
+from tools.rig.rows import ApiRows
 
 #: Share of the requests for several instances, and of those for an anti-affinity group.
 LARGE_SHARE, GROUP_SHARE = 0.05, 0.05
@@ -28,32 +27,33 @@ BUILD_TIMEOUT = 600
 
 
 def make_requests(instances: int, seed: int) -> list[BootRequest]:
-    """Return requests for so many instances; the same seed gives the same ones but for their UUIDs."""
+    """Return requests for so many instances; the same seed gives the same ones."""
     rng = random.Random(seed)
+    plain = random_requests(rng)
     requests: list[BootRequest] = []
     while instances:
-        made = list(_make(rng, instances))
+        made = list(_varied(next(plain), rng, instances))
         instances -= sum(len(each.uuids) for each in made)
         requests += made
     return requests
 
 
-def _make(rng: random.Random, most: int) -> Iterator[BootRequest]:
-    flavor = rng.choices(FLAVORS, [share for share, *_ in FLAVORS])[0]
-    zone = rng.choice(ZONES) if rng.random() < ZONE_SHARE else None
-    drawn = rng.random()
-    if drawn < LARGE_SHARE:
-        yield BootRequest(_new_uuids(min(most, rng.randint(*LARGE))), flavor, zone)
-    elif drawn < LARGE_SHARE + GROUP_SHARE:
-        members = _new_uuids(min(most, rng.randint(*GROUP)))
-        # All members in one request, or each in its own, which callers then send at about the same time
-        for uuids in [members] if rng.random() < 0.5 else [[member] for member in members]:
-            yield BootRequest(uuids, flavor, zone, group=members)
-    else:
-        yield BootRequest(_new_uuids(1), flavor, zone)
+def _varied(plain: BootRequest, rng: random.Random, most: int) -> Iterator[BootRequest]:
+    kind, grouped = rng.random(), LARGE_SHARE + GROUP_SHARE
+    if kind >= grouped:
+        yield plain
+        return
+    size = rng.randint(*(LARGE if kind < LARGE_SHARE else GROUP))
+    uuids = [random_uuid(rng) for _ in range(min(most, size))]
+    if kind < LARGE_SHARE:
+        yield replace(plain, uuids=uuids)
+        return
+    # All members in one request, or each in its own, which callers then send at about the same time
+    for part in [uuids] if rng.random() < 0.5 else [[member] for member in uuids]:
+        yield replace(plain, uuids=part, group=uuids)
 
 
-class Building:
+class Builds:
     """Callers that play the super-conductor's clients.
 
     Attributes:
@@ -63,9 +63,9 @@ class Building:
 
     def __init__(self, conductor: SuperConductor, callers: int, database: sa.Engine) -> None:
         """Ask from a number of callers; ``database`` is nova's API database, in which instances are noted."""
-        self._database = database
         self.requests: list[BootRequest] = []
         self.placed = 0
+        self._rows = ApiRows(database)
         self._conductor = conductor
         self._callers = callers
         self._lock = threading.Lock()
@@ -100,45 +100,22 @@ class Building:
     def _call(self, request: BootRequest) -> None:
         context = RequestContext(user_id=USER, project_id=PROJECT, roles=["member", "reader"])
         uuids = list(request.uuids)
-        self._note_waiting(uuids)
+        self._rows.requested(uuids)
         self._conductor.build_instances(context, request.spec(), uuids)
-        self._note_over({one.instance_uuid: one.state for one in self._conductor.journal.records(uuids)})
+        records = self._conductor.journal.records(uuids)
+        self._rows.ended(uuids, [one.instance_uuid for one in records if one.state != journal.ERROR])
         with self._lock:
             self.placed += len(request.uuids)
-
-    def _note_waiting(self, uuids: Sequence[str]) -> None:
-        """Note instances as nova's API does before it asks for a build."""
-        rows = [{"instance_uuid": uuid, "project_id": PROJECT} for uuid in uuids]
-        with self._database.begin() as connection:
-            connection.execute(instance_mappings.insert(), rows)
-            connection.execute(build_requests.insert(), rows)
-
-    def _note_over(self, states: Mapping[str, str]) -> None:
-        """Note that nobody waits for hosts of instances, as a super-conductor does."""
-        mapped, wanted = instance_mappings.c, build_requests.c
-        placed = [uuid for uuid, state in states.items() if state != journal.ERROR]
-        cell = sa.select(sa.func.max(cell_mappings.c.id)).scalar_subquery()
-        with self._database.begin() as connection:
-            connection.execute(
-                instance_mappings.update().where(mapped.instance_uuid.in_(placed)).values(cell_id=cell)
-            )
-            connection.execute(build_requests.delete().where(wanted.instance_uuid.in_(states)))
 
 
 def again(requests: Iterable[BootRequest], records: Iterable[journal.Record]) -> Iterator[BootRequest]:
     """Yield requests for new instances in the place of those that failed on every host they were given."""
     known = {record.instance_uuid: record for record in records}
     for request in requests:
-        for instance in request.uuids:
-            record = known[instance]
+        for record in (known[instance] for instance in request.uuids):
             if record.state == journal.ERROR and record.attempts:
                 failed = {event.host for event in record.events if event.host}
-                (new,) = uuids = _new_uuids(1)
+                new = str(uuid.uuid4())
                 group = [*request.group, new] if request.group else ()
-                yield replace(
-                    request, uuids=uuids, group=group, excluded=sorted(failed.union(request.excluded))
-                )
-
-
-def _new_uuids(count: int) -> list[str]:
-    return [str(uuid.uuid4()) for _ in range(count)]
+                excluded = sorted(failed.union(request.excluded))
+                yield replace(request, uuids=[new], group=group, excluded=excluded)

@@ -1,4 +1,4 @@
-"""The cloud: two partitions with schedulers of their own, routers before them, conductors and computes."""
+"""A whole cloud in two partitions: schedulers of each, routers before them, conductors and computes."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,16 +54,10 @@ PARTITIONS = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What the cloud consists of.
+    """What the cloud consists of: cells are spread over all partitions, schedulers are those of each.
 
-    Attributes:
-        hosts: Number of compute hosts.
-        cells: Number of cells, over which each partition is spread.
-        schedulers: Number of schedulers of each partition.
-        routers: Number of routers, which get all requests first; 0: the cloud is not divided.
-        fail_rate: Share of the builds that fail.
-        build_seconds: How long a build takes.
-        seed: Determines which builds fail.
+    Without routers, which get all requests first, the cloud is not divided. ``fail_rate`` is the share of the
+    builds that fail, which ``seed`` determines.
     """
 
     hosts: int
@@ -78,12 +72,7 @@ class Shape:
 class PartitionedCloud(NovaCloud):
     """A context manager that starts everything on entry and stops it on exit.
 
-    Attributes:
-        bus: The message bus of schedulers and super-conductor.
-        conductor: The super-conductor, which is in this process.
-        schedulers: Those of each partition, by its name.
-        routers: The routers.
-        api_database: An engine of nova's API database.
+    ``schedulers`` are those of each partition by its name; the super-conductor is in this process.
     """
 
     bus: Bus
@@ -91,7 +80,6 @@ class PartitionedCloud(NovaCloud):
     api_database: sa.Engine
 
     def __init__(self, directory: Path, software: Software, shape: Shape) -> None:
-        """Describe a cloud; it is started on entry."""
         super().__init__(directory, software, shape.hosts, shape.cells)
         self.schedulers: dict[str, list[SchedulerProcess]] = {}
         self.routers: list[SchedulerProcess] = []

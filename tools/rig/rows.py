@@ -1,0 +1,75 @@
+"""What nova's other services write to its databases while instances are built."""
+
+from collections.abc import Callable, Sequence
+import operator
+from types import SimpleNamespace
+
+import sqlalchemy as sa
+
+from conductor_client.observers import CellRows
+from scheduler.nova_db import schema
+from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell, Fleet, Host
+from tools.rig.load import PROJECT, USER, Flavor
+
+
+class ApiRows:
+    """What API and super-conductor write to the API database: which instances still wait for hosts."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """Write with an engine of the API database."""
+        self._engine = engine
+
+    def requested(self, uuids: Sequence[str]) -> None:
+        """Write that hosts are looked for, as the API does before a build."""
+        rows = [{"instance_uuid": uuid, "project_id": PROJECT} for uuid in uuids]
+        with self._engine.begin() as connection:
+            connection.execute(instance_mappings.insert(), rows)
+            connection.execute(build_requests.insert(), rows)
+
+    def ended(self, uuids: Sequence[str], placed: Sequence[str] = ()) -> None:
+        """Write that no hosts are looked for any more; those that were ``placed`` are in a cell."""
+        cell = sa.select(sa.func.max(cell_mappings.c.id)).scalar_subquery()
+        mapped = instance_mappings.update().where(instance_mappings.c.instance_uuid.in_(placed))
+        with self._engine.begin() as connection:
+            connection.execute(mapped.values(cell_id=cell))
+            connection.execute(build_requests.delete().where(build_requests.c.instance_uuid.in_(uuids)))
+
+
+def set_disabled(cloud: Cloud, host: Host, *, disabled: bool, reason: str | None = None) -> None:
+    """Disable or enable the compute service of a host, as operators do."""
+    row = schema.services
+    changed = sa.update(row).where(row.c.host == host.name, row.c.deleted == 0)
+    values = {"disabled": disabled, "disabled_reason": reason, "updated_at": schema.utcnow()}
+    with cloud.connection(host.cell.name) as connection:
+        connection.execute(changed.values(values))
+
+
+class Computes:
+    """The instances of hosts, and what they use of these, in the databases of the cells.
+
+    Any thread may use it.
+    """
+
+    def __init__(
+        self, fleet: Fleet, database: Callable[[Cell], str] = operator.attrgetter("database_url")
+    ) -> None:
+        """Write to ``database``, the URL by which computes reach the database of their cell."""
+        self._engines = {cell: sa.create_engine(database(cell)) for cell in fleet.cells}
+        self._rows = {cell: CellRows(engine) for cell, engine in self._engines.items()}
+
+    def built(self, host: Host, instance: str, flavor: Flavor) -> None:
+        """Write that an instance runs on a host."""
+        amounts = {"vcpus": flavor.vcpus, "memory_mb": flavor.memory_mb, "root_gb": flavor.root_gb}
+        spec = SimpleNamespace(project_id=PROJECT, user_id=USER, ephemeral_gb=0, **amounts)
+        self._rows[host.cell].built(None, instance, host.name, host.nodename, spec)
+
+    def deleted(self, host: Host, instance: str) -> None:
+        """Write that an instance is gone from a host."""
+        self._rows[host.cell].deleted(instance)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for engine in self._engines.values():
+            engine.dispose()

@@ -1,5 +1,0 @@
-"""``tools/simulate strategies``."""
-
-from tools.strategies.run import main
-
-raise SystemExit(main())
