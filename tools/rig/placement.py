@@ -118,11 +118,7 @@ class PlacementProcess(ServiceProcess):
         super().__init__(command, log or Path(f"{database}.log"))
 
     def __enter__(self) -> str:
-        try:
-            return self.start()
-        except BaseException:
-            self.kill()
-            raise
+        return self.start()
 
     def __exit__(self, *exc_info: object) -> None:
         self.kill()  # a stop in order takes seconds, and what is written is written
@@ -135,7 +131,11 @@ class PlacementProcess(ServiceProcess):
         """
         known = len(self._urls())
         super().start()
-        self.wait_until(lambda: len(self._urls()) > known, "Placement did not start")
+        try:
+            self.wait_until(lambda: len(self._urls()) > known, "Placement did not start")
+        except BaseException:
+            self.kill()
+            raise
         return self._urls()[-1]
 
     def _urls(self) -> list[str]:
