@@ -10,10 +10,11 @@ import time
 from conductor_client import journal
 from conductor_client.bus import Bus
 from tests.unit.conductor_client.doubles import context
-from tools.rig.cloud import ROOT, Cloud, ServiceProcess
+from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import create_fleet
+from tools.rig.service import ROOT, ServiceProcess
 
 PATIENCE = 60
 

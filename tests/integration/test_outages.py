@@ -1,13 +1,15 @@
-"""Outages of Placement with real servers: no build fails, nothing is leaked, and callers were told the truth."""
+"""Outages of Placement and killed workers, with real servers: no build fails, nothing is leaked, replies are true.
+
+The short form of ``tools/chaos``.
+"""
 
 import random
 
 import pytest
 
 from tests.integration import services
-from tools.rig import faults
+from tools.rig import faults, rounds
 from tools.rig.chaos_cloud import ChaosCloud
-from tools.rig.rounds import Rounds
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -28,6 +30,13 @@ def cloud(tmp_path_factory):
         yield running
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """How soon requests are served as before, the command judges: a machine of tests may be slow."""
+    monkeypatch.setattr(rounds, "USUAL", 30.0)
+    monkeypatch.setattr(rounds, "CLEAN", 2.0)
+
+
 @pytest.mark.parametrize(
     ("fault", "callers"),
     [
@@ -41,10 +50,19 @@ def cloud(tmp_path_factory):
 def test_no_build_fails(cloud, fault, callers):
     rng = random.Random(1)
     made = faults.make(fault, cloud, rng)
-    outcome = Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
+    outcome = rounds.Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
     assert outcome.problems == []
     assert (outcome.refused, outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0, 0)
-    assert outcome.answered > 0  # how soon, the command judges: a machine of tests may be slow
+    assert outcome.answered > 0
+
+
+def test_after_workers_were_killed_callers_are_served_again(cloud):
+    rng = random.Random(1)
+    outcome = rounds.Rounds(cloud, rng).run("worker killed", faults.make("worker killed", cloud, rng), 3.0)
+    assert outcome.problems == []
+    assert (outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0)
+    assert outcome.answered > 0
+    assert outcome.recovery < rounds.LONGEST_RECOVERY
 
 
 def test_a_daemon_that_starts_in_an_outage_is_ready_after_it(cloud):

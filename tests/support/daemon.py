@@ -1,13 +1,15 @@
 """A daemon as a process of its own, its parts replaced by those of ``daemon_process.py``."""
 
 import collections
+import contextlib
 import os
 import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
+
+from tests.support.forked import ForkedProgram
 
 PROGRAM = pathlib.Path(__file__).with_name("daemon_process.py")
 
@@ -15,17 +17,27 @@ COMMON = "[DEFAULT]\nuse_stderr=true\n[api_database]\nconnection=sqlite://\n"
 
 
 class Daemon:
-    """A running daemon; ``expect`` reads on in what it told until a line matches."""
+    """A running daemon; ``expect`` reads on in what it told until a line matches.
 
-    def __init__(self, path, text, environment, command=(sys.executable, "-W", "ignore", str(PROGRAM))):
+    It is forked, unless ``command`` is given, which starts it as it is installed.
+    """
+
+    def __init__(self, path, text, environment, command=None):
         self.config = path / "nova.conf"
         self.config.write_text(f"{COMMON}\n{text}")
         self.errors = path / "stderr"
         self.told = collections.deque()
+        arguments = ["--config-file", str(self.config)]
+        if command:
+            self.process = self._started([*command, *arguments], environment)
+        else:
+            self.process = ForkedProgram(PROGRAM, arguments, self.errors, environment)
+
+    def _started(self, command, environment):
         with self.errors.open("w") as log:
             # a group of its own: the daemon signals all of its process group
-            self.process = subprocess.Popen(
-                [*command, "--config-file", str(self.config)],
+            return subprocess.Popen(
+                command,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=os.environ | environment,
@@ -69,6 +81,8 @@ class Daemon:
 
     def kill(self):
         if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill):  # it has no group before it runs
+                with contextlib.suppress(ProcessLookupError):
+                    kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()

@@ -76,7 +76,11 @@ make_venv() {
     need_python
     give_version
     say "Making the virtual environment $directory for $name (this takes a minute or two)"
-    [ -x "$directory/bin/python" ] || "$(find_python)" -m venv "$directory"
+    if [ ! -x "$directory/bin/python" ]; then
+        "$(find_python)" -m venv "$directory"
+        # The one that comes with Python 3.11 takes more than twice as long to choose among the files of an index
+        "$directory/bin/python" -m pip install -q --upgrade pip </dev/null || say "pip could not be upgraded"
+    fi
     "$directory/bin/python" -m pip install "$@" </dev/null | progress Collecting
     echo "$made_of" >"$stamp"
 }

@@ -4,14 +4,10 @@ A cloud has a fleet in nova's databases and in Placement, a configuration file, 
 process, or in processes of its own (``BerthSchedulerProcess``).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import os
 from pathlib import Path
-import signal
-import subprocess
-import sys
-import time
 from typing import Any, Self
 
 import oslo_messaging as messaging
@@ -24,10 +20,7 @@ from scheduler.rpc.context import RequestContext
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.placement import EmbeddedPlacement
 from tools.rig.providers import fill
-
-ROOT = Path(__file__).resolve().parents[2]
-START_TIMEOUT = 60  # seconds until a scheduler answers
-STOP_TIMEOUT = 60  # seconds until a stopped scheduler has ended
+from tools.rig.service import START_TIMEOUT, ServiceProcess, command_of, environment_of_berth
 
 # The hosts of the fleet send no heartbeats; with this interval the scheduler regards them as up.
 CONFIGURATION = """\
@@ -173,87 +166,6 @@ class Cloud(contextlib.ExitStack):
         return path
 
 
-class ServiceProcess:
-    """A service in processes of its own; the file ``log`` has the output of all its lives."""
-
-    def __init__(
-        self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
-    ) -> None:
-        """Describe a service, which ``start`` runs; without an environment it has that of this process."""
-        self.log = log
-        self._command = [str(word) for word in command]
-        self._environment = environment
-        self._process: subprocess.Popen[bytes]
-
-    @classmethod
-    def of_module(cls, module: str, config_file: Path, log: Path) -> "ServiceProcess":
-        """Describe a command of Berth, by its module."""
-        return cls(_command_of(module, config_file), log, _environment_of_berth())
-
-    @property
-    def pid(self) -> int:
-        """The process ID of the master."""
-        return self._process.pid
-
-    @property
-    def status(self) -> int | None:
-        """The exit status; None while it runs."""
-        return self._process.poll()
-
-    def start(self) -> None:
-        """Start it, also again."""
-        with self.log.open("a") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the scheduler signals all of its process group
-            )
-
-    def kill(self) -> None:
-        """Kill the master and its workers at once, as the kernel or a service manager does."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def stop(self) -> int:
-        """Stop it as systemd does, and return its exit status."""
-        if self.status is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return self._process.wait()
-
-    def wait_for_line(self, words: str, timeout: float = START_TIMEOUT, times: int = 1) -> None:
-        """Wait until its output has these words, so many times in all its lives; raises as ``wait_until``."""
-        self.wait_until(
-            lambda: self.log.read_text().count(words) >= times,
-            f"{self.log.stem} does not say {words!r}",
-            timeout,
-        )
-
-    def wait_until(
-        self, condition: Callable[[], bool], complaint: str, timeout: float = START_TIMEOUT
-    ) -> None:
-        """Wait until a condition holds.
-
-        Raises:
-            RuntimeError: It has ended, or the time is over; the text has the complaint, and the end of the
-                output.
-        """
-        deadline = time.monotonic() + timeout
-        while not condition():
-            if time.monotonic() > deadline or self.status is not None:
-                end = self.log.read_text()[-2000:]
-                raise RuntimeError(f"{complaint}; its log ends with:\n{end}")
-            time.sleep(0.1)
-
-
 class SchedulerProcess(ServiceProcess):
     """A scheduler in processes of its own, of either kind."""
 
@@ -288,8 +200,8 @@ class BerthSchedulerProcess(SchedulerProcess):
 
     def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
         """Describe a scheduler, which ``start`` runs with these variables besides those of this process."""
-        command = _command_of(self.module, config_file)
-        super().__init__(command, log, {**_environment_of_berth(), **(environment or {})})
+        command = command_of(self.module, config_file)
+        super().__init__(command, log, {**environment_of_berth(), **(environment or {})})
 
 
 class BerthRouterProcess(BerthSchedulerProcess):
@@ -306,11 +218,3 @@ class NovaSchedulerProcess(SchedulerProcess):
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         environment.pop("PYTHONPATH", None)
         super().__init__(command, log, environment)
-
-
-def _command_of(module: str, config_file: Path) -> Sequence[str | Path]:
-    return [sys.executable, "-W", "ignore", "-m", module, "--config-file", config_file]
-
-
-def _environment_of_berth() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 from tools.rig import servers
-from tools.rig.cloud import ROOT
+from tools.rig.service import ROOT
 
 SOFTWARE = ROOT / ".venv" / "side-by-side"
 

@@ -10,9 +10,10 @@ import requests
 import sqlalchemy as sa
 
 from tools.rig import instances, servers
-from tools.rig.cloud import Cloud, ServiceProcess
+from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
 from tools.rig.providers import fill, send
+from tools.rig.service import ServiceProcess
 from tools.rig.software import Software
 
 PLACEMENT_PORTS = range(17000, 20000)

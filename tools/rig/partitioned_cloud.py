@@ -13,10 +13,11 @@ from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
-from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess, ServiceProcess
+from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess
 from tools.rig.fleet import Cell, Host
 from tools.rig.load import FLAVORS
 from tools.rig.nova_cloud import NOVA_SECTIONS, NovaCloud
+from tools.rig.service import ServiceProcess
 from tools.rig.software import Software
 
 #: Seconds until all schedulers take requests: they start together, and read all hosts.

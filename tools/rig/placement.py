@@ -19,7 +19,6 @@ import io
 import logging
 from pathlib import Path
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -29,6 +28,7 @@ from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from tools.rig.providers import database_url
+from tools.rig.service import ServiceProcess
 
 LOG = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class EmbeddedPlacement:
         self._undo.close()
 
 
-class PlacementProcess:
+class PlacementProcess(ServiceProcess):
     """Placement in a process of its own; a context manager that gives its URL."""
 
     def __init__(
@@ -108,18 +108,20 @@ class PlacementProcess:
     ) -> None:
         """Describe a Placement; the arguments are those of ``EmbeddedPlacement``.
 
-        Its errors are added to the file ``log``; without one they go where those of this process go.
+        By default ``log`` is beside the SQLite file.
         """
-        self._log = log
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
         if certificate:
             arguments["--certificate"] = certificate
-        self._command = [sys.executable, "-m", "tools.rig.placement"]
-        self._command += [str(word) for pair in arguments.items() for word in pair]
-        self._process: subprocess.Popen | None = None
+        words = [str(word) for pair in arguments.items() for word in pair]
+        command = [sys.executable, "-m", "tools.rig.placement", *words]
+        super().__init__(command, log or Path(f"{database}.log"))
 
     def __enter__(self) -> str:
         return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()  # a stop in order takes seconds, and what is written is written
 
     def start(self) -> str:
         """Start it, also again, and return its URL.
@@ -127,35 +129,19 @@ class PlacementProcess:
         Raises:
             RuntimeError: It did not start.
         """
-        root = Path(__file__).resolve().parents[2]
-        with self._log.open("a") if self._log else contextlib.nullcontext() as errors:
-            self._process = subprocess.Popen(
-                self._command, cwd=root, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
-        url = self._process.stdout.readline().strip()
-        if not url:
-            self.__exit__()
-            raise RuntimeError(f"Placement did not start: exit status {self._process.returncode}")
-        return url
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the process."""
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """Kill the process; what is in its database stays."""
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._process.terminate()
+        known = len(self._urls())
+        super().start()
         try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(10)
-        self._process.stdout.close()
+            self.wait_until(lambda: len(self._urls()) > known, "Placement did not start")
+        except BaseException:
+            self.kill()
+            raise
+        return self._urls()[-1]
+
+    def _urls(self) -> list[str]:
+        """Return the first line of each of its lives."""
+        text = self.log.read_text() if self.log.exists() else ""
+        return [line for line in text.splitlines() if line.startswith("http")]
 
 
 @contextlib.contextmanager

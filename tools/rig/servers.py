@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 
-from amqp.exceptions import NotFound
+from amqp.exceptions import AMQPError, NotFound
 import kombu
 import psutil
 import sqlalchemy as sa
@@ -28,6 +28,12 @@ RABBIT_PORTS = range(21000, 25000, 2)
 DATABASE_PORTS = range(25000, 29000)
 TERMINATED = 128 + signal.SIGTERM  # status of a command that was ended by SIGTERM
 START_TIMEOUT = 60  # seconds until a database answers
+RABBIT_START_TIMEOUT = 200  # seconds until a node of RabbitMQ does
+RABBIT_CONFIGURATION = """\
+listeners.tcp.default = 127.0.0.1:{port}
+default_user = {user}
+default_pass = {user}
+"""
 #: An option of MariaDB: what it writes need not survive a crash of the machine.
 VOLATILE = ("--innodb-flush-method=nosync",)
 #: Each command of rabbitmqctl starts an Erlang of its own, which takes half a second of a processor.
@@ -74,6 +80,113 @@ def signal_tree(pid: int, number: int) -> None:
                 process.send_signal(number)
 
 
+class RabbitNode:
+    """One node of RabbitMQ; its data stays when it is killed.
+
+    Attributes:
+        name: The name of the node.
+        port: Its TCP port on loopback.
+    """
+
+    #: Name and password of its user, who has all rights on the default virtual host.
+    user = "test"
+
+    def __init__(self, directory: Path, port: int, dist_port: int, more: str = "", erlang: str = "") -> None:
+        """Describe a node; ``start`` runs it.
+
+        Args:
+            directory: Made for what it keeps. Nodes of one cluster have one parent directory.
+            port: See ``port``.
+            dist_port: Erlang's port. By default it is one of those that the system gives to clients.
+            more: Lines to add to its configuration.
+            erlang: Arguments of Erlang.
+        """
+        self.name = f"berth-{port}@localhost"
+        self.port = port
+        self._directory = directory
+        self._erlang = erlang
+        self._dist_port = dist_port
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir()
+        text = RABBIT_CONFIGURATION.format(port=port, user=self.user)
+        (directory / "rabbitmq.conf").write_text(text + more)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of the environment with which its programs work on it."""
+        return {
+            "PATH": path_of_servers(),
+            "HOME": str(self._directory.parent),  # of the cookie, which nodes of a cluster share
+            "RABBITMQ_NODENAME": self.name,
+            "RABBITMQ_DIST_PORT": str(self._dist_port),
+            "RABBITMQ_CONFIG_FILE": str(self._directory / "rabbitmq.conf"),
+            "RABBITMQ_MNESIA_BASE": str(self._directory),
+            "RABBITMQ_LOG_BASE": str(self._directory),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self._directory / "plugins"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": self._erlang,
+        }
+
+    @property
+    def pid(self) -> int:
+        """The process that started the node."""
+        if not self._process:
+            raise RuntimeError(f"{self.name} does not run")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and not killed since."""
+        return self._process is not None
+
+    def start(self) -> None:
+        """Begin to start, also again; see ``wait``."""
+        with (self._directory / "out").open("a") as output:
+            self._process = subprocess.Popen(
+                ["rabbitmq-server"],
+                env={**os.environ, **self.variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        """Wait until clients can log in.
+
+        Raises:
+            RuntimeError: It has ended, or does not start in time.
+        """
+        url = f"amqp://{self.user}:{self.user}@127.0.0.1:{self.port}//"
+        deadline = time.monotonic() + RABBIT_START_TIMEOUT
+        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+            with (
+                contextlib.suppress(OSError, AMQPError),
+                kombu.Connection(url, connect_timeout=5) as connection,
+            ):
+                connection.transport.establish_connection().close()
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"{self.name} does not start:\n{(self._directory / 'out').read_text()[-2000:]}")
+
+    def control(self, *command: str) -> str:
+        """Run rabbitmqctl on the node, and return what it prints."""
+        done = subprocess.run(
+            ["rabbitmqctl", "-q", *command],
+            env={**os.environ, **self.variables},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    def kill(self) -> None:
+        """Kill the node at once: stopping in order takes seconds."""
+        if self._process:
+            signal_tree(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
 class Rabbit:
     """A running RabbitMQ; its users keep apart by virtual hosts.
 
@@ -81,17 +194,16 @@ class Rabbit:
         port: Its TCP port.
     """
 
-    def __init__(self, driver, node: str) -> None:
-        """Wrap a driver of pifpaf; see ``rabbitmq``."""
-        self.port: int = driver.port
-        self._driver = driver
+    def __init__(self, node: RabbitNode) -> None:
+        """Wrap a node that runs; see ``rabbitmq``."""
+        self.port = node.port
         self._node = node
         self._unused: list[str] = []
 
     @property
     def pid(self) -> int:
         """The process that started the broker."""
-        return self._driver._process[self._node].pid  # noqa: SLF001
+        return self._node.pid
 
     @property
     def url(self) -> str:
@@ -101,13 +213,12 @@ class Rabbit:
     @property
     def environment(self) -> dict[str, str]:
         """The environment in which rabbitmqctl talks to this node."""
-        return {**self._driver.env, "RABBITMQ_NODENAME": self._node, "PATH": path_of_servers()}
+        return self._node.variables
 
     def url_of(self, vhost: str, port: int | None = None) -> str:
         """Return the transport URL of a virtual host, also by another port that leads to the broker."""
-        return (
-            f"rabbit://{self._driver.username}:{self._driver.password}@127.0.0.1:{port or self.port}/{vhost}"
-        )
+        user = self._node.user
+        return f"rabbit://{user}:{user}@127.0.0.1:{port or self.port}/{vhost}"
 
     def vhost(self, name: str | None = None) -> str:
         """Return the transport URL of a virtual host that nobody has used; without a name, one of its own."""
@@ -147,11 +258,11 @@ class Rabbit:
 
     def evaluate(self, expression: str) -> None:
         """Let the broker evaluate an Erlang expression."""
-        self._driver.rabbitmqctl(self._node, ["eval", expression])
+        self._node.control("eval", expression)
 
     def close_connections(self) -> None:
         """Close all connections of clients, of each virtual host."""
-        self._driver.rabbitmqctl(self._node, ["close_all_connections", "--global", "test"])
+        self._node.control("close_all_connections", "--global", "test")
 
     def signal(self, number: int) -> None:
         """Send a signal to the broker."""
@@ -159,50 +270,33 @@ class Rabbit:
 
     def kill(self) -> None:
         """Kill the broker; what it has on disk stays."""
-        pid = self.pid
-        signal_tree(pid, signal.SIGKILL)
-        self._driver.kill_node(self._node, signal.SIGKILL)
+        self._node.kill()
 
     def start(self) -> None:
         """Start the broker again after ``kill``."""
-        self._driver.start_node(self._node)
+        self._node.start()
+        self._node.wait()
 
     def _make_vhosts(self, names: Sequence[str]) -> None:
         binaries = ", ".join(f'<<"{name}">>' for name in names)
-        self.evaluate(NEW_VHOSTS.format(names=binaries, user=self._driver.username))
+        self.evaluate(NEW_VHOSTS.format(names=binaries, user=self._node.user))
 
     def _list(self, *command: str) -> list[str]:
-        done = subprocess.run(
-            ["rabbitmqctl", "-q", "--no-table-headers", *command],
-            env={**os.environ, **self.environment},
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout.split()
+        return self._node.control("--no-table-headers", *command).split()
 
 
 @contextlib.contextmanager
 def rabbitmq() -> Iterator[Rabbit]:
-    """Run a RabbitMQ by pifpaf, which has to be installed."""
-    from pifpaf.drivers.rabbitmq import RabbitMQDriver
-
-    class Driver(RabbitMQDriver):
-        def start_node(self, nodename: str) -> int:
-            # By default it is one of those that the system gives to clients, and may be taken.
-            self.env["RABBITMQ_DIST_PORT"] = str(port + 1)
-            return super().start_node(nodename)
-
+    """Run a RabbitMQ."""
     port = free_port(RABBIT_PORTS)
-    nodename = f"berth-{port}"
-    with Driver(port=port, nodename=nodename) as driver:
-        rabbit = Rabbit(driver, f"{nodename}@localhost")
+    with tempfile.TemporaryDirectory(prefix="berth-rabbit-", ignore_cleanup_errors=True) as directory:
+        node = RabbitNode(Path(directory, "node"), port, port + 1)
         try:
-            yield rabbit
+            node.start()
+            node.wait()
+            yield Rabbit(node)
         finally:
-            # stopping in order takes seconds, and what it has on disk is removed anyway
-            with contextlib.suppress(ProcessLookupError, KeyError):
-                signal_tree(rabbit.pid, signal.SIGKILL)
+            node.kill()
 
 
 class Database:

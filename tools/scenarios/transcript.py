@@ -8,8 +8,8 @@ import subprocess
 import sys
 import textwrap
 
-from tools.rig.cloud import ROOT
 from tools.rig.servers import path_of_servers
+from tools.rig.service import ROOT
 
 WIDTH = 118
 #: Seconds that a command may take.

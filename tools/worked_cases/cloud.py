@@ -16,11 +16,11 @@ from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools.rig.cloud import ROOT
 from tools.rig.daemon_cloud import DaemonCloud
 from tools.rig.fleet import Aggregate, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.providers import send
+from tools.rig.service import ROOT
 
 HOSTS = 12
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tools.rig import command, servers
-from tools.rig.cloud import ROOT
+from tools.rig.service import ROOT
 from tools.worked_cases import cases, plans
 
 DIRECTORY = ROOT / "doc" / "source" / "cases"

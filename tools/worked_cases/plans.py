@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from tools.rig.cloud import ROOT
+from tools.rig.service import ROOT
 from tools.worked_cases.cloud import run_commands
 from tools.worked_cases.plan_cloud import PlanCloud
 

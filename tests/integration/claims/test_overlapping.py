@@ -26,8 +26,11 @@ ROUNDS = 3
 
 
 @pytest.fixture
-def url(mysql_url):
-    with servers.made_database(mysql_url, "overlapping") as database, PlacementProcess(database) as url:
+def url(mysql_url, tmp_path):
+    with (
+        servers.made_database(mysql_url, "overlapping") as database,
+        PlacementProcess(database, log=tmp_path / "placement.log") as url,
+    ):
         yield url
 
 

@@ -249,16 +249,48 @@ class Cloud:
         return self.objects.RequestSpec.get_by_instance_uuid(self.context, instance_uuid)
 
 
+def casts(cloud):
+    """What nova-compute and nova-api cast."""
+    from nova.scheduler.client.query import SchedulerQueryClient
+
+    client, context, objects = SchedulerQueryClient(), cloud.context, cloud.objects
+    instance = objects.Instance(
+        context, uuid=str(uuid.uuid4()), host="cmp-00000", system_metadata={}, metadata={}
+    )
+    client.update_instance_info(context, "cmp-00000", objects.InstanceList(objects=[instance]))
+    client.sync_instance_info(context, "cmp-00000", [instance.uuid])
+    client.delete_instance_info(context, "cmp-00000", instance.uuid)
+    aggregate = objects.Aggregate(context, id=90, uuid=str(uuid.uuid4()), name="new", hosts=[], metadata={})
+    client.update_aggregates(context, [aggregate])
+    client.delete_aggregate(context, aggregate)
+
+
+def described(cloud, selection):
+    """A selection as nova reads it."""
+    assert isinstance(selection, cloud.objects.Selection)
+    assert isinstance(selection.limits, cloud.objects.SchedulerLimits)
+    names = ("service_host", "nodename", "compute_node_uuid", "allocation_request_version")
+    cell = cloud.objects.CellMapping.get_by_uuid(cloud.context, selection.cell_uuid)
+    return {
+        **{name: getattr(selection, name) for name in names},
+        "cell": cell.name,
+        "claim": json.loads(selection.allocation_request)["allocations"],
+        "version": selection.VERSION,
+    }
+
+
 def boot(cloud):
     instances = cloud.build(2)
+    answers = [[described(cloud, each) for each in selections] for selections in cloud.scheduler.answer]
     sent = [arguments for name, arguments in cloud.computes.sent[-2:] if name == "build_and_run_instance"]
     found = []
-    for instance, arguments in zip(instances, sent, strict=True):
+    for instance, arguments, answer in zip(instances, sent, answers, strict=True):
         with cloud.in_cell(instance) as context:
             assert cloud.read(context, instance).vm_state == "building"
         found.append(
             {
                 "instance": instance,
+                "answer": answer,
                 "host": arguments["host"],
                 "node": arguments["node"],
                 "alternates": [one.service_host for one in arguments["host_list"]],
@@ -402,6 +434,7 @@ def aggregates(cloud):
 
 
 OPERATIONS = (
+    casts,
     aggregates,
     boot,
     boot_that_fits_nowhere,

@@ -5,7 +5,7 @@ import json
 import sqlite3
 
 from tests.integration.deployed import DeployedCloud, run_json
-from tools.rig.cloud import ROOT
+from tools.rig.service import ROOT
 
 PROGRAMS = ROOT / "tests" / "integration" / "interop"
 

@@ -10,8 +10,9 @@ import requests
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tools.rig.building import Building
-from tools.rig.cloud import ROOT, NovaSchedulerProcess
+from tools.rig.cloud import NovaSchedulerProcess
 from tools.rig.providers import HEADERS
+from tools.rig.service import ROOT
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -48,6 +49,21 @@ def test_boot(cloud, seen):
         assert held(cloud, one["instance"]) == {one["host"]: SMALL}
         assert len(one["alternates"]) == 2
         assert {cell_of(cloud, host) for host in one["alternates"]} == {cell_of(cloud, one["host"])}
+
+
+def test_nova_reads_the_selections_of_a_boot(cloud, seen):
+    hosts = {host.name: host for host in cloud.fleet.hosts}
+    for one in seen["boot"]:
+        assert one["answer"][0]["claim"] == {hosts[one["host"]].uuid: {"resources": SMALL}}
+        assert [each["service_host"] for each in one["answer"]] == [one["host"], *one["alternates"]]
+        for each in one["answer"]:
+            host = hosts[each["service_host"]]
+            assert (each["nodename"], each["compute_node_uuid"], each["cell"]) == (
+                host.nodename,
+                host.uuid,
+                host.cell.name,
+            )
+            assert (each["version"], each["allocation_request_version"]) == ("1.1", "1.36")
 
 
 def test_boot_that_fits_nowhere_is_buried_with_the_reason(cloud, seen):
@@ -102,6 +118,7 @@ def test_a_zone_is_known_as_soon_as_nova_has_made_it_and_gone_as_soon_as_it_is_d
 
 
 def test_the_daemon_complains_of_nothing(cloud, seen):
+    """It understands what nova casts, too."""
     lines = cloud.scheduler.text().splitlines()
     bad = [line for line in lines if " ERROR " in line or " WARNING " in line or "Traceback" in line]
     assert [line for line in bad if "OWNER_NOVA" not in line] == []

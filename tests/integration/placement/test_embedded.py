@@ -101,6 +101,6 @@ def test_file_is_filled_and_kept(tmp_path):
 def test_process_that_cannot_start(tmp_path):
     with (
         pytest.raises(RuntimeError, match="did not start"),
-        PlacementProcess(tmp_path / "none" / "placement.db"),
+        PlacementProcess(tmp_path / "none" / "placement.db", log=tmp_path / "log"),
     ):
         pass

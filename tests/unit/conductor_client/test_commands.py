@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = ("super_conductor", "cell_conductor", "fake_compute")
 CONFIGURATION = """\
 [DEFAULT]

@@ -198,8 +198,9 @@ def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past():
 
 
 def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
-    listener, now = make_listener(), [1000.0]
+    now = [1000.0]
     monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
+    listener = make_listener()
     listener.backlog.look()
     listener.backlog.expect(9)
     for _ in range(3):
@@ -209,8 +210,9 @@ def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
 
 
 def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
-    listener, now = make_listener(), [1000.0]
+    now = [1000.0]
     monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
+    listener = make_listener()
     run_operations(listener)
     now[0] += backlog.FROZEN + 1.0
     assert take(listener, 1).was_queued

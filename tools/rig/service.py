@@ -1,0 +1,119 @@
+"""Services in processes of their own."""
+
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = Path(__file__).resolve().parents[2]
+START_TIMEOUT = 60  # seconds until a service answers
+STOP_TIMEOUT = 60  # seconds until a stopped service has ended
+
+
+class ServiceProcess:
+    """A service in processes of its own, with its output in a file.
+
+    Attributes:
+        log: The file that has the output of all its lives.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe a service; ``start`` runs it.
+
+        Args:
+            command: The program and its arguments.
+            log: Where its output is appended.
+            environment: Its variables; None: those of this process.
+        """
+        self.log = log
+        self._command = [str(word) for word in command]
+        self._environment = environment
+        self._process: subprocess.Popen[bytes]
+
+    @classmethod
+    def of_module(cls, module: str, config_file: Path, log: Path) -> "ServiceProcess":
+        """Describe a command of Berth, by its module."""
+        return cls(command_of(module, config_file), log, environment_of_berth())
+
+    @property
+    def pid(self) -> int:
+        """The process ID of the master."""
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._process.poll()
+
+    def start(self) -> None:
+        """Start it, also again."""
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # the scheduler signals all of its process group
+            )
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the master."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the master and its workers at once, as the kernel or a service manager does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Stop it as systemd does, and return its exit status."""
+        if self.status is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._process.wait()
+
+    def wait_for_line(self, words: str, timeout: float = START_TIMEOUT, times: int = 1) -> None:
+        """Wait until its output has these words, so many times in all its lives; raises as ``wait_until``."""
+        self.wait_until(
+            lambda: self.log.read_text().count(words) >= times,
+            f"{self.log.stem} does not say {words!r}",
+            timeout,
+        )
+
+    def wait_until(
+        self, condition: Callable[[], bool], complaint: str, timeout: float = START_TIMEOUT
+    ) -> None:
+        """Wait until a condition holds.
+
+        Raises:
+            RuntimeError: It has ended, or the time is over; the text has the complaint, and the end of the
+                output.
+        """
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline or self.status is not None:
+                end = self.log.read_text()[-2000:]
+                raise RuntimeError(f"{complaint}; its log ends with:\n{end}")
+            time.sleep(0.1)
+
+
+def command_of(module: str, config_file: Path) -> Sequence[str | Path]:
+    """Return the command of a program of Berth."""
+    return [sys.executable, "-W", "ignore", "-m", module, "--config-file", config_file]
+
+
+def environment_of_berth() -> dict[str, str]:
+    """Return the environment in which a program of Berth finds this checkout."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
