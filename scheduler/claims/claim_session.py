@@ -60,7 +60,7 @@ class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
     As a context manager it releases claims and reservations if it ends with an error, or too late. If it
-    ends well, ``confirm``, ``keep`` or ``release_all`` of ``held`` is to be called when the outcome of the
+    ends well, ``confirm``, ``keep`` or ``release`` of ``held`` is to be called when the outcome of the
     reply is known.
 
     Attributes:
@@ -158,7 +158,7 @@ class ClaimSession:
             return
         late = error is None and self._is_late()
         if late or error is not None:
-            self.held.release_all()
+            self.held.release()
         if late:
             LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
             raise NoValidHost(TOO_LATE, final=True)
@@ -242,7 +242,7 @@ class ClaimSession:
             if self.observer is not None:
                 self.observer.refused(result, candidates[uuid])
         with self._timed():
-            self.held.release(refused)
+            self.held.release_some(refused)
         return {**results, **refused}
 
     def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:

@@ -28,7 +28,7 @@ class Reservations(Protocol):
 
 @dataclass(slots=True)
 class HeldClaims:
-    """The claims and reservations of one request. ``confirm``, ``keep`` or ``release_all`` ends them.
+    """The claims and reservations of one request. ``confirm``, ``keep`` or ``release`` ends them.
 
     Attributes:
         claimer: Releases the claims.
@@ -79,7 +79,7 @@ class HeldClaims:
             self._lost |= lost.keys()
             self.claimer.spool.note_lost(lost, self.owner, self.kept)
 
-    def release(self, uuids: Collection[str]) -> None:
+    def release_some(self, uuids: Collection[str]) -> None:
         """Release the claims for some instances."""
         self._release({uuid: self.made.pop(uuid) for uuid in uuids})
 
@@ -99,7 +99,7 @@ class HeldClaims:
     def keep(self) -> None:
         """Keep the claims for another run of the request."""
 
-    def release_all(self) -> None:
+    def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         held, self.made = self.made, {}
         # Another run of the message wrote it, or may have. That one may be answered with it, without a

@@ -161,8 +161,11 @@ class ServiceTracker:
         connection: Connection, query: sa.Select, **parameters: datetime
     ) -> dict[int, ServiceRow | None]:
         """Return the services by id; None for one that is deleted."""
-        found = connection.execute(query, parameters)
-        return {row.id: _service(row) if row.deleted == 0 else None for row in found}
+        # The result has no name: a row that cannot be read would keep it open, and SQLite's file locked.
+        return {
+            row.id: _service(row) if row.deleted == 0 else None
+            for row in connection.execute(query, parameters)
+        }
 
 
 _LIVE_COMPUTE = sa.and_(services.c.binary == "nova-compute", services.c.deleted == 0)

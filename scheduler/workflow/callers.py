@@ -59,9 +59,9 @@ class Callers:
     def release(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> None:
         """Release what some instances of a request hold, others nothing: it was never answered.
 
-        Unless nova says that one was deleted, or does not tell: it may hold nothing since then, and the call
-        have an answer. What is held then stays, and is looked at later. The next claims meet it, and the
-        request begins again.
+        But if nova says that one was deleted, or gives no answer, the call may have been answered, and the
+        instance may have lost what it held since. What is held then stays, and is looked at later. The next
+        claims meet it, and the request begins again.
         """
         if self._states_of(request) != {InstanceState.WAITING}:
             self.note_unknown(request)

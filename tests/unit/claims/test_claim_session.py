@@ -87,7 +87,7 @@ def fail():
 ENDS = {
     "the reply was delivered": (HeldClaims.confirm, {"a": [A]}),
     "the message is run once more": (HeldClaims.keep, {"a": [A]}),
-    "the reply cannot be delivered": (HeldClaims.release_all, {}),
+    "the reply cannot be delivered": (HeldClaims.release, {}),
 }
 
 
@@ -160,7 +160,7 @@ def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
         world.claims.claim("b", candidate(B))
         world.claims.fence()
         assert world.api.consumers["a"].generation == 4
-    world.claims.held.release_all()
+    world.claims.held.release()
     assert world.held == {"a": [A]}
     assert len(world.claimer.spool) == 1
 
