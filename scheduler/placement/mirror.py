@@ -54,10 +54,6 @@ def is_mirrored(classes: Iterable[str]) -> bool:
     return not _NUMBER.keys().isdisjoint(classes)
 
 
-# Share of the nodes that cost less to list than all.
-FEW_UNSUITED = 0.3
-
-
 class CodedSets:
     """A set of names for each row; few of them are distinct."""
 
@@ -357,15 +353,6 @@ class Mirror:
         """Return the nodes that a query may have; its aggregates are known."""
         with self._lock:
             return MirrorAnswer(self._nodes, np.flatnonzero(self._nodes.admit(query)), query)
-
-    def has_few_unsuited(self, query: PlainQuery) -> bool:
-        """Return whether a query names traits alone, and few nodes do not suit each of them."""
-        with self._lock:
-            suits = self._nodes.traits.suits
-            unsuited = [~suits({one}.issubset) for one in query.required]
-            unsuited += [suits({one}.issubset) for one in query.forbidden]
-            number = sum(map(np.count_nonzero, unsuited))
-            return bool(unsuited) and not query.aggregates and number < FEW_UNSUITED * len(self._nodes)
 
     def state(self, uuid: str, query: PlainQuery) -> ProviderState | None:
         """Return what is known of a node, with the generation that Placement is expected to name.

@@ -2,10 +2,6 @@
 
 A host whose generation is the expected one has not changed since it was read, except for allocations that
 were removed. Any other host is read again, corrected in the mirror, and judged again.
-
-Placement checks amounts and unit limits at the claim itself, but neither traits nor aggregates. So of several
-hosts generations are not read if the query has traits alone besides, as most queries of nova: the few hosts
-whose traits do not suit are listed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +12,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import MirrorStale
 from scheduler.placement.mirror import Mirror
 from scheduler.placement.plain_query import PlainQuery, mismatch
-from scheduler.placement.providers import ProviderState, list_path, read_generation, read_list, read_state
+from scheduler.placement.providers import ProviderState, read_generation, read_list, read_state
 from scheduler.placement.read_each import read_each
 
 # Milliseconds of Placement's CPU for one provider, and for a list: at least, and for each provider in it
@@ -64,8 +60,6 @@ class WinnerCheck:
         return found
 
     def _read(self, nodes: list[str]) -> dict[str, str]:
-        if len(nodes) > 1 and self._mirror.has_few_unsuited(self._query):
-            return self._read_unsuited(nodes)
         if len(nodes) == 1 or SINGLE * len(nodes) <= LIST + LISTED * len(self._mirror):
             generation = partial(read_generation, self._client, context=self._context)
             return read_each(lambda uuid: self._judge(uuid, self._known(uuid), generation), nodes, AT_ONCE)
@@ -74,31 +68,18 @@ class WinnerCheck:
         generations = {one.uuid: one.generation for one in listed}
         return read_each(lambda uuid: self._judge(uuid, known[uuid], generations.get), nodes, AT_ONCE)
 
-    def _read_unsuited(self, nodes: list[str]) -> dict[str, str]:
-        conditions = [*self._query.forbidden, *(f"!{trait}" for trait in self._query.required)]
-        paths = [list_path(required=[each]) for each in sorted(conditions)]
-        lists = [read_list(self._client, path, self._context) for path in paths]
-        unsuited = {one.uuid for listed in lists for one in listed}
-        known = {uuid: None if uuid in unsuited else self._known(uuid) for uuid in nodes}
-        return read_each(lambda uuid: self._judge(uuid, known[uuid]), nodes, AT_ONCE)
-
     def _known(self, uuid: str) -> ProviderState | None:
         return self._mirror.state(uuid, self._query)
 
-    def _judge(
-        self,
-        uuid: str,
-        known: ProviderState | None,
-        generation: Callable[[str], int | None] | None = None,
-    ) -> str:
+    def _judge(self, uuid: str, known: ProviderState | None, generation: Callable[[str], int | None]) -> str:
         """Return why a node may not be claimed; "" if it may.
 
         Args:
             known: What was known of it before its generation was requested, since own writes raise it.
-                It may have been corrected since the node was chosen. None: it has to be read.
-            generation: Returns its generation; None: that does not matter.
+                It may have been corrected since the node was chosen.
+            generation: Returns its generation.
         """
-        if known is None or (generation is not None and generation(uuid) != known.generation):
+        if known is None or generation(uuid) != known.generation:
             begun = self._mirror.clock()
             known = read_state(self._client, uuid, self._context)
             if known is None:

@@ -81,14 +81,13 @@ class FakePlacement:
 
     def _find(self, query):
         asked = parse_qs(query)
-        named = set(asked.get("required", [""])[0].split(",")) - {""}
-        needed = {name.removeprefix("!"): not name.startswith("!") for name in named}
+        needed = set(asked.get("required", [""])[0].split(",")) - {""}
         any_of = set(asked.get("member_of", [""])[0].removeprefix("in:").split(",")) - {""}
         amounts = [part.split(":") for part in asked.get("resources", [""])[0].split(",") if part]
         return [
             one
             for one in self.providers.values()
-            if all((name in one.traits) == wanted for name, wanted in needed.items())
+            if needed <= one.traits
             and (not any_of or any_of & one.aggregates)
             and all(one.has_left(name, int(amount)) for name, amount in amounts)
         ]

@@ -1063,7 +1063,7 @@ def test_a_host_that_has_changed_in_placement_is_not_claimed(make_world, mirrore
 
 
 def test_the_hosts_of_several_instances_are_looked_at_together(make_world, mirrored):
-    mirrored.node("h1").change(traits={"COMPUTE_STATUS_DISABLED"})
+    mirrored.node("h1").change(inventories={"MEMORY_MB": {"total": 1}})
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     reply = ask(world, make_spec(project_id="p", num_instances=3), uuids=["i1", "i2", "i3"])
     assert {one[0].service_host for one in reply} == {"h2"}
