@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
@@ -173,6 +173,7 @@ def outcome(judge):
         return type(error).__name__
 
 
+@settings(max_examples=200)
 @given(cloud=CLOUDS, spec=specs())
 def test_as_its_plain_form(rules, cloud, spec):
     for rule in rules:
