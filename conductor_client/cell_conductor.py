@@ -54,7 +54,7 @@ class CellConductor:
         """Start builds on hosts that the scheduler has chosen and claimed.
 
         Args:
-            host_lists: The Selections of each instance UUID, of which the first one is claimed.
+            host_lists: The Selections of each instance UUID. The first one is claimed.
             cell: The name of the cell, for the records.
         """
         self._cell = cell or self._cell

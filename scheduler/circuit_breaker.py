@@ -1,8 +1,8 @@
 """Circuit breakers: a party that does not answer is skipped, so that requests do not wait for it.
 
-A breaker is *closed* while its party answers, *open* while the party is skipped, and *half open* while one
-call, the probe, finds out whether it answers again. There is one breaker for each party: each cell, the API
-database, Placement, Keystone, Neutron.
+A breaker is *closed* while its dependency answers, *open* while the dependency is skipped, and *half open*
+while one call, the probe, checks whether it has recovered. There is one breaker for each dependency: each
+cell, the API database, Placement, Keystone, Neutron.
 """
 
 from collections.abc import Callable, Iterator

@@ -226,7 +226,7 @@ class Inventory:
         return True
 
     def nodes_of_hosts(self, table: HostTable, hosts: Collection[str]) -> frozenset[str]:
-        """Return the uuids of the compute nodes of these service hosts, be they in the table or not.
+        """Return the uuids of the compute nodes of these service hosts, also of hosts outside the table.
 
         Those that are not are read from the databases; see ``HostTable.nodes_of_hosts``.
         """

@@ -55,7 +55,7 @@ class PartitionHosts:
 
     @property
     def all_aggregates(self) -> Aggregates:
-        """All aggregates as last known, be they of the partition or not."""
+        """All aggregates as last known, also those outside the partition."""
         return self._aggregates()
 
     def has_cell(self, cell: Cell) -> bool:

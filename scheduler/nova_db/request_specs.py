@@ -20,7 +20,7 @@ from scheduler.nova_db.schema import (
 )
 from scheduler.objects import Flavor, ImageMeta, InstanceGroup, RequestSpec
 
-#: The latest requests in which an image is looked for: the database has no index of images.
+#: How many of the latest requests are searched for an image: the database has no index of images.
 LATEST = 2000
 
 _READ = ("id", "name", "flavorid", "memory_mb", "vcpus", "root_gb", "ephemeral_gb", "swap")

@@ -2,7 +2,7 @@
 
 Every cell is called in a thread of its own. The circuit breaker of a cell that does not answer in time, or
 cannot be connected to, opens: the cell is left out of all calls, and probed in the background at growing
-intervals until it answers again (spec: host-state-and-cells 2.3). A call that hangs ends when
+intervals until it recovers (spec: host-state-and-cells 2.3). A call that hangs ends when
 ``connection_watch`` closes its connection; until then it counts, and the number of calls is bounded.
 """
 

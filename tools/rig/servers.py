@@ -231,10 +231,6 @@ class Rabbit:
             name = self._unused.pop()
         return self.url_of(name)
 
-    def vhosts(self) -> list[str]:
-        """Return the names of all virtual hosts."""
-        return sorted(self._list("list_vhosts", "name"))
-
     def queues(self, vhost: str) -> list[str]:
         """Return the names of the queues of a virtual host."""
         return self._list("list_queues", "-p", vhost, "name")
