@@ -63,7 +63,7 @@ def swap(steps: Steps) -> None:
     steps.show_health()
     counters = "^berth_(requests|claims)_total.* [1-9]"
     show.run(f"curl -s {cloud.monitoring}/metrics | grep -E '{counters}'")
-    show.run(f"berth-explain --config-file {NOVA_CONF} list --max-width 118 | head -n 9")
+    show.run(f"berth-explain --config-file {NOVA_CONF} list --max-width 118 | sed -n 1,9p")
 
 
 def break_database(steps: Steps) -> None:
