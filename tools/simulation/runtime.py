@@ -168,8 +168,8 @@ class Runtime:
     def resume(self, process: Process) -> None:
         """Continue a process as SIGCONT does."""
         process.paused = False
-        if process.stopping_since < self.clock:  # a frozen process reads a signal once it resumes
-            process.stopping_since = self.clock
+        # A frozen process reads a signal once it resumes
+        process.stopping_since = max(process.stopping_since, self.clock)
         held, process.held_back = process.held_back, []
         self._ready.extend(held)
 
