@@ -2,7 +2,17 @@ import pytest
 
 from tests.integration import services
 from tests.integration.rabbit_cluster import rabbitmq_cluster
+from tests.support import forked
 from tools.rig.placement import PlacementProcess
+from tools.rig.service import ServiceProcess
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _services_are_forked():
+    """Of each program that is started, two thirds of the processor's time went into imports."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServiceProcess, "launch", staticmethod(forked.launch))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,29 @@ START_TIMEOUT = 60  # seconds until a service answers
 STOP_TIMEOUT = 60  # seconds until a stopped service has ended
 
 
+def launch(command: Sequence[str], log: Path, environment: Mapping[str, str] | None) -> subprocess.Popen:
+    """Start a service whose output is appended to a file, in a session of its own."""
+    with log.open("a") as output:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # the scheduler signals all of its process group
+        )
+
+
 class ServiceProcess:
     """A service in processes of its own, with its output in a file.
 
     Attributes:
         log: The file that has the output of all its lives.
     """
+
+    #: How one is started; tests replace it.
+    launch = staticmethod(launch)
 
     def __init__(
         self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
@@ -53,16 +70,7 @@ class ServiceProcess:
 
     def start(self) -> None:
         """Start it, also again."""
-        with self.log.open("a") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the scheduler signals all of its process group
-            )
+        self._process = self.launch(self._command, self.log, self._environment)
 
     def signal(self, number: int) -> None:
         """Send a signal to the master."""
