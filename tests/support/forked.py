@@ -4,10 +4,12 @@ A forked program is a process as any other: it has a session, signals and an exi
 """
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import pathlib
 import runpy
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +22,8 @@ _FORKING.set_forkserver_preload(["tests.support.forked_imports"])
 
 #: Packages of which modules are run by ``python -m`` in tests, and are imported before the fork.
 PACKAGES = ("scheduler.cmd.", "conductor_client.cmd.", "tools.rig.")
+
+SET_DEATH_SIGNAL = 1  # of prctl(2)
 
 
 class ForkedProgram:
@@ -91,6 +95,8 @@ def _run(words, output, errors, environment):
     if output:
         output.close()
     os.setsid()
+    # it ends with the process that forks, and so with the tests
+    ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
