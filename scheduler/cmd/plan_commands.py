@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.cmd.arguments import positive_integer, since
+from scheduler.cmd.arguments import add_number, add_since
 from scheduler.cmd.explain_decisions import Shown
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.planning import balance, drain, policy, survive
@@ -61,10 +61,7 @@ class Survive(PlanCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--hosts", type=positive_integer, default=1, metavar="N",
-            help="number of hosts of a cell that fail together (default: %(default)d)",
-        )  # fmt: skip
+        add_number(what, "--hosts", 1, "number of hosts of a cell that fail together")
         what.add_argument(
             "--by",
             metavar="zone|aggregate:PATTERN",
@@ -96,13 +93,7 @@ class Balance(PlanCommand):
             help="spread: move instances to the hosts that the weighers prefer; pack: empty as many hosts as "
             "possible (default: %(default)s)",
         )  # fmt: skip
-        parser.add_argument(
-            "--moves",
-            type=positive_integer,
-            default=20,
-            metavar="N",
-            help="maximum number of moves (default: %(default)d)",
-        )
+        add_number(parser, "--moves", 20, "maximum number of moves")
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
@@ -125,16 +116,8 @@ class Policy(PlanCommand):
         parser.add_argument(
             "--other-config", metavar="FILE", help="use this configuration file as the other options"
         )
-        parser.add_argument(
-            "--last", type=positive_integer, metavar="N", default=100,
-            help="maximum number of requests (default: %(default)d)",
-        )  # fmt: skip
-        parser.add_argument(
-            "--since",
-            type=since,
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 1d",
-        )
+        add_number(parser, "--last", 100, "maximum number of requests")
+        add_since(parser, None)
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:

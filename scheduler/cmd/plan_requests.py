@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import logging
 from typing import Any
 
-from scheduler.cmd.arguments import positive_integer
-from scheduler.cmd.explain_decisions import NotShown
+from scheduler.cmd.arguments import add_number, writing
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument
 from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
 from scheduler.planning.cloud import PlannedCloud
@@ -61,9 +60,7 @@ class DryRun(RequestPlan):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--count", type=positive_integer, default=1, metavar="N", help="number of instances (default: 1)"
-        )
+        add_number(parser, "--count", 1, "number of instances")
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
@@ -119,8 +116,6 @@ class Capacity(RequestPlan):
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         found = textfile.capacities(cloud, cloud.snapshot.stored.flavors(), progress)
         if args.textfile:
-            try:
+            with writing(f"Cannot write {args.textfile}"):
                 textfile.write(args.textfile, found)
-            except OSError as error:
-                raise NotShown(f"Cannot write {args.textfile}: {error}") from error
         return {"plan": "capacities", "flavors": found, "all_placed": True}

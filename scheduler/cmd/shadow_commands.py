@@ -7,8 +7,7 @@ import threading
 from cliff.command import Command
 import msgspec
 
-from scheduler.cmd.arguments import since
-from scheduler.cmd.explain_decisions import NotShown
+from scheduler.cmd.arguments import add_html, add_since, writing
 from scheduler.errors import BerthError, ConfigError
 from scheduler.pages import files
 from scheduler.rpc.transport import TOPIC
@@ -70,13 +69,7 @@ class ReportCommand(Command):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         _add_directory(parser)
-        parser.add_argument(
-            "--since",
-            type=since,
-            default="1d",
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 24h (default: 1d)",
-        )
+        add_since(parser, "1d")
         parser.add_argument(
             "-f",
             "--format",
@@ -84,7 +77,7 @@ class ReportCommand(Command):
             default="text",
             help="format of the output (default: %(default)s)",
         )
-        parser.add_argument("--html", metavar="FILE", help="also write an HTML page to this file")
+        add_html(parser)
         return parser
 
     def take_action(self, parsed_args) -> int:
@@ -92,10 +85,8 @@ class ReportCommand(Command):
         directory = Path(parsed_args.directory or conf.state_path)
         found = report.summarize(report.read(directory, parsed_args.since))
         if parsed_args.html:
-            try:
+            with writing(f"Cannot write {parsed_args.html}"):
                 files.write(parsed_args.html, report.page(found))
-            except OSError as error:
-                raise NotShown(f"Cannot write {parsed_args.html}: {error}") from error
         if parsed_args.format == "json":
             self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         else:
