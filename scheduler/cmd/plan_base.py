@@ -64,9 +64,7 @@ class PlanCommand(Question):
         add_html(parser)
         return parser
 
-    def plan(
-        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.ShowProgress
-    ) -> dict[str, Any]:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> dict[str, Any]:
         """Return the plan; its ``all_placed`` is whether every instance finds a place."""
         raise NotImplementedError
 
@@ -75,7 +73,7 @@ class PlanCommand(Question):
         progress = ProgressLine(sys.stderr)
         try:
             with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf, progress) as read:
-                plan = self.plan(PlannedCloud(read), parsed_args, progress)
+                plan = self.plan(PlannedCloud(read), parsed_args)
         finally:
             progress.clear()
         shown = plan_text.shown(plan)

@@ -11,7 +11,6 @@ from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.planning import balance, drain, policy, survive
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.requests import pairs
-from scheduler.planning.snapshot import ShowProgress
 
 Plan = dict[str, Any]
 
@@ -40,8 +39,8 @@ class Drain(PlanCommand):
         )  # fmt: skip
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        found = drain.drain(cloud, rows_of_hosts(cloud, args), progress)
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        found = drain.drain(cloud, rows_of_hosts(cloud, args))
         return found | {"all_placed": not found["without_place"]}
 
     def _print(self, shown: Shown, args: argparse.Namespace) -> None:
@@ -74,9 +73,9 @@ class Survive(PlanCommand):
         )  # fmt: skip
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
-        found = survive.survive(cloud, domains, args.flavor, progress)
+        found = survive.survive(cloud, domains, args.flavor)
         return found | {"all_placed": found["survived"] == found["domains"]}
 
 
@@ -96,8 +95,8 @@ class Balance(PlanCommand):
         add_number(parser, "--moves", 20, "maximum number of moves")
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        return balance.balance(cloud, args.goal, args.moves, progress) | {"all_placed": True}
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        return balance.balance(cloud, args.goal, args.moves) | {"all_placed": True}
 
 
 class Policy(PlanCommand):
@@ -120,12 +119,12 @@ class Policy(PlanCommand):
         add_since(parser, None)
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
         other = options.load([f"--config-file={args.other_config}"]) if args.other_config else None
         begin = None if args.since is None else datetime.fromtimestamp(args.since, UTC).replace(tzinfo=None)
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
-        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, progress, other)
+        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other)
         return found | {"all_placed": not found["sides"]["changed"]["refused"]}

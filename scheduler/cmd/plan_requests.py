@@ -9,7 +9,6 @@ from scheduler.cmd.arguments import add_number, writing
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument
 from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
 from scheduler.planning.cloud import PlannedCloud
-from scheduler.planning.snapshot import ShowProgress
 
 LOG = logging.getLogger("berth-plan")
 
@@ -63,7 +62,7 @@ class DryRun(RequestPlan):
         add_number(parser, "--count", 1, "number of instances")
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         found = dry_run.dry_run(cloud, requests.make_request(args, cloud.snapshot.stored, self.conf))
         return found | {"all_placed": found["placed"] == found["instances"]}
 
@@ -93,28 +92,28 @@ class Capacity(RequestPlan):
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
             raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
         if args.textfile and not args.all:
             raise WrongArgument("--textfile needs --all")
         if args.all:
-            return self._all(cloud, args, progress)
+            return self._all(cloud, args)
         spec = requests.make_request(args, cloud.snapshot.stored, self.conf)
         hinted = any(name == hints.GROUP for name, _ in requests.pairs(args.hint))
         if requests.without_group(spec, hinted=hinted):
             LOG.warning("The server group of the request is left out: capacity is counted host by host")
         flavor = spec.flavor
-        found = capacity.capacity(cloud, spec, progress)
+        found = capacity.capacity(cloud, spec)
         if args.forecast:
             now = datetime.now(UTC).replace(tzinfo=None)
             changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS))
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 
-    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        found = textfile.capacities(cloud, cloud.snapshot.stored.flavors(), progress)
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        found = textfile.capacities(cloud, cloud.snapshot.stored.flavors())
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
                 textfile.write(args.textfile, found)
