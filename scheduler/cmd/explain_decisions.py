@@ -15,6 +15,7 @@ from scheduler import conf as options
 from scheduler.cmd import arguments, explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
+from scheduler.cmd.operator_app import ConfiguredCommand
 from scheduler.errors import BerthError
 from scheduler.explain import page
 from scheduler.explain.document import Decision, decode, decode_entry
@@ -75,10 +76,9 @@ class Shown(NamedTuple):
         )
 
 
-class Question(Lister):
+class Question(ConfiguredCommand, Lister):
     """The base of the commands: shows a document as lines and tables, or as it is."""
 
-    needs_conf = True
     default_timeout = TIMEOUT
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -99,10 +99,6 @@ class Question(Lister):
             help="timeout of an answer (default: %(default)g)",
         )
         return parser
-
-    @property
-    def conf(self) -> cfg.ConfigOpts:
-        return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
     @cached_property
     def live_hosts(self) -> list[str]:

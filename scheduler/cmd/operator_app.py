@@ -12,6 +12,7 @@ import sys
 import warnings
 
 from cliff.app import App
+from cliff.command import Command
 from cliff.commandmanager import CommandManager
 from oslo_config import cfg
 from oslo_service import backend
@@ -89,6 +90,16 @@ class OperatorApp(App):
     def interact(self) -> None:
         """Show the help: there is no interactive mode."""
         self.parser.print_help(self.stdout)
+
+
+class ConfiguredCommand(Command):
+    """The base of commands that read the configuration of the scheduler."""
+
+    needs_conf = True
+
+    @property
+    def conf(self) -> cfg.ConfigOpts:
+        return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
 
 def run(

@@ -3,11 +3,12 @@
 from pathlib import Path
 import signal
 import threading
+from typing import Any
 
-from cliff.command import Command
 import msgspec
 
 from scheduler.cmd.arguments import add_html, add_since, writing
+from scheduler.cmd.operator_app import ConfiguredCommand
 from scheduler.errors import BerthError, ConfigError
 from scheduler.pages import files
 from scheduler.rpc.transport import TOPIC
@@ -18,10 +19,8 @@ from scheduler.shadow.shadow import ComparisonFile, Shadow
 from scheduler.stream.broker import BrokerOptions
 
 
-class RunCommand(Command):
+class RunCommand(ConfiguredCommand):
     """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed and no reply is sent."""
-
-    needs_conf = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -29,7 +28,7 @@ class RunCommand(Command):
         return parser
 
     def take_action(self, parsed_args) -> int:
-        conf = self.app.conf  # type: ignore[attr-defined]
+        conf: Any = self.conf
         directory = Path(parsed_args.directory or conf.state_path)
         try:
             file = ComparisonFile(directory)
@@ -61,10 +60,8 @@ class RunCommand(Command):
         return 0
 
 
-class ReportCommand(Command):
+class ReportCommand(ConfiguredCommand):
     """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
-
-    needs_conf = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -81,8 +78,7 @@ class ReportCommand(Command):
         return parser
 
     def take_action(self, parsed_args) -> int:
-        conf = self.app.conf  # type: ignore[attr-defined]
-        directory = Path(parsed_args.directory or conf.state_path)
+        directory = Path(parsed_args.directory or self.conf.state_path)
         found = report.summarize(report.read(directory, parsed_args.since))
         if parsed_args.html:
             with writing(f"Cannot write {parsed_args.html}"):
