@@ -123,8 +123,6 @@ def test_repeated_lines_accumulate(load):
         ("[DEFAULT]\nlogfile=x.log", None, "log_file", "x.log"),
         ("[DEFAULT]\nlogdir=/tmp/x", None, "log_dir", "/tmp/x"),
         ("[DEFAULT]\nnotification_format=both", "notifications", "notification_format", "both"),
-        ("[pci]\npassthrough_whitelist={}", "pci", "device_spec", ["{}"]),
-        ("[DEFAULT]\npci_passthrough_whitelist={}", "pci", "device_spec", ["{}"]),
         ("[DEFAULT]\npci_alias={}", "pci", "alias", ["{}"]),
         ("[placement]\nauth_plugin=password", "placement", "auth_type", "password"),
     ],
