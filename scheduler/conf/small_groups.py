@@ -88,17 +88,10 @@ WORKAROUNDS = [
     ),
 ]
 
-# The debug switches of [glance] and [cinder], which change log levels.
-CLIENTS = [
-    cfg.BoolOpt("debug", default=False, help="Log what the client library of this service does."),
-]
-
 GROUPS = {
     "metrics": METRICS,
     "notifications": NOTIFICATIONS,
     "pci": PCI,
     "compute": COMPUTE,
     "workarounds": WORKAROUNDS,
-    "glance": CLIENTS,
-    "cinder": CLIENTS,
 }

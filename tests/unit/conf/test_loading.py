@@ -336,17 +336,6 @@ def test_logging_arguments_are_taken(flag):
     assert options.load([flag], default_config_files=[])
 
 
-def test_debug_switches_of_clients_change_log_levels(load):
-    conf = load("[glance]\ndebug=true\n[cinder]\ndebug=true\n")
-    assert {"glanceclient=DEBUG", "cinderclient=DEBUG", "os_brick=DEBUG"} <= set(conf.default_log_levels)
-
-
-def test_the_operator_s_log_levels_stay(load):
-    assert load("[DEFAULT]\ndefault_log_levels=x=INFO\n[glance]\ndebug=true\n").default_log_levels == [
-        "x=INFO"
-    ]
-
-
 def test_databases_must_be_given(load):
     with pytest.raises(errors.ConfigError, match=r"\[api_database\]/connection"):
         options.require_databases(load("[database]\nconnection=sqlite://\n"))

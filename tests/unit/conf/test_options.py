@@ -104,8 +104,6 @@ NOVA = [
     ("compute", "packing_host_numa_cells_allocation_strategy", cfg.BoolOpt, False),
     ("workarounds", "disable_fallback_pcpu_query", cfg.BoolOpt, False),
     ("workarounds", "disable_compute_service_check_for_ffu", cfg.BoolOpt, False),
-    ("glance", "debug", cfg.BoolOpt, False),
-    ("cinder", "debug", cfg.BoolOpt, False),
 ]
 
 OTHERS = [
