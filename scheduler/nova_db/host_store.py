@@ -191,7 +191,7 @@ class HostStore:
         return 3 * self._reader.timeout() + 1
 
     def _with_aggregates(self) -> HostTable:
-        """Return the table with the aggregates of casts after its reading. The caller holds the lock."""
+        """Return the table with the aggregates that were read after it. The caller holds the lock."""
         aggregates = self._partition.all_aggregates
         if self._table.aggregates is not aggregates:
             self._table = self._table.with_aggregates(aggregates)

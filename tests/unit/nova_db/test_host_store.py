@@ -9,7 +9,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from scheduler.hosts.aggregates import Aggregate
+from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.hosts.host_state import service_map
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
@@ -215,13 +215,11 @@ def test_a_cell_that_cannot_be_read_is_reported_when_it_goes_and_when_it_is_back
     ]
 
 
-def test_a_cast_shows_in_the_next_request_without_reading(nova, stores):
+def test_other_aggregates_show_in_the_next_request_without_reading_hosts(nova, stores):
     nova.add_host("cmp1")
     stores.store.start()
     stores.store.snapshot()
-    stores.aggregates.current = stores.aggregates.current.replacing(
-        [Aggregate(1, "u", "n", frozenset({"cmp1"}))]
-    )
+    stores.aggregates.current = Aggregates([Aggregate(1, "u", "n", frozenset({"cmp1"}))])
     table = stores.store.snapshot()
     assert [len(found) for found in table.coded["aggregates"]] == [1]
     assert stores.store.snapshot() is table
