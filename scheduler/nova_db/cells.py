@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import threading
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 from oslo_config import cfg
@@ -19,7 +20,7 @@ from scheduler.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import cell_mappings
+from scheduler.nova_db.schema import cell_mappings, rows_with
 
 LOG = logging.getLogger(__name__)
 
@@ -111,6 +112,13 @@ class Cells:
         if cell.url is None:
             raise ConfigError(f"Cell {cell} has no database connection")
         return self._engines.cell(cell.uuid, cell.url)
+
+    def rows_with(
+        self, cell: Cell, query: sa.Select, column: sa.ColumnElement, values: Iterable[Any]
+    ) -> list[sa.Row]:
+        """Return the rows of a cell in which a column has one of many values."""
+        with self.engine(cell).connect() as connection:
+            return rows_with(connection, query, column, values)
 
     def load(self) -> bool:
         """Read the list again. If it cannot be read, the last one stays in use.

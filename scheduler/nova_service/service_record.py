@@ -13,9 +13,8 @@ import sqlalchemy as sa
 
 from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import UNREADABLE
-from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import services, utcnow
+from scheduler.nova_db.schema import OLDEST_SUPPORTED, services, utcnow
 
 LOG = logging.getLogger(__name__)
 
