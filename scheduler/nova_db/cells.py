@@ -131,10 +131,6 @@ class Cells:
                 return self._loaded
             return self._load()
 
-    def load_if_needed(self) -> bool:
-        """Read the list if it was never read; return whether it is there."""
-        return self._loaded or self.load()
-
     def load_if_due(self) -> bool:
         """Read the list if it was never read, or again after ``REREAD_INTERVAL`` seconds.
 

@@ -149,7 +149,7 @@ class Inventory:
         return True
 
     def _is_ready(self) -> bool:
-        if self.cells.load_if_needed() and self.aggregate_store.load_if_needed():
+        if self.cells.load_if_due() and self.aggregate_store.load_if_needed():
             return True
         refusal = self.engines.api_refusal
         if refusal:

@@ -89,15 +89,6 @@ def test_cells_are_known_once_they_are_loaded(nova, cells):
     assert not cells.knows("c2")
 
 
-def test_the_list_is_read_once_unless_asked_for(nova, cells):
-    assert cells.load_if_needed()
-    nova.insert_api(cell_mappings, uuid="c2")
-    assert cells.load_if_needed()
-    assert len(cells.all) == 1
-    assert cells.load()
-    assert len(cells.all) == 2
-
-
 def test_the_list_is_read_again_after_its_interval(nova, cells, clock):
     assert cells.load_if_due()
     nova.insert_api(cell_mappings, uuid="c2")
