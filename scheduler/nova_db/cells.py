@@ -59,7 +59,11 @@ class Cell:
 
 
 class Cells:
-    """The cells of the deployment as last read, in order of id."""
+    """The cells of the deployment as last read.
+
+    Attributes:
+        all: Those that can have computes, in order of id: all but cell0, disabled ones too.
+    """
 
     def __init__(
         self, engines: Engines, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic
@@ -72,22 +76,12 @@ class Cells:
         self._readable: bool | None = None
         self._retry_at = float("-inf")
         self._reread_at = float("-inf")
-        self._cells: tuple[Cell, ...] = ()
+        self.all: tuple[Cell, ...] = ()
         self._outage = OutageLog(
             LOG,
             "Cannot read the cells from the API database",
             "Cells are read from the API database again",
         )
-
-    @property
-    def all(self) -> tuple[Cell, ...]:
-        """All cells that can have computes: all but cell0, disabled ones too."""
-        return tuple(cell for cell in self._cells if cell.uuid != CELL0)
-
-    @property
-    def with_cell0(self) -> tuple[Cell, ...]:
-        """All cells."""
-        return self._cells
 
     @property
     def disabled(self) -> frozenset[str]:
@@ -101,7 +95,7 @@ class Cells:
 
     def knows(self, uuid: str) -> bool:
         """Return whether the last list has this cell."""
-        return any(cell.uuid == uuid for cell in self._cells)
+        return any(cell.uuid == uuid for cell in self.all)
 
     def engine(self, cell: Cell) -> Engine:
         """Return the engine of a cell.
@@ -143,7 +137,7 @@ class Cells:
         self._reread_at = self._clock() + REREAD_INTERVAL
         try:
             with self._engines.api_connection() as connection:
-                found = read_cells(connection, self._conf.database.connection)
+                cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
             self._readable = False
             self._retry_at = self._clock() + RETRY_INTERVAL
@@ -151,8 +145,9 @@ class Cells:
             return self._loaded
         self._readable = True
         self._outage.report_success()
-        log_changes(self._cells, found, first=not self._loaded)
-        self._cells = found
+        found = tuple(cell for cell in cells if cell.uuid != CELL0)
+        log_changes(self.all, found, first=not self._loaded)
+        self.all = found
         self._loaded = True
         self._engines.keep_cells((cell.uuid, cell.url) for cell in found)
         return True
@@ -165,8 +160,8 @@ def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> 
         before: The cells as last read.
         first: Whether no list was read before, so that no cell counts as added.
     """
-    old = {cell.uuid: cell for cell in before if cell.uuid != CELL0}
-    new = {cell.uuid: cell for cell in now if cell.uuid != CELL0}
+    old = {cell.uuid: cell for cell in before}
+    new = {cell.uuid: cell for cell in now}
     for uuid, cell in new.items():
         was = old.get(uuid)
         if not first and was is None:

@@ -10,7 +10,7 @@ from scheduler.errors import ConfigError
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import ALL_NODES_INTERVAL, CellTracker
-from scheduler.nova_db.host_mappings import HostCells, MappedHosts, members_of
+from scheduler.nova_db.host_mappings import HostMappings, members_of
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.row_loader import RowLoader
@@ -177,9 +177,8 @@ def test_cells_and_mappings(nova, cells):
     assert [cell.uuid for cell in cells.all] == [nova.cell1, other, null]
     assert cells.disabled == {other}
     nova.map_host("cmp1", other)
-    host_cells = HostCells(nova.engines)
-    assert (host_cells.cell_of("cmp1"), host_cells.cell_of("cmp2")) == (other, None)
-    mapped = MappedHosts(nova.engines)
+    mapped = HostMappings(nova.engines)
+    assert (mapped.cell_of("cmp1"), mapped.cell_of("cmp2")) == (other, None)
     mapped.follow(["cmp1", "cmp2"])
     mapped.refresh()
     assert ("cmp1" in mapped, "cmp2" in mapped) == (True, False)
