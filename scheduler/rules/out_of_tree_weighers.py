@@ -133,9 +133,13 @@ def all_weighers() -> list[type]:
 def normalize(
     weight_list: Sequence[float], minval: float | None = None, maxval: float | None = None
 ) -> list[float]:
-    """Return weights on the scale from ``minval`` to ``maxval`` (default: those that occur)."""
-    normal = scores.normalize(np.array(list(weight_list), dtype=np.float64), minval, maxval)
-    return [0.0] * len(weight_list) if normal is None else normal.tolist()
+    """Return weights on the scale from ``minval`` to ``maxval`` (default: those that occur).
+
+    They are not clamped: with a bound given, results can leave [0, 1].
+    """
+    raw = np.array(list(weight_list), dtype=np.float64)
+    low, high = scores.scale_of(raw, minval, maxval) if len(raw) else (0.0, 0.0)
+    return [0.0] * len(raw) if low == high else ((raw - low) / (high - low)).tolist()
 
 
 def get_weight_multiplier(host_state: HostState, multiplier_name: str, multiplier_config: float) -> float:
