@@ -97,17 +97,7 @@ class Allocations:
         Returns:
             Whether none is left.
         """
-        try:
-            answer = self._placement.delete(_path(instance_uuid))
-        except keystone.ClientException as error:
-            LOG.error("Removal of the allocations of instance %s failed: %s", instance_uuid, error)
-            return False
-        if answer.status_code not in (204, 404):
-            LOG.error(
-                "Removal of the allocations of instance %s failed: HTTP %s", instance_uuid, answer.status_code
-            )
-            return False
-        return True
+        return self._write("Removal", instance_uuid, lambda: self._placement.delete(_path(instance_uuid)))
 
     def move(self, source: str, target: str) -> bool:
         """Hand what a consumer holds over to another one, in place of what that holds, in one request.
@@ -155,7 +145,10 @@ class Allocations:
     def _write(self, what, consumer, send):
         try:
             answer = self._repeated(consumer, send)
-            reason = "" if answer.status_code == 204 else _detail(answer)
+            # 404 is for a removal: nothing is left
+            reason = (
+                "" if answer.status_code in (204, 404) else _detail(answer) or f"HTTP {answer.status_code}"
+            )
         except (keystone.ClientException, errors.AllocationUpdateFailed) as error:
             reason = str(error)
         if reason:

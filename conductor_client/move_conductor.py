@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from conductor_client import errors, journal, retries
+from conductor_client import errors, fake_compute, journal, retries
 from conductor_client.cells import Cell, CellMap
 from conductor_client.claims import Allocations, held_by_migration
 from conductor_client.client import SchedulerClient
-from conductor_client.moving_compute import send_resize
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
 
@@ -70,14 +69,16 @@ class MoveConductor:
             cell, spec = self._prepare(request_spec, instance_uuid, host, [host])
             chosen, *alternates = self._select(context, spec, alternates=True)
             self._note(migration_uuid, journal.BUILDING, cell, chosen, alternates=len(alternates))
-            send_resize(
+            retries.send(
                 self._computes(cell),
                 context,
+                fake_compute.RESIZE,
+                chosen,
+                alternates,
+                retries.first(spec, self._max_attempts),
+                instance_uuid=instance_uuid,
                 migration_uuid=migration_uuid,
                 request_spec=spec,
-                filter_properties=retries.first(spec, self._max_attempts),
-                selection=chosen,
-                host_list=alternates,
             )
 
     @messaging.expose

@@ -62,13 +62,6 @@ class Failure(NamedTuple):
     kwargs: Mapping[str, object]
 
 
-class Reply(NamedTuple):
-    """What a scheduler replied: a result, unless there is a failure."""
-
-    result: object = None
-    failure: Failure | None = None
-
-
 class Patience(NamedTuple):
     """How long a reply is waited for.
 
@@ -151,8 +144,8 @@ class Client:
         heard: Callable[[], None] = lambda: None,
         *,
         again: bool = False,
-    ) -> Reply:
-        """Return what a scheduler of a topic replies.
+    ) -> object:
+        """Return what a scheduler of a topic replies: a result, or a ``Failure``.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.
@@ -289,10 +282,10 @@ class Client:
             raise BrokerAway(f"a reply queue cannot be deleted: {error or 'not in time'}") from error
 
 
-def _reply_of(message: RabbitMessage) -> Reply:
+def _reply_of(message: RabbitMessage) -> object:
     failure = message.get("failure")
     if not failure:
-        return Reply(message.get("result"))
+        return message.get("result")
     found = jsonutils.loads(str(failure))
     name, module = str(found.get("class")), str(found.get("module"))
-    return Reply(failure=Failure(name, module, str(found.get("message")), found.get("kwargs") or {}))
+    return Failure(name, module, str(found.get("message")), found.get("kwargs") or {})

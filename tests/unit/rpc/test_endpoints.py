@@ -286,8 +286,8 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
     endpoint, manager, can_be_requeued
 ):
     manager.answer = errors.SchedulerStopping("it stops")
-    receipt = delivery.Receipt(can_be_requeued=can_be_requeued)
-    token = delivery.CURRENT.set(delivery.Delivery(receipt))
+    current = delivery.Delivery(can_be_requeued=can_be_requeued)
+    token = delivery.CURRENT.set(current)
     try:
         with pytest.raises(delivery.Requeued if can_be_requeued else messaging.ExpectedException):
             select(endpoint)
