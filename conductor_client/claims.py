@@ -5,7 +5,6 @@ from contextlib import contextmanager
 import json
 import random
 import time
-from typing import TypedDict
 
 from keystoneauth1 import adapter, loading
 from keystoneauth1 import exceptions as keystone
@@ -32,21 +31,6 @@ def placement_adapter(conf: cfg.ConfigOpts) -> adapter.Adapter:
     timeout = conf.placement.timeout or TIMEOUT
     session = loading.load_session_from_conf_options(conf, "placement", auth=auth, timeout=timeout)
     return loading.load_adapter_from_conf_options(conf, "placement", session=session, raise_exc=False)
-
-
-class Resources(TypedDict):
-    """What a consumer holds on one provider, by resource class."""
-
-    resources: dict[str, int]
-
-
-class Consumer(TypedDict, total=False):
-    """What a consumer holds, by provider. One that holds nothing has no other key."""
-
-    allocations: dict[str, Resources]
-    project_id: str
-    user_id: str
-    consumer_generation: int | None
 
 
 class Allocations:
@@ -129,7 +113,7 @@ class Allocations:
 
         return self._write("Partial removal", consumer, send)
 
-    def held(self, instance_uuid: str) -> Consumer:
+    def held(self, instance_uuid: str) -> dict:
         """Return the allocations of an instance: the body of GET /allocations/{instance_uuid}."""
         return self._placement.get(_path(instance_uuid), microversion=READ_VERSION).json()
 

@@ -9,7 +9,6 @@ This module uses private names of oslo.messaging; ``tests/unit/rpc/test_client.p
 # ruff: noqa: SLF001
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial
 import queue
 import threading
@@ -87,7 +86,7 @@ class _ReplyQueue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.received: queue.SimpleQueue[RabbitMessage] = queue.SimpleQueue()
+        self.received: queue.SimpleQueue[RabbitMessage | None] = queue.SimpleQueue()
 
     def __call__(self, message: RabbitMessage) -> None:
         """Take a message of the broker, in the thread that reads."""
@@ -201,7 +200,7 @@ class Client:
                 )
             except queue.Empty:
                 return self._give_up(replies, identity)
-            if message.get("_msg_id") != identity:
+            if message is None or message.get("_msg_id") != identity:
                 continue
             heard()
             if message.get("ending"):
@@ -209,12 +208,18 @@ class Client:
                 return message
 
     def _give_up(self, replies: _ReplyQueue, identity: str) -> RabbitMessage | None:
-        """Delete a reply queue; return the reply if it came all the same."""
-        self._do(partial(self._delete, replies.name))
-        while not replies.received.empty():
-            message = replies.received.get()
-            if message.get("_msg_id") == identity and message.get("ending"):
-                return message
+        """Delete a reply queue; return the reply if it came all the same.
+
+        Raises:
+            BrokerAway: The queue was not deleted in time.
+        """
+        self._tasks.put(partial(self._delete, replies))
+        try:
+            while (message := replies.received.get(timeout=QUEUE_TIMEOUT)) is not None:
+                if message.get("_msg_id") == identity and message.get("ending"):
+                    return message
+        except queue.Empty:
+            raise BrokerAway("a reply queue cannot be deleted in time") from None
         return None
 
     def _take(self) -> _ReplyQueue:
@@ -250,36 +255,16 @@ class Client:
             connection.declare_direct_consumer(replies.name, replies)
             self._spare.put(replies)
 
-    def _delete(self, name: str, connection: library.ConnectionContext) -> None:
-        """Delete a queue; what came until then is received before this returns, on the same channel."""
+    def _delete(self, replies: _ReplyQueue, connection: library.ConnectionContext) -> None:
+        """Delete a queue; what came until then is received before the None, on the same channel."""
         consumers = connection._consumers
-        consumer = next(each for each in consumers if each.queue_name == name)
+        consumer = next(each for each in consumers if each.queue_name == replies.name)
         tag = consumers.pop(consumer)
         connection._new_tags.discard(tag)
         # RabbitMQ reports that the queue was deleted; amqp would take this for an error
         connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
-        connection.channel.queue_delete(name)
-
-    def _do(self, task: Task) -> None:
-        """Let the thread that reads do something, and wait for it.
-
-        Raises:
-            BrokerAway: It could not, or not in time.
-        """
-        done: Future[None] = Future()
-
-        def run(connection: library.ConnectionContext) -> None:
-            try:
-                task(connection)
-                done.set_result(None)
-            except Exception as error:  # noqa: BLE001 - for the thread that waits
-                done.set_exception(error)
-
-        self._tasks.put(run)
-        try:
-            done.result(QUEUE_TIMEOUT)
-        except Exception as error:
-            raise BrokerAway(f"a reply queue cannot be deleted: {error or 'not in time'}") from error
+        connection.channel.queue_delete(replies.name)
+        replies.received.put(None)
 
 
 def _reply_of(message: RabbitMessage) -> object:

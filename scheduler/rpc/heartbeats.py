@@ -34,7 +34,7 @@ class Heartbeats:
         tick: float = TICK,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
-        """Watch no call yet; the thread starts with ``start``, or with the first call.
+        """Watch no call yet.
 
         Args:
             tick: Seconds between looks at the calls.
@@ -73,10 +73,6 @@ class Heartbeats:
         with self._lock:
             is_first = not self._calls
             self._calls[id(incoming)] = _Call(incoming, interval, silence, self._clock)
-        try:
-            self._loop.start()
-        except RuntimeError as error:  # the next call tries again
-            self._warnings.warning("start", "Cannot start the heartbeat thread: %s", error)
         if is_first:
             self._loop.wake()
 

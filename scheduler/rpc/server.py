@@ -19,7 +19,7 @@ from scheduler.outages import Outages
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
-from scheduler.rpc.amqp.message import ConfirmedMessage, Raised, ReplyQueueMissing
+from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, Raised, ReplyQueueMissing
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.dispatcher import Dispatcher
 from scheduler.rpc.dropped_calls import DroppedCalls
@@ -303,7 +303,7 @@ class Server(server.RPCServer):
             if isinstance(error, ReplyQueueMissing):
                 self._reply_queues.wait(message)
                 return
-            if message.caller_waits:
+            if isinstance(error, PERMANENT):  # another, smaller reply may still be delivered
                 message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
         message.settle()
 

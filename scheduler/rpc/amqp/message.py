@@ -55,7 +55,6 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
         may_be_delivered: Whether an attempt to send the last reply ended without a confirmation. It is sent
             again then: even if the broker refuses it now, its caller may have it.
-        caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
         was_queued: Whether it may have been in the queue when this process began to read from it, or while
@@ -64,7 +63,6 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     undelivered: Exception | None = None
     may_be_delivered = False
-    caller_waits = False
     channel_number = 0
     received = 0.0
     was_queued = False
@@ -98,13 +96,13 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
-        self.undelivered, self.caller_waits, self.may_be_delivered = None, False, False
+        self.undelivered, self.may_be_delivered = None, False
         if not self.orig_msg_id:
             return
         try:
             self._send_until_confirmed(reply, failure)
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the reply was not delivered
-            self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
+            self.undelivered = error
 
     @property
     def may_be_run_again(self) -> bool:
