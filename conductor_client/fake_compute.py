@@ -4,7 +4,6 @@ spec: host-state-and-cells 7.3, 7.4, 7.5, 7.6, 7.7
 """
 
 import collections
-from collections.abc import Callable
 import dataclasses
 import random
 import threading
@@ -80,11 +79,8 @@ class FakeCompute:
         rows: CellRows,
         failures: Failures = Failures(),
         build_seconds: float = 0.0,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Serve one cell; ``scheduler`` is informed about instances, and ``rows`` has them."""
-        self._sleep = sleep
         self.instances: dict[str, set[str]] = collections.defaultdict(set)
         self._lock = threading.Lock()
         self._conductor = conductor
@@ -109,7 +105,7 @@ class FakeCompute:
         """Build an instance, or fail and send the alternates to the conductor of the cell."""
         reason = self._late_check(instance_uuid, host, request_spec)
         if reason is None:
-            self._sleep(self._build_seconds)
+            time.sleep(self._build_seconds)
             reason = self._failures.reason(instance_uuid, host)
             if reason is None:
                 self._report(context, instance_uuid, host, node, request_spec, self._rows.built)

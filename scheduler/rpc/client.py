@@ -37,6 +37,9 @@ SEND_TIMEOUT = 3.0
 #: Seconds that the thread that reads may take to make or delete a reply queue.
 QUEUE_TIMEOUT = 5.0
 
+#: Seconds between a failure to read and the next attempt.
+RETRY_INTERVAL = 1.0
+
 #: Reply queues that are kept for the next calls, and how many are made at a time.
 SPARE = 16
 
@@ -97,22 +100,15 @@ class _ReplyQueue:
 class Client:
     """Calls the schedulers of a topic. Any thread may use it, once it is started."""
 
-    def __init__(
-        self,
-        transport: messaging.Transport,
-        largest_message: int,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, transport: messaging.Transport, largest_message: int) -> None:
         """Call over a transport; nothing is connected to yet.
 
         Args:
             transport: What ``transport.rpc_transport`` returned, for RabbitMQ.
             largest_message: Bytes of the largest message.
-            sleep: Waits for a number of seconds, after a failure to read.
         """
         self._driver = transport._driver
         self._largest = largest_message
-        self._sleep = sleep
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
         self._stopped = threading.Event()
@@ -247,7 +243,7 @@ class Client:
                 continue
             except Exception:
                 LOG.exception("Cannot read replies; trying again")
-                self._sleep(1.0)
+                time.sleep(RETRY_INTERVAL)
 
     def _make_queues(self, connection: library.ConnectionContext) -> None:
         for _ in range(SPARE - self._spare.qsize()):

@@ -46,10 +46,6 @@ class Heartbeats:
         self._loop = make_loop("heartbeats", self._round)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
 
-    def __len__(self) -> int:
-        """Return the number of watched calls."""
-        return len(self._calls)
-
     def start(self) -> None:
         """Start the thread, before the first call is received.
 

@@ -175,7 +175,7 @@ class Server(server.RPCServer):
             self._late_listener = listener
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
-            return amqp_listener.adapted(listener)
+            return base.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
