@@ -188,18 +188,10 @@ class FakeCompute:
         return reason
 
     @messaging.expose
-    def live_migration(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        migration_uuid: str,
-        request_spec: objects.RequestSpec,
-        host: str,
-        node: str,
-    ) -> None:
+    def live_migration(self, context: RequestContext, migration_uuid: str, **move: object) -> None:
         """Migrate an instance, and free its source."""
         self._allocations.remove(migration_uuid)
-        self._arrive(context, instance_uuid, migration_uuid, request_spec, host, node)
+        self._arrive(context, migration_uuid=migration_uuid, **move)
 
     @messaging.expose
     def rebuild_instance(
@@ -207,15 +199,14 @@ class FakeCompute:
         context: RequestContext,
         instance_uuid: str,
         migration_uuid: str,
-        request_spec: objects.RequestSpec,
         host: str,
-        node: str,
         provider: str,
+        **more: object,
     ) -> None:
         """Take an instance that was evacuated or shelved, or give back what it was given here."""
         reason = self._failures.of_move(host, 1)
         if reason is None:
-            self._arrive(context, instance_uuid, migration_uuid, request_spec, host, node)
+            self._arrive(context, instance_uuid, migration_uuid, host=host, **more)
             return
         self._allocations.drop(instance_uuid, provider)
         self._reports.note(context, migration_uuid, journal.ERROR, host=host, detail=reason)
