@@ -17,7 +17,7 @@ from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc.delivery import Delivery, Receipt
+from scheduler.rpc.delivery import Delivery
 from tests.builders import make_host, make_table
 from tests.unit.claims.builders import A, B, SleepClock, candidate, claimer_of, holding
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -52,7 +52,7 @@ class World:
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
         )
-        delivery = Delivery(Receipt("message", has_past=lambda: past))
+        delivery = Delivery("message", has_past=lambda: past)
         context = SimpleNamespace(user_id="caller", delivery=delivery)
         self.claims = ClaimSession(
             self.claimer,
