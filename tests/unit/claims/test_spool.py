@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TOGETHER, Kept, Spool
+from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, TOGETHER, Kept, Spool
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.request.instance_state import InstanceState
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
@@ -55,10 +55,15 @@ def test_nothing_is_looked_at_while_a_late_write_may_come():
     assert world.api.calls == []
 
 
-def test_a_waiting_instance_is_looked_at_once_no_caller_can_wait():
+def test_a_waiting_instance_keeps_what_it_holds_for_as_long_as_it_waits():
+    """A resize has its task state while the disk is copied to the host that another run replied with."""
     world = World(state=WAITING, held=holding(A))
     world.spool.note_unknown([UUID])
-    world.work(PATIENCE + 1.0)
+    for _ in range(100):
+        world.work(600.0)
+    assert world.held == [A]
+    world.state = GIVEN_UP
+    world.work(600.0)
     assert world.held == []
 
 
@@ -191,6 +196,44 @@ def test_what_was_settled_is_not_taken_over(tmp_path):
     second = World(tmp_path, clock=first.clock, state=WAITING)
     second.work()
     assert list(second.spool._entries) == ["another"]
+
+
+def test_what_is_noted_while_it_is_settled_is_not_settled_for_the_next_process_either(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([UUID, "another"])
+
+    def states(uuids, _ignored):
+        first.spool.note_unknown([UUID])  # a request, meanwhile
+        return dict.fromkeys(uuids, GIVEN_UP)
+
+    first.spool._states_of = states
+    first.work(LATE_WRITE_WINDOW)
+    assert list(first.spool._entries) == [UUID]
+    end(first)
+    second = World(tmp_path, clock=first.clock, state=WAITING)
+    second.work()
+    assert list(second.spool._entries) == [UUID]
+
+
+def test_a_file_is_there_until_its_entries_are_in_that_of_the_next_process(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([UUID])
+    end(first)
+    second = World(tmp_path, clock=first.clock)
+    second.file.append = die
+    with pytest.raises(Died):
+        second.work()
+    third = World(tmp_path, clock=first.clock, state=WAITING)
+    third.work()
+    assert list(third.spool._entries) == [UUID]
+
+
+class Died(BaseException):
+    """The process was killed."""
+
+
+def die(_lines):
+    raise Died
 
 
 BAD = {
