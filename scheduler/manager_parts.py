@@ -10,7 +10,7 @@ import time
 from oslo_config import cfg
 
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.observers import MirrorAndOthers
+from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -89,7 +89,7 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
     candidate_hosts = CandidateHosts(
         conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
     )
-    observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
+    observer = ClaimObserver(parts.mirror, parts.stream.sharing)
     return Steps(
         hosts=hosts,
         candidate_hosts=candidate_hosts,

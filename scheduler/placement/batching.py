@@ -15,6 +15,7 @@ from concurrent.futures import Future, wait
 import threading
 from typing import Generic, NamedTuple, TypeVar
 
+from scheduler import deadline
 from scheduler.placement.errors import PlacementUnanswered
 
 Key = TypeVar("Key", bound=Hashable)
@@ -50,7 +51,7 @@ class BatchedCalls(Generic[Key, Result]):
 
         Args:
             wait_timeout: Seconds after which a slot is no longer waited for: the call is made without one. A
-                caller waits three times as long at most.
+                caller waits three times as long at most, and none longer than until its own deadline.
         """
         self._wait_timeout = wait_timeout
         self._free = at_once
@@ -71,7 +72,7 @@ class BatchedCalls(Generic[Key, Result]):
             self._admit()
         if leads:
             self._lead(key, batch, make)
-        elif not wait((batch.result,), 3 * self._wait_timeout).done:
+        elif not wait((batch.result,), deadline.current().bound(3 * self._wait_timeout)).done:
             text = "the same query of another request got no response"
             raise PlacementUnanswered(text, timed_out=True)
         return batch.result.result()
@@ -97,7 +98,7 @@ class BatchedCalls(Generic[Key, Result]):
                 batch.may_begin.set()
 
     def _lead(self, key: Key, batch: _Batch[Result], make: Callable[[], Result]) -> None:
-        batch.may_begin.wait(self._wait_timeout)
+        batch.may_begin.wait(deadline.current().bound(self._wait_timeout))
         with self._lock:
             has_slot = batch.may_begin.is_set()
             del self._waiting[key]  # later callers wait for the next call

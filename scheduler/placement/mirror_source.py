@@ -13,14 +13,13 @@ free memory are read one by one before a query is answered; of the others some i
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import threading
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_log import log
 
 from scheduler import deadline
 from scheduler.background import BackgroundLoop
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError, QuestionRefused
 from scheduler.placement.mirror import (
@@ -33,7 +32,14 @@ from scheduler.placement.mirror import (
     wide_query,
 )
 from scheduler.placement.plain_query import PlainQuery, plain_query
-from scheduler.placement.providers import ListedProvider, list_path, read_generation, read_list, read_state
+from scheduler.placement.providers import (
+    ListedProvider,
+    list_path,
+    read_generation,
+    read_list,
+    read_state,
+    which_traits_exist,
+)
 from scheduler.placement.trees import Trees
 from scheduler.placement.winner_check import WinnerCheck
 from scheduler.request.query import MICROVERSION, Query
@@ -68,22 +74,13 @@ READ_TIME = 20.0
 # Seconds to the next round while nodes with free memory are still to be read.
 INCOMPLETE_INTERVAL = 0.5
 
+# Traits that need not be looked up: nearly every query forbids this one.
+ALWAYS_THERE = frozenset({"COMPUTE_STATUS_DISABLED"})
+
 # Above this share of refused claims of so many or more since the last round, the mirror misleads more than it
 # helps: queries go to Placement until the wide query was sent again.
 REFUSED_MOSTLY = 0.2
 STORM_CLAIMS = 50
-
-
-class Refusal(Protocol):
-    """A claim that Placement refused."""
-
-    @property
-    def refused_provider(self) -> str:
-        """The provider that Placement names, or ""."""
-
-    @property
-    def refused_class(self) -> str:
-        """The resource class that Placement names, or "": the provider does not exist."""
 
 
 class CandidateMirror:
@@ -113,7 +110,8 @@ class CandidateMirror:
         self._configured_interval = interval
         self._trees = Trees(client)
         self._round_done = threading.Condition()
-        self._members_lock = threading.Lock()
+        self._learning = threading.Lock()
+        self._traits = ALWAYS_THERE
         self._round_at = self._wide_at = float("-inf")
         self._list_seconds = 0.0
         self._idle_rounds = 0
@@ -158,10 +156,10 @@ class CandidateMirror:
         if plain is None or not self._is_usable():
             return None
         try:
-            self._learn_members(plain.aggregates)
+            return self.known.find(plain) if self._knows_names(plain) or self._learn_names(plain) else None
         except PlacementError as error:
-            LOG.debug("Cannot read the members of aggregates: %s", error)
-        return None if self.known.unknown_aggregates(plain) else self.known.find(plain)
+            LOG.debug("Cannot read the aggregates and traits of a query: %s", error)
+            return None
 
     def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
         """Return what checks the nodes that are chosen for a query before they are claimed."""
@@ -187,14 +185,27 @@ class CandidateMirror:
         """The seconds between two rounds while queries come."""
         return max(self._configured_interval(), LIST_PART * self._list_seconds)
 
-    def _learn_members(self, aggregates: frozenset[str]) -> None:
-        """Read which nodes are in aggregates that were not read before."""
-        if aggregates <= self.known.known_aggregates:
-            return
-        with self._members_lock:
-            for aggregate in sorted(aggregates - self.known.known_aggregates):
+    def _knows_names(self, query: PlainQuery) -> bool:
+        """Whether the nodes of its aggregates are known, and its forbidden traits to exist.
+
+        Placement rejects a query with a trait that does not exist. If that is required, no node is left, and
+        Placement is asked in any case.
+        """
+        return query.aggregates <= self.known.known_aggregates and query.forbidden <= self._traits
+
+    def _learn_names(self, query: PlainQuery) -> bool:
+        """Read what is not known of the names in a query; return whether it can be answered then."""
+        if not self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND)):
+            return False
+        try:
+            for aggregate in sorted(query.aggregates - self.known.known_aggregates):
                 begun = self._clock()
                 self.known.learn_members(aggregate, self._read_members(aggregate), begun)
+            if traits := query.forbidden - self._traits:
+                self._traits |= which_traits_exist(self._client, traits)
+        finally:
+            self._learning.release()
+        return self._knows_names(query)
 
     def _read_members(self, aggregate: str) -> list[str]:
         return [one.uuid for one in read_list(self._client, list_path(member_of=[aggregate]))]
@@ -209,13 +220,18 @@ class CandidateMirror:
         """Count that a claim is released."""
         self.known.released(allocations)
 
-    def refused(self, refusal: Refusal, _candidate: AllocationCandidate) -> None:
-        """Note a claim that was refused while another host may be granted."""
+    def refused(self, provider: str, resource_class: str) -> None:
+        """Note a claim that was refused while another host may be granted.
+
+        Args:
+            provider: The provider that Placement names, or "".
+            resource_class: The class that it names, or "": the provider does not exist.
+        """
         self._refused += 1
-        if refusal.refused_provider and not refusal.refused_class:
-            self.known.forget(refusal.refused_provider)
-        elif refusal.refused_provider:
-            self.known.doubt([refusal.refused_provider])
+        if provider and not resource_class:
+            self.known.forget(provider)
+        elif provider:
+            self.known.doubt([provider])
         refused, total = self._refused, self._refused + self._granted
         if self._usable and total >= STORM_CLAIMS and refused > REFUSED_MOSTLY * total:
             self._usable, self._wants_wide = False, True
@@ -283,9 +299,11 @@ class CandidateMirror:
 
     def _follow(self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]) -> None:
         """Read again what changed for a reason that is not known, and what is new."""
-        moved, new = self.known.compare(reading, roots)
+        moved = self.known.compare(reading, roots)
         appeared = [
-            uuid for uuid in new if self._left_out.get(uuid) != roots[uuid] and uuid not in self._unread
+            uuid
+            for uuid, generation in roots.items()
+            if not (uuid in self.known or uuid in self._unread or self._left_out.get(uuid) == generation)
         ]
         most = max(READ_SINGLY, int(READ_SHARE * len(roots)))
         if len(moved) + len(appeared) > most and self._clock() >= self._wide_at + MOVED_WIDE_INTERVAL:
@@ -307,7 +325,7 @@ class CandidateMirror:
             raise
         self.known.publish(wide.nodes, reading, roots, members)
         self._trees.learn(wide.children, listed)
-        self._wide_at = reading.begun
+        self._wide_at, self._traits = reading.begun, ALWAYS_THERE
         self._note_absent({uuid: one for uuid, one in roots.items() if uuid not in self.known})
         self._report_cut(len(wide.nodes))
 
