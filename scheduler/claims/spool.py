@@ -238,9 +238,9 @@ class Spool:
     def _take_over(self) -> None:
         found = 0
         for lines in self._file.take_over():
-            entries = _entries_of(lines)
+            entries = entries_of(lines)
             found += len(entries)
-            for entry in entries:
+            for entry in entries.values():
                 if entry.consumer not in self._entries:
                     self._put(entry)
         if found:
@@ -364,8 +364,8 @@ class Spool:
         return written.result is WriteResult.DONE
 
 
-def _entries_of(lines: Iterable[Line]) -> Collection[Entry]:
-    """Return what the lines of a file leave unsettled."""
+def entries_of(lines: Iterable[Line]) -> dict[str, Entry]:
+    """Return what the lines of a file leave unsettled, by consumer."""
     found: dict[str, Entry] = {}
     for line in lines:
         try:
@@ -376,4 +376,4 @@ def _entries_of(lines: Iterable[Line]) -> Collection[Entry]:
                 found[entry.consumer] = entry
         except (KeyError, TypeError, ValueError):
             LOG.error("Skipped an unreadable line of the spool: %.300s", line)
-    return found.values()
+    return found

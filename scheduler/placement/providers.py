@@ -176,6 +176,12 @@ def read_inventories(client: PlacementClient, provider: str, context: Any = None
     return {} if found is None else found.inventories
 
 
+def read_aggregates(client: PlacementClient, context: Any, provider: str) -> frozenset[str]:
+    """Return the aggregates of a provider, none if it does not exist; raises as ``read_list``."""
+    found = _get(client, provider, "/aggregates", _Aggregates, context)
+    return frozenset() if found is None else found.aggregates
+
+
 def which_traits_exist(client: PlacementClient, names: Collection[str]) -> frozenset[str]:
     """Return those of some traits that Placement has; raises as ``read_list``."""
     any_of = ",".join(sorted(names))
