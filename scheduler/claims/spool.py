@@ -6,9 +6,8 @@ at growing intervals until it is settled, however long that takes. Entries are i
 (``spool_file``), which the next process takes over.
 
 What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
-its caller, and what others hold is released by the generation that was read. A waiting one is never released,
-however long it waits: an instance that is moved has its task state for as long as its disk is copied, perhaps
-to the host of another run's reply.
+its caller, and what others hold is released by the generation that was read. One that is moved is left alone
+for as long as that lasts: its disk may be copied for hours, to a host that another run has replied with.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -29,6 +28,9 @@ from scheduler.placement.writes import Write, WriteResult
 from scheduler.request.instance_state import InstanceState, ReadStates
 
 LOG = log.getLogger(__name__)
+
+#: Seconds for which an instance is left alone while a caller waits to build it: longer than any caller does.
+PATIENCE = 1900.0
 
 #: Seconds between the looks at one entry; the last one repeats.
 DELAYS = (1.0, 5.0, 20.0, 60.0, 300.0)
@@ -304,7 +306,8 @@ class Spool:
         """
         if state is InstanceState.UNKNOWN:
             return False
-        if state is InstanceState.WAITING and entry.generation is None:
+        waits = state is InstanceState.WAITING and self._wall_clock() < entry.since + PATIENCE
+        if entry.generation is None and (waits or state is InstanceState.MOVING):
             return False
         held = self._writer.reader.read(entry.consumer)
         # If nova does not know an instance, the caller that got the reply may still use it.

@@ -2,13 +2,14 @@
 
 import pytest
 
-from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, TOGETHER, Kept, Spool
+from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TOGETHER, Kept, Spool
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.request.instance_state import InstanceState
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 
 WAITING, PLACED, GIVEN_UP = InstanceState.WAITING, InstanceState.PLACED, InstanceState.GIVEN_UP
+MOVING = InstanceState.MOVING
 DELETED, MISSING, UNKNOWN = InstanceState.DELETED, InstanceState.MISSING, InstanceState.UNKNOWN
 
 
@@ -36,7 +37,7 @@ class World:
         return sorted(self.api.get_allocations(UUID).allocations)
 
 
-STATES = {GIVEN_UP: [], DELETED: [], MISSING: [], PLACED: [A], WAITING: [A], UNKNOWN: [A]}
+STATES = {GIVEN_UP: [], DELETED: [], MISSING: [], PLACED: [A], WAITING: [A], MOVING: [A], UNKNOWN: [A]}
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
@@ -45,7 +46,7 @@ def test_nova_decides_what_becomes_of_a_lost_write(state):
     world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert world.held == STATES[state]
-    assert len(world.spool) == (state in {WAITING, UNKNOWN})
+    assert len(world.spool) == (state in {WAITING, MOVING, UNKNOWN})
 
 
 def test_nothing_is_looked_at_while_a_late_write_may_come():
@@ -55,9 +56,16 @@ def test_nothing_is_looked_at_while_a_late_write_may_come():
     assert world.api.calls == []
 
 
-def test_a_waiting_instance_keeps_what_it_holds_for_as_long_as_it_waits():
-    """A resize has its task state while the disk is copied to the host that another run replied with."""
+def test_a_waiting_instance_is_looked_at_once_no_caller_can_wait():
     world = World(state=WAITING, held=holding(A))
+    world.spool.note_unknown([UUID])
+    world.work(PATIENCE + 1.0)
+    assert world.held == []
+
+
+def test_a_moved_instance_keeps_what_it_holds_for_as_long_as_that_lasts():
+    """A resize has its task state while the disk is copied to the host that another run replied with."""
+    world = World(state=MOVING, held=holding(A))
     world.spool.note_unknown([UUID])
     for _ in range(100):
         world.work(600.0)
