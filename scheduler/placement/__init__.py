@@ -6,7 +6,7 @@
 - writes: what consumers shall hold, and what became of that; write_outcomes: what a response means
 - write_policy: the bounds of writes; claim_events: what happened to a claim, try by try, and its log lines
 - allocations: what consumers hold
-- mirror, mirror_source: candidates without a query for each request, and keeping them true
+- mirror, mirror_reader, mirror_source: candidates without a query for each request, and keeping them true
 - plain_query: which queries it answers; winner_check: reading what was chosen by it before it is claimed
 - trees: whether other providers than compute nodes have what it mirrors
 - providers, read_each: lists of providers, and reading single ones

@@ -10,17 +10,19 @@ from scheduler import deadline
 from scheduler.placement.answer import SHARING
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY
-from scheduler.placement.mirror_source import (
-    INCOMPLETE_INTERVAL,
-    LIST_PART,
-    LONGEST_INTERVAL,
+from scheduler.placement.mirror_reader import (
     MOVED_WIDE_INTERVAL,
     READ_FULL,
     READ_SINGLY,
     READ_TIME,
+    WIDE_INTERVAL,
+)
+from scheduler.placement.mirror_source import (
+    INCOMPLETE_INTERVAL,
+    LIST_PART,
+    LONGEST_INTERVAL,
     STORM_CLAIMS,
     TOO_OLD,
-    WIDE_INTERVAL,
     CandidateMirror,
 )
 from scheduler.placement.reply import Reply
