@@ -314,6 +314,7 @@ class Mirror:
 
     Attributes:
         clock: Seconds that only grow.
+        known_aggregates: The aggregates whose nodes are known.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -321,7 +322,7 @@ class Mirror:
         self.clock = clock
         self._lock = threading.Lock()
         self._nodes = Nodes()
-        self._known_aggregates: frozenset[str] = frozenset()
+        self.known_aggregates: frozenset[str] = frozenset()
         self._published_at = -math.inf
 
     def __len__(self) -> int:
@@ -333,11 +334,6 @@ class Mirror:
         return uuid in self._nodes.row_of_uuid
 
     # -- answers ---------------------------------------------------------------------------------------------
-
-    @property
-    def known_aggregates(self) -> frozenset[str]:
-        """The aggregates whose nodes are known."""
-        return self._known_aggregates
 
     def find(self, query: PlainQuery) -> MirrorAnswer:
         """Return the nodes that a query may have; its aggregates are known."""
@@ -354,7 +350,7 @@ class Mirror:
             row = self._nodes.row_of_uuid.get(uuid)
             if row is None or self._nodes.generation[row] == UNKNOWN:
                 return None
-            if not query.aggregates <= self._known_aggregates:
+            if not query.aggregates <= self.known_aggregates:
                 return None
             return self._nodes.state(row)
 
@@ -406,7 +402,7 @@ class Mirror:
             kept |= written & expected
             new.copy(known[kept], old, of_known[kept])
             self._nodes, self._published_at = new, now
-            self._known_aggregates = frozenset(members)
+            self.known_aggregates = frozenset(members)
 
     def _expected(self, reading: Reading, rows: np.ndarray, generations: np.ndarray) -> np.ndarray:
         """Return for which rows known writes explain the generations; bool. The caller holds the lock."""
@@ -463,7 +459,7 @@ class Mirror:
             rows = nodes.rows(members)
             rows = rows[rows >= 0]
             nodes.aggregates.add_name(rows[nodes.read_from[rows] < begun], aggregate)
-            self._known_aggregates |= {aggregate}
+            self.known_aggregates |= {aggregate}
 
     # -- what happened ---------------------------------------------------------------------------------------
 

@@ -69,16 +69,13 @@ class Claiming:
             check=check,
         )
 
-    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> OvercommitCheck | None:
-        """Return what checks the claims of a request, or None. A scheduler without others checks too.
+    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> OvercommitCheck:
+        """Return what checks the claims of a request. A scheduler without others checks too.
 
         Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
         """
-        others = self._conf.berth.overlapping_claims
-        if not others:
-            return None
         read = partial(read_usage, self._placement, context=request.context)
-        return OvercommitCheck(FreeAmounts(table, self._pending), read, others)
+        return OvercommitCheck(FreeAmounts(table, self._pending), read, self._conf.berth.overlapping_claims)
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:
