@@ -242,13 +242,11 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 # -- documents -------------------------------------------------------------------------------------------
 
 
-def capacity(
-    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
-) -> Document:
+def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> Document:
     name = spec.flavor.name if "name" in spec.flavor else None
     reason, again = "", spec.obj_clone()
     try:
-        found = fits(cloud, spec, progress)
+        found = fits(cloud, spec, cloud.snapshot.progress)
         if not any(fit.count for fit in found.values()):
             why = cloud.decide(again, [again.instance_uuid], explain=True).why
             reason = "" if why is None else why.text
