@@ -31,11 +31,10 @@ from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.hosts.coordinates import TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.planning.cloud import Asked, PlannedCloud
 from scheduler.planning.snapshot import ShowProgress, no_progress
 from scheduler.selection.consume import consume, consumed_amounts
-from scheduler.selection.headroom import Usage
 from scheduler.selection.narrowing import narrow
 
 Document = dict[str, Any]

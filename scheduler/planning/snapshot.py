@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 import time
 from typing import Any, Self
@@ -26,7 +26,7 @@ from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror_source import CandidateMirror
-from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.providers import read_aggregates
 from scheduler.planning.stored_requests import MISSING, StoredRequests
 from scheduler.request import pci_aliases
 from scheduler.request.network import NeutronNetwork
@@ -226,7 +226,7 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Sna
     with _readable("Placement"):
         mirror.read()
     candidates = CandidateSource(FetchCandidates(client))
-    network, aggregates = NeutronNetwork.from_conf(conf), ProviderAggregates(client)
+    network, aggregates = NeutronNetwork.from_conf(conf), partial(read_aggregates, client)
     snapshot = Snapshot(
         conf=conf,
         table=table,

@@ -38,7 +38,7 @@ class Told:
     def released(self, uuid, allocations):
         self.told.append(("released", uuid, *allocations))
 
-    def refused(self, result, candidate):
+    def refused(self, result):
         self.told.append(("refused", result.refused_provider, result.refused_class))
 
 
@@ -82,6 +82,14 @@ class World:
 
 def fail():
     raise ZeroDivisionError
+
+
+def test_claims_are_released_though_who_is_told_of_them_fails():
+    world = World()
+    world.claims.observer.claimed = lambda *_: fail()
+    with pytest.raises(ZeroDivisionError), world.claims:
+        world.claims.claim_many({"a": candidate(A), "b": candidate(B)})
+    assert world.held == {}
 
 
 ENDS = {
