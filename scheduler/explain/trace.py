@@ -35,7 +35,7 @@ from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
-from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
@@ -61,7 +61,6 @@ NAMED_DISABLED = 20
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 
-KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
 FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
@@ -316,11 +315,10 @@ class Trace(DecisionObserver):
         for row in chain.from_iterable(rows[1:] for rows in self._rows):
             if row not in found:
                 found[row] = self._code(ALTERNATE)
-        for event in chain.from_iterable(self.decision.claims.values()):
-            if event.ended and not event.granted:
-                for row in table.rows_named.get(event.host, ()):
-                    if row not in found:
-                        found[row] = self._code(REFUSED, None, event.cause)
+        for event in self.decision.refused_claims:
+            for row in table.rows_named.get(event.host, ()):
+                if row not in found:
+                    found[row] = self._code(REFUSED, None, event.cause)
         return found
 
 
@@ -331,7 +329,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     return Decision(
         time=document.time_text(started_at),
         request_id=getattr(request.context, "request_id", None) or "",
-        kind=KINDS[request.kind],
+        kind="rebuild check" if request.is_rebuild else "build",
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),

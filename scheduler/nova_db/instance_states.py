@@ -1,8 +1,8 @@
 """What nova's databases say of instances whose caller may have timed out.
 
 A conductor waits for a build while the mapping of its instance has no cell and the request to build it
-exists. The user who deletes the instance, or the conductor that gives it up, changes that first. It waits for
-a move while the instance has a task state (spec: host-state-and-cells 1.2, 1.3).
+exists. The user who deletes the instance, or the conductor that gives it up, changes that first. It may wait
+for a move while the instance has a task state; computes go on with it (spec: host-state-and-cells 1.2, 1.3).
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.nova_db.schema import build_requests, cell_mappings, chunks, instance_mappings, instances
+from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings, instances, rows_with
 from scheduler.request.instance_state import InstanceState, States
 
 LOG = logging.getLogger(__name__)
@@ -67,11 +67,7 @@ class InstanceStates:
             .join(build_requests, build_requests.c.instance_uuid == columns.instance_uuid, isouter=True)
         )
         with self._engines.api_connection() as connection:
-            return [
-                row
-                for piece in chunks(uuids)
-                for row in connection.execute(query.where(columns.instance_uuid.in_(piece)))
-            ]
+            return rows_with(connection, query, columns.instance_uuid, uuids)
 
     def _states_in_cells(self, placed: Mapping[str, list[str]], ignored_hosts: Collection[str]) -> States:
         """Return the states of instances that are in cells, by the UUID of the cell."""
@@ -92,12 +88,7 @@ class InstanceStates:
         query = sa.select(columns.uuid, columns.host, columns.vm_state, columns.task_state).where(
             columns.deleted == 0
         )
-        with self._cells.engine(cell).connect() as connection:
-            return [
-                row
-                for piece in chunks(uuids)
-                for row in connection.execute(query.where(columns.uuid.in_(piece)))
-            ]
+        return self._cells.rows_with(cell, query, columns.uuid, uuids)
 
 
 def _state_of(mapping: sa.Row) -> InstanceState:
@@ -114,5 +105,5 @@ def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> Instan
     if row is None or (row.vm_state == BUILDING and row.host is not None):
         return InstanceState.PLACED
     if row.task_state is not None:
-        return InstanceState.WAITING
+        return InstanceState.MOVING
     return InstanceState.GIVEN_UP if row.host in ignored_hosts else InstanceState.PLACED

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from oslo_config import cfg
 
-from scheduler.conf.changed import ChangedOptions, read_changes
+from scheduler.conf.changed import change
 from scheduler.errors import BerthError
 from scheduler.planning.balance import spread_of
 from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import ShowProgress, Snapshot, no_progress
+from scheduler.planning.snapshot import Snapshot
 from scheduler.rules.drivers import Rules, load_rules
 
 
@@ -39,30 +39,25 @@ def policy(
     snapshot: Snapshot,
     settings: Mapping[str, str],
     uuids: Sequence[str],
-    progress: ShowProgress = no_progress,
-    other: cfg.ConfigOpts | None = None,
+    changed: cfg.ConfigOpts,
 ) -> Document:
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
 
     Args:
-        settings: Texts by the names of options, as ``conf.changed.read_changes`` takes them.
+        settings: Texts by the names of options, as ``conf.changed.change`` takes them.
         uuids: The instances of the requests, in the order in which these came.
-        other: All options of another configuration, which ``settings`` change; None: those in use.
+        changed: The other options, in an object of their own, which ``settings`` change.
 
     Raises:
         ConfigError: An option does not exist, does not decide, or cannot have the value.
     """
     conf = snapshot.conf
-    base = conf if other is None else other
-    changed: Any = ChangedOptions(base, read_changes(settings))
+    differing = change(changed, settings)
     rules = {"now": (conf, load_rules(conf)), "changed": (changed, load_rules(changed))}
     known = [snapshot.instances.index_of[uuid] for uuid in uuids if uuid in snapshot.instances.index_of]
-    snapshot.load_requests(known, progress)
+    snapshot.load_requests(known)
     indices, left_out = _decidable(snapshot, uuids)
-    sides = {
-        name: _decided(snapshot, options, loaded, indices, progress)
-        for name, (options, loaded) in rules.items()
-    }
+    sides = {name: _decided(snapshot, options, loaded, indices) for name, (options, loaded) in rules.items()}
     now, then = sides["now"].hosts, sides["changed"].hosts
     choices = []
     for number, index in enumerate(indices):
@@ -78,7 +73,7 @@ def policy(
         )
     return {
         "plan": "policy",
-        "options": _values(conf, changed, settings),
+        "options": _values(conf, changed, differing),
         "instances": len(indices),
         "left_out": dict(left_out),
         "differing": sum(one["now"] != one["changed"] for one in choices),
@@ -118,9 +113,7 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
     return found, left_out
 
 
-def _decided(
-    snapshot: Snapshot, conf: Any, rules: Rules, indices: Sequence[int], progress: ShowProgress
-) -> Side:
+def _decided(snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Sequence[int]) -> Side:
     cloud = PlannedCloud(snapshot, conf, rules)
     mover, start = Mover(cloud), cloud.mark
     try:
@@ -128,7 +121,7 @@ def _decided(
             cloud.remove(index, mover.held(index))
         hosts = []
         for done, index in enumerate(indices):
-            progress("instances", done, len(indices))
+            snapshot.progress("instances", done, len(indices))
             spec = snapshot.request(index)
             decision = cloud.decide(spec, [snapshot.instances.uuids[index]])
             for chosen in decision.chosen[:1]:
@@ -150,7 +143,9 @@ def _largest(cloud: PlannedCloud) -> str | None:
     return None
 
 
-def _values(conf: Any, changed: Any, settings: Mapping[str, str]) -> list[Document]:
+def _values(
+    conf: cfg.ConfigOpts, changed: cfg.ConfigOpts, names: Sequence[tuple[str, str]]
+) -> list[Document]:
     return [
         {
             "group": group,
@@ -158,11 +153,11 @@ def _values(conf: Any, changed: Any, settings: Mapping[str, str]) -> list[Docume
             "now": _plain(_read(conf, group, name)),
             "changed": _plain(_read(changed, group, name)),
         }
-        for group, name in read_changes(settings)
+        for group, name in names
     ]
 
 
-def _read(conf: Any, group: str, name: str) -> Any:
+def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
     return conf[name] if group == "DEFAULT" else conf[group][name]
 
 

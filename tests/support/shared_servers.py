@@ -51,15 +51,16 @@ class SharedServers:
                 threading.Thread(target=self._answer, args=[connection], daemon=True).start()
 
     def _answer(self, connection):
-        with connection:
+        with connection, contextlib.suppress(EOFError, ConnectionError):  # the one who asked has ended
             kind = connection.recv()
             try:
                 with self._locks[kind]:
                     if kind not in self._running:
                         self._running[kind] = self._stack.enter_context(KINDS[kind]())
-                connection.send(self._running[kind])
+                found = self._running[kind]
             except Exception as error:  # noqa: BLE001 - raised where the server is needed
-                connection.send(RuntimeError(str(error)))
+                found = RuntimeError(str(error))
+            connection.send(found)
 
 
 @contextlib.contextmanager

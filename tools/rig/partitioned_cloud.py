@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from conductor_client import journal
 from conductor_client.bus import Bus
-from conductor_client.cells import CellMap
+from conductor_client.cells import CellMap, client_of_each_cell
 from conductor_client.client import SchedulerClient
-from conductor_client.super_conductor import CellConductors, SuperConductor
+from conductor_client.super_conductor import SuperConductor
 from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess
 from tools.rig.fleet import Cell, Host
 from tools.rig.load import FLAVORS
@@ -25,7 +25,6 @@ START_TIMEOUT = 600
 #: Seconds after the start in which all schedulers hear of each other: two of their beats.
 SETTLE_TIME = 10
 READY = "takes requests"
-STAND_INS = ("cell_conductor", "fake_compute")
 
 
 @dataclass(frozen=True)
@@ -138,19 +137,24 @@ class PartitionedCloud(NovaCloud):
         self.bus = self.connect()
         self.api_database = self.engine(self.database("api"))
         cells = CellMap(self.api_database, self._transport_url)
-        cell_conductors = CellConductors(lambda cell: self.connect(cell.transport_url))
-        self.conductor = SuperConductor(SchedulerClient.from_conf(self.bus), cells, cell_conductors)
+        self.conductor = SuperConductor(
+            SchedulerClient.from_conf(self.bus),
+            cells,
+            client_of_each_cell(lambda cell: self.connect(cell.transport_url), journal.TOPIC),
+            journal.Journal(),
+        )
         server = self.bus.server(journal.TOPIC, "super", self.conductor)
         server.start()
         self.callback(server.wait)
         self.callback(server.stop)
-        services = []
-        for cell in self.fleet.cells:
-            path = self._configure_cell(cell)
-            for command in STAND_INS:
-                name = f"{cell.name}-{command}"
-                module = f"conductor_client.cmd.{command}"
-                services.append(ServiceProcess.of_module(module, path, self.directory / f"{name}.log"))
+        services = [
+            ServiceProcess.of_module(
+                "conductor_client.cmd.stand_ins",
+                self._configure_cell(cell),
+                self.directory / f"{cell.name}.log",
+            )
+            for cell in self.fleet.cells
+        ]
         self._run(services, "is ready")
 
     def _configure_cell(self, cell: Cell) -> Path:
