@@ -122,4 +122,4 @@ def test_a_decision_is_explained_whichever_worker_made_it(booted, cloud):
 
 
 def test_every_process_stops_cleanly_when_asked(booted, cloud):
-    assert [(module, status) for module, status in cloud.stop_processes() if status != 0] == []
+    assert [(name, status) for name, status in cloud.stop_processes() if status != 0] == []

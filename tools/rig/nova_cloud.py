@@ -35,11 +35,7 @@ auth_strategy = noauth2
 [placement_database]
 connection = {database}
 """
-#: nova's options besides those of every cloud here.
-NOVA_DEFAULTS = """\
-state_path = {directory}
-log_file = {directory}/nova.log
-"""
+#: nova's sections besides those of every cloud here.
 NOVA_SECTIONS = """\
 [oslo_concurrency]
 lock_path = {directory}
@@ -138,14 +134,14 @@ class NovaCloud(Cloud):
                         sa.text(f"CREATE TABLE nova_{cell}.`{table}` LIKE nova_cell0.`{table}`")
                     )
 
-    def configure_nova(
-        self, transport_url: str, sections: str = "", host: str = "controller", defaults: str | None = None
-    ) -> Path:
+    def configure_nova(self, transport_url: str, sections: str = "", host: str = "controller") -> Path:
         """Write the configuration of a scheduler, which nova reads as well; ``sections`` are appended."""
-        if defaults is None:
-            defaults = NOVA_DEFAULTS.format(directory=self.directory)
-        sections = NOVA_SECTIONS.format(directory=self.directory) + sections
-        return self.configure(transport_url, host=host, defaults=defaults, sections=sections)
+        return self.configure(
+            transport_url,
+            host=host,
+            defaults=f"state_path = {self.directory}",
+            sections=NOVA_SECTIONS.format(directory=self.directory) + sections,
+        )
 
     def _start_placement(self) -> None:
         directory = self.directory / "placement"

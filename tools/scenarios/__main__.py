@@ -17,7 +17,6 @@ SCENARIOS = {
     "fuzz": "tools.scenarios.fuzz",
     "worked-cases": "tools.worked_cases.command",
     "benchmark": "tools.bench.command",
-    "simulate strategies": "tools.strategies.run",
 }
 
 

@@ -115,33 +115,14 @@ def story(record):
 
 def errors(records, causes):
     """Print why instances are in ERROR; ``causes`` has what schedulers said, by instance."""
-    counted = Counter(
-        cause(record, causes.get(record.instance_uuid, ""))
-        for record in records
-        if record.state == journal.ERROR
-    )
-    if not counted:
+    failed = [record for record in records if record.state == journal.ERROR]
+    if not failed:
         return
     say("Why instances are in ERROR")
+    counted = Counter(causes.get(each.instance_uuid) or each.last.detail or "?" for each in failed)
     for text, number in counted.most_common():
         lead = f"  {number:>4}  "
         print(textwrap.fill(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)))
-
-
-def cause(record, found):
-    """Return why an instance is in ERROR; ``found`` is why the scheduler found no host, or ""."""
-    said = record.last.detail or "No reason was reported."
-    tried = sum(event.state in MARKS for event in record.events)
-    if found and not tried:
-        return f"The scheduler found no host. {found}"
-    if "attempts have failed" in said:
-        return f"The build failed on {count(tried, 'host')}, as many as [scheduler] max_attempts allows."
-    if "No alternate host" in said:
-        return (
-            f"The build failed on {count(tried, 'host')}, and the scheduler had found no other in the cell: "
-            "conductors try alternates in the cell of the first host only."
-        )
-    return said
 
 
 def totals(requests, records, took):

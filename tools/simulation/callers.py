@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 import itertools
 import math
 from typing import Any
 
+from scheduler.request.instance_state import InstanceState
 from tools.simulation.broker import Broker, Message, Reply
 from tools.simulation.placement import Placement, Rows
 from tools.simulation.plan import Job
@@ -17,22 +17,6 @@ BURY = 0.5
 
 # Seconds that a conductor takes for each instance of an answer, at most: in truth it writes to two databases.
 TAKE = 0.2
-
-
-class State(Enum):
-    """What nova's databases say of an instance.
-
-    Attributes:
-        WAITING: It has no cell yet, or its task state says that it is being moved.
-        PLACED: It has a cell, or was moved: somebody was told a host.
-        BURIED: Its conductor gave it up.
-        DELETED: Its user did.
-    """
-
-    WAITING = auto()
-    PLACED = auto()
-    BURIED = auto()
-    DELETED = auto()
 
 
 @dataclass
@@ -61,13 +45,13 @@ class Instance:
         return f"i{self.number}"
 
     @property
-    def state(self) -> State:
+    def state(self) -> InstanceState:
         """What nova's databases say of it."""
         if self.deleted:
-            return State.DELETED
+            return InstanceState.DELETED
         if self.host is not None:
-            return State.PLACED
-        return State.BURIED if self.buried else State.WAITING
+            return InstanceState.PLACED
+        return InstanceState.GIVEN_UP if self.buried else InstanceState.WAITING
 
 
 @dataclass
@@ -157,7 +141,7 @@ class Callers:
             if reply.result is not None:
                 self._note_late(reply)
 
-    def state_of(self, uuid: str) -> State:
+    def state_of(self, uuid: str) -> InstanceState:
         """Return what nova's databases say of an instance."""
         return next(each.state for each in self.instances.values() if each.uuid == uuid)
 

@@ -46,7 +46,6 @@ from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import amqp, threads
 from tools.simulation.broker import Broker
-from tools.simulation.callers import State
 from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
@@ -73,14 +72,6 @@ enabled_filters = ImagePropertiesFilter
 shuffle_best_same_weighed_hosts = true
 weight_classes = scheduler.weights.amounts.RAMWeigher
 """
-
-
-_STATES = {
-    State.WAITING: InstanceState.WAITING,
-    State.PLACED: InstanceState.PLACED,
-    State.BURIED: InstanceState.GIVEN_UP,
-    State.DELETED: InstanceState.DELETED,
-}
 
 
 def host_uuid(number: int) -> str:
@@ -332,7 +323,7 @@ class Parts:
         broker: Broker,
         adapter: Any,
         database: Callable[[], str],
-        state_of: Callable[[str], State],
+        state_of: Callable[[str], InstanceState],
         directory: pathlib.Path,
     ) -> None:
         self._conf = conf
@@ -364,7 +355,7 @@ class Parts:
             threads.sleep(3.0 * threads.MODULES["random"].random())
         elif how in {"away", "broken"}:
             return dict.fromkeys(uuids, InstanceState.UNKNOWN)
-        return {uuid: _STATES[self._state_of(uuid)] for uuid in uuids}
+        return {uuid: self._state_of(uuid) for uuid in uuids}
 
     def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
         """Return a worker that is not started."""
