@@ -5,7 +5,6 @@ import contextlib
 import os
 from pathlib import Path
 
-import psutil
 import requests
 import sqlalchemy as sa
 
@@ -45,10 +44,9 @@ lock_path = {directory}
 class NovaCloud(Cloud):
     """Everything that a scheduler needs; a context manager.
 
-    ``filled`` are the instances that are there before a load begins, ``nice`` the priority of all processes.
+    ``filled`` are the instances that are there before a load begins.
     """
 
-    nice = 0
     rabbit: servers.Rabbit
     placement_database: sa.Engine
     _server: servers.Database
@@ -73,10 +71,6 @@ class NovaCloud(Cloud):
     def processes(self) -> Mapping[str, int]:
         """Return the process IDs of the services by name."""
         return {"placement": self._placement.pid, "mariadb": self._server.pid, "rabbitmq": self.rabbit.pid}
-
-    def set_priority(self) -> None:
-        """Set the priority of all processes, those of the schedulers too."""
-        set_priority(self.nice)
 
     def reset(self) -> None:
         """Remove all allocations from Placement but those of the instances that were there."""
@@ -182,15 +176,3 @@ class NovaCloud(Cloud):
             tables = connection.execute(sa.text("SHOW TABLES")).scalars().all()
             for table in tables:
                 connection.execute(sa.text(f"ANALYZE TABLE `{table}`")).all()
-
-
-def set_priority(nice: int) -> None:
-    """Set the priority of this process and those that it has started: of each, and of its autogroup."""
-    if not nice:
-        return
-    own = psutil.Process()
-    for process in (own, *own.children(recursive=True)):
-        autogroup = Path(f"/proc/{process.pid}/autogroup")
-        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):  # it has ended
-            process.nice(nice)
-            autogroup.write_text(str(nice))

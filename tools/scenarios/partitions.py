@@ -14,7 +14,6 @@ import time
 from tools.rig import truth
 from tools.rig.cloud import SchedulerProcess
 from tools.rig.command import SOFTWARE, Parser, running
-from tools.rig.nova_cloud import set_priority
 from tools.rig.partitioned_cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
 from tools.rig.software import Software
 from tools.rig.usage import Usage
@@ -37,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         running("partitions", options.directory) as directory,
         PartitionedCloud(directory, software, shape) as cloud,
     ):
-        set_priority(options.nice)
         return _run(cloud, options)
 
 
@@ -111,7 +109,7 @@ def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("tools/benchmark partitions", __doc__)
-    parser.share(hosts=10_000, cells=2, callers=64, seed=1, directory=None, software=SOFTWARE, nice=0)
+    parser.share(hosts=10_000, cells=2, callers=64, seed=1, directory=None, software=SOFTWARE)
     parser.add("--builds", 1000, "instances to build")
     parser.add("--schedulers", 2, "schedulers of each partition")
     parser.add("--routers", 2, "routers before them; 0: no partitions")

@@ -57,7 +57,6 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
         with NovaCloud(directory, software, options.hosts, options.cells, options.filled) as rig:
-            rig.nice = options.nice
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
                 for contender in (*contenders[turn:], *contenders[:turn]):
@@ -96,7 +95,7 @@ def _round(
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("tools/benchmark side-by-side", __doc__)
-    parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE, nice=0)
+    parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE)
     add = parser.add
     add("--rounds", 3, "rounds to add to the files of --output; 0: only draw what was measured before")
     add("--callers", [1, 4, 16, 64], "callers at the same time, one load each", type=int, nargs="+")

@@ -53,7 +53,6 @@ class BerthScheduler:
                 process = BerthSchedulerProcess(path, rig.directory / f"{host}.log")
                 process.start()
                 stack.callback(process.stop)
-                rig.set_priority()
                 pids.append(process.pid)
                 process.wait_until_it_answers(bus, host=host)
             yield Running(bus, pids, _first_answer(bus, started))
@@ -74,7 +73,6 @@ class NovaScheduler:
         with closing(Bus(rig.conf)) as bus:
             started = time.monotonic()
             process.start()
-            rig.set_priority()
             try:
                 process.wait_until_it_answers(bus, START_TIMEOUT)
                 first_answer = _first_answer(bus, started)

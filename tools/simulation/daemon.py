@@ -50,7 +50,6 @@ class Daemon:
         self._products: dict[Process, Any] = {}
         self._incarnation = 0
         self._stopping = False
-        self._ends: dict[Process, int] = {}
         self._starts = 0
         self.alarms: list[str] = []
         self.spool_lost = 0.0

@@ -34,9 +34,6 @@ SETTLED = 400.0
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
 
-# Seconds for which a reply may come after its caller has left: that long it is not looked at again.
-LATE = 10.0
-
 # The profile in which nothing fails, so that no claim may leave a host over its capacity.
 FAIR = "crowd"
 
@@ -123,11 +120,8 @@ class History:
             self._runtime,
             self._broker,
             self._placement,
-            self._request,
-            product.chosen,
             (limits.response_timeout, limits.long_timeout),
             tell,
-            LATE,
         )
         self._adapters: list[Adapter] = []
         self._database = ""
@@ -224,9 +218,6 @@ class History:
         adapter = Adapter(self._runtime, self._server, self._faults, self._trace.tell)
         self._adapters.append(adapter)
         return adapter
-
-    def _request(self, numbers: Any, node: str) -> Any:
-        return product.request(numbers, f"h{int(node[-12:])}" if node else "")
 
     # -- events ----------------------------------------------------------------------------------------------
 

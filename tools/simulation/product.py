@@ -32,7 +32,6 @@ from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -186,20 +185,6 @@ class Hosts:
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""
         return False
-
-    def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
-        """Return the nodes that a request names."""
-        self._read()
-        rows = self._table.nodes(wanted.host, wanted.node)
-        return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
-
-    def members_of(self, group_uuid: str) -> list[str]:
-        """Return that no group has members."""
-        return []
-
-    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
-        """Return that no instance is anywhere."""
-        return set(), True
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
         """Return that no instance is anywhere."""
