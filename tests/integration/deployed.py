@@ -10,8 +10,6 @@ from conductor_client import journal
 from tests.unit.conductor_client.doubles import context
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import create_fleet
 from tools.rig.service import ROOT, ServiceProcess, environment_of_berth
 
 PATIENCE = 60
@@ -44,8 +42,7 @@ class DeployedCloud(Cloud):
         self._workers = workers
 
     def _start(self):
-        self.placement_url = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
-        create_fleet(self.placement_url, self.fleet.providers())
+        self.placement_url = self.start_placement()
         self.write_databases()
         self.config_file = self.configure(self.transport_url, workers=self._workers)
         self.bus = self.connect()
