@@ -3,7 +3,6 @@
 stages       a plain request from the message to the reply, stage by stage
 rules        every built-in filter and weigher over all hosts
 multicreate  100 instances in one request
-explain      what recording decisions costs
 
 Times are CPU times of one thread, the best of a few runs. Compare runs on the same machine only.
 
@@ -25,7 +24,7 @@ from tools.bench import report
 from tools.bench.timing import RUNS, Measurement
 
 # Modules beside this one; each has ``run(number of hosts, runs)``.
-BENCHMARKS = ("stages", "rules", "multicreate", "explain")
+BENCHMARKS = ("stages", "rules", "multicreate")
 
 # Modules with ``main(arguments)``, which returns the exit status.
 COMMANDS = {

@@ -167,38 +167,27 @@ class RabbitNode(Server):
         return done.stdout
 
 
-class Rabbit:
-    """A running RabbitMQ; its users keep apart by virtual hosts.
+class Rabbit(RabbitNode):
+    """A RabbitMQ of one node; its users keep apart by virtual hosts."""
 
-    Attributes:
-        port: Its TCP port.
-    """
-
-    def __init__(self, node: RabbitNode) -> None:
-        """Wrap a node that runs; see ``rabbitmq``."""
-        self.port = node.port
-        self._node = node
+    def __init__(self, directory: Path, port: int) -> None:
+        """Describe a broker; ``start`` runs it."""
+        super().__init__(directory, port, port + 1)
         self._unused: list[str] = []
 
-    @property
-    def pid(self) -> int:
-        """The process that started the broker."""
-        return self._node.pid
+    def start(self) -> None:
+        """Start the broker, also again, and wait until it answers."""
+        super().start()
+        self.wait()
 
     @property
     def url(self) -> str:
         """The transport URL of the default virtual host."""
         return self.url_of("/")
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment in which rabbitmqctl talks to this node."""
-        return self._node.variables
-
     def url_of(self, vhost: str, port: int | None = None) -> str:
         """Return the transport URL of a virtual host, also by another port that leads to the broker."""
-        user = self._node.user
-        return f"rabbit://{user}:{user}@127.0.0.1:{port or self.port}/{vhost}"
+        return f"rabbit://{self.user}:{self.user}@127.0.0.1:{port or self.port}/{vhost}"
 
     def vhost(self, name: str | None = None) -> str:
         """Return the transport URL of a virtual host that nobody has used; without a name, one of its own."""
@@ -206,7 +195,7 @@ class Rabbit:
             self._make_vhosts([name])
         else:
             if not self._unused:
-                self._unused = [uuid.uuid4().hex for _ in range(VHOSTS_AT_ONCE)]
+                self._unused += [uuid.uuid4().hex for _ in range(VHOSTS_AT_ONCE)]
                 self._make_vhosts(self._unused)
             name = self._unused.pop()
         return self.url_of(name)
@@ -234,31 +223,18 @@ class Rabbit:
 
     def evaluate(self, expression: str) -> None:
         """Let the broker evaluate an Erlang expression."""
-        self._node.control("eval", expression)
+        self.control("eval", expression)
 
     def close_connections(self) -> None:
         """Close all connections of clients, of each virtual host."""
-        self._node.control("close_all_connections", "--global", "test")
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the broker."""
-        self._node.signal(number)
-
-    def kill(self) -> None:
-        """Kill the broker; what it has on disk stays."""
-        self._node.kill()
-
-    def start(self) -> None:
-        """Start the broker again after ``kill``."""
-        self._node.start()
-        self._node.wait()
+        self.control("close_all_connections", "--global", "test")
 
     def _make_vhosts(self, names: Sequence[str]) -> None:
         binaries = ", ".join(f'<<"{name}">>' for name in names)
-        self.evaluate(NEW_VHOSTS.format(names=binaries, user=self._node.user))
+        self.evaluate(NEW_VHOSTS.format(names=binaries, user=self.user))
 
     def _list(self, *command: str) -> list[str]:
-        return self._node.control("--no-table-headers", *command).split()
+        return self.control("--no-table-headers", *command).split()
 
 
 @contextlib.contextmanager
@@ -266,13 +242,12 @@ def rabbitmq() -> Iterator[Rabbit]:
     """Run a RabbitMQ."""
     port = free_port(RABBIT_PORTS)
     with tempfile.TemporaryDirectory(prefix="berth-rabbit-", ignore_cleanup_errors=True) as directory:
-        node = RabbitNode(Path(directory, "node"), port, port + 1)
+        rabbit = Rabbit(Path(directory, "node"), port)
         try:
-            node.start()
-            node.wait()
-            yield Rabbit(node)
+            rabbit.start()
+            yield rabbit
         finally:
-            node.kill()
+            rabbit.kill()
 
 
 class Database(Server):
