@@ -2,23 +2,12 @@
 
 from collections import Counter
 import statistics
-import sys
 import textwrap
 
 from conductor_client import journal
+from tools.scenarios.partitions_outcome import waited
 
-
-def signs(encoding):
-    """Return the signs for built, failed and refused that an encoding can show."""
-    wanted = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
-    try:
-        "".join(wanted).encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return "+", "x", "-"
-    return wanted
-
-
-GOOD, BAD, REFUSED = signs(sys.stdout.encoding)
+GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
 WIDTH = 120
 MARKS = {journal.ACTIVE: GOOD, journal.FAILED: BAD, journal.REFUSED: REFUSED}
 LEGEND = f"{GOOD} built   {BAD} build failed, allocation removed   {REFUSED} alternate could not be claimed"
@@ -84,7 +73,7 @@ def instances(requests, records):
     known = {record.instance_uuid: record for record in records}
     rows = []
     for number, request in enumerate(requests, 1):
-        took = round(1000 * scheduling_time(known[request.uuids[0]]))
+        took = round(1000 * waited(known[request.uuids[0]]))
         described = (number, request.flavor.name, request.zone or "any", took)
         for uuid in request.uuids:
             rows.append((*described, *_outcome(known[uuid])))
@@ -131,7 +120,7 @@ def totals(requests, records, took):
     known = {record.instance_uuid: record for record in records}
     active = [record for record in records if record.state == journal.ACTIVE]
     moved = sum(record.attempts > 1 for record in active)
-    times = [1000 * scheduling_time(known[request.uuids[0]]) for request in requests]
+    times = [1000 * waited(known[request.uuids[0]]) for request in requests]
     print(f"  built          {len(active)} of {len(records)}, {moved} of them on an alternate host")
     print(f"  in ERROR       {sum(record.state == journal.ERROR for record in records)}")
     for cell in sorted({record.last.cell for record in active}):
@@ -153,11 +142,6 @@ def deciders(found, records, partition_of_host):
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]
         print(f"  in {partition:<12}{count(len(here), 'instance')} on {count(len(set(here)), 'host')}")
-
-
-def scheduling_time(record):
-    """Return the seconds that the super-conductor's call to the scheduler took."""
-    return next((event.took for event in record.events if event.took is not None), 0.0)
 
 
 def count(number, noun):

@@ -1,7 +1,3 @@
-import pathlib
-import subprocess
-import sys
-
 import pytest
 
 from conductor_client import journal
@@ -11,7 +7,6 @@ from tools.rig.load import FLAVORS, BootRequest
 from tools.rig.small_cloud import Schedulers
 from tools.rig.truth import Truth
 from tools.scenarios import demo, demo_moves, demo_report
-from tools.scenarios.__main__ import INTERRUPTED
 
 
 def test_requests_are_the_same_again_and_as_many_as_asked_for():
@@ -69,18 +64,6 @@ def test_each_partition_of_a_fleet_has_an_aggregate_with_its_share_of_the_hosts(
     }
 
 
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        (Schedulers(), "1"),
-        (Schedulers(1, 3), "3"),
-        (Schedulers(2, 3), "3 in each of 2 partitions, and a router"),
-    ],
-)
-def test_the_schedulers_in_words(wanted, said):
-    assert demo_report.schedulers(wanted) == said
-
-
 def test_without_rabbitmq_several_schedulers_are_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(demo.shutil, "which", lambda *_args, **_kwargs: None)
     with pytest.raises(RuntimeError, match="RabbitMQ is not installed"):
@@ -119,27 +102,6 @@ def test_each_partition_has_requests_of_its_own(tmp_path, partitions, purposes):
     assert cloud._sections().splitlines() == lines[2:], "as a router has them"
 
 
-AT_ONCE = """
-import os, signal, sys
-class Interrupt:
-    def find_spec(name, path, target=None):
-        if name == "oslo_service":
-            os.kill(os.getpid(), signal.SIGINT)
-sys.meta_path.insert(0, Interrupt)
-sys.argv = ["tools.scenarios", "demo"]
-from tools.scenarios.__main__ import main
-sys.exit(main())
-"""
-
-
-def test_an_interrupt_while_the_demo_loads_is_one_line():
-    root = pathlib.Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", AT_ONCE], cwd=root, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (INTERRUPTED, "\ntools/demo: interrupted\n")
-
-
 @pytest.mark.parametrize(
     ("found", "said"),
     [({}, "2 No alternate host is left to try."), ({"i": "RamFilter rejected 2"}, "2 RamFilter rejected 2")],
@@ -166,11 +128,6 @@ def test_what_is_being_started_is_said_with_the_time(capsys):
 def test_a_run_that_built_nothing_has_failed(capsys):
     assert demo_report.verdict(Truth(0, 2, []), True) == 1
     assert "No instance was built" in capsys.readouterr().out
-
-
-def test_a_terminal_without_utf_8_gets_ascii():
-    assert demo_report.signs("ascii") == ("+", "x", "-")
-    assert demo_report.signs("utf-8")[0] == "\N{CHECK MARK}"
 
 
 def test_no_line_is_over_120_columns(capsys):
