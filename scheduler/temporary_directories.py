@@ -11,7 +11,7 @@ import tempfile
 ATTEMPTS = 3
 
 
-def make_temporary_directory(prefix: str, parent: str | None) -> tuple[Path, int]:
+def make_temporary_directory(prefix: str, parent: str | None) -> Path:
     """Make a private directory, which is removed with this process.
 
     Those that killed processes have left are removed. To be called before the process forks: the directory is
@@ -21,9 +21,6 @@ def make_temporary_directory(prefix: str, parent: str | None) -> tuple[Path, int
         prefix: How the names of all directories of this purpose begin, and of no others.
         parent: Where to make it; None for the default of the system.
 
-    Returns:
-        The directory, and the file that is open while it is in use.
-
     Raises:
         OSError: It cannot be made.
     """
@@ -32,20 +29,20 @@ def make_temporary_directory(prefix: str, parent: str | None) -> tuple[Path, int
     for attempts_left in reversed(range(ATTEMPTS)):
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         try:
-            lock = _lock(directory)
+            _lock(directory)
             break
         except OSError:  # another process has just removed it: it was not locked yet
             if not attempts_left:
                 raise
     atexit.register(_remove_own, directory, os.getpid())
-    return directory, lock
+    return directory
 
 
 def _lock(directory: Path) -> int:
     """Mark a directory as in use by this process and those that it forks, until the last of them ends.
 
     Returns:
-        The file to close if it is no longer in use.
+        The file that is open while it is in use.
 
     Raises:
         OSError: It does not exist any more, or others use it.

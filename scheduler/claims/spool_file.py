@@ -57,7 +57,7 @@ def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
         return directory
     LOG.info("[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart")
     try:
-        return make_temporary_directory(TEMPORARY_PREFIX, conf.tempdir)[0]
+        return make_temporary_directory(TEMPORARY_PREFIX, conf.tempdir)
     except OSError as error:
         LOG.error("Cannot make a temporary directory; the spool is in memory only: %s", error)
         return None

@@ -140,9 +140,14 @@ class Policy(PlanCommand):
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
-        other = options.load([f"--config-file={args.other_config}"]) if args.other_config else None
+        conf = cloud.snapshot.conf
+        files = [args.other_config] if args.other_config else conf.config_file
+        directories = [] if args.other_config else conf.config_dir
+        other = options.load(
+            [f"--config-file={name}" for name in files] + [f"--config-dir={name}" for name in directories]
+        )
         begin = None if args.since is None else datetime.fromtimestamp(args.since, UTC).replace(tzinfo=None)
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
-        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, progress, other)
+        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other, progress)
         return found | {"all_placed": not found["sides"]["changed"]["refused"]}

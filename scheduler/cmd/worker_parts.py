@@ -14,8 +14,7 @@ from scheduler import conf as options
 from scheduler import manager
 from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import all_partitions, own_partition
-from scheduler.daemon.parts import WorkerParts
-from scheduler.daemon.periodics import Periodic
+from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.host_status import HostStatusReader
 from scheduler.explain.hosts_now import HostsNow

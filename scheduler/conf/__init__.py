@@ -3,8 +3,7 @@
 No options are global: ``load`` creates the object that is passed to everything else.
 
 - loading: from a command line and files to options whose values are valid
-- files, misspelt: the contents of the files; which options in them do not exist
-- former_names: which of them older releases had, under another name
+- files, misspelt: the contents of the files; which options in them do not exist, or have another name today
 - registry: all groups in one list
 - default, scheduler, filter_scheduler, berth, keystone, libraries, partitions: the large groups;
   small_groups: the others

@@ -1,7 +1,6 @@
-"""Options with some values replaced, to compare decisions."""
+"""Other values of options, to compare decisions."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from oslo_config import cfg
 
@@ -20,53 +19,8 @@ DECIDING_OPTIONS = {
 }
 
 
-class _Group(Mapping[str, Any]):
-    """A group of options, some of them with other values."""
-
-    def __init__(self, group: Any, values: Mapping[str, Any]) -> None:
-        self._group = group
-        self._values = values
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name] if name in self._values else self._group[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._group)
-
-    def __len__(self) -> int:
-        return len(self._group)
-
-
-class ChangedOptions:
-    """The options in use with some values replaced. Read-only."""
-
-    def __init__(self, conf: cfg.ConfigOpts, changes: Mapping[tuple[str, str], Any]) -> None:
-        """Change values, by group and name; ``read_changes`` makes them of texts."""
-        self._conf = conf
-        self._groups: dict[str, dict[str, Any]] = {}
-        for (group, name), value in changes.items():
-            self._groups.setdefault(group, {})[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        own = self._groups.get("DEFAULT", {})
-        if name in own:
-            return own[name]
-        found = getattr(self._conf, name)
-        return _Group(found, self._groups[name]) if name in self._groups else found
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-
-def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
-    """Return the values of options by group and name.
+def change(conf: cfg.ConfigOpts, settings: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Give options other values, and return their groups and names.
 
     Args:
         settings: Texts as in a configuration file by ``GROUP.NAME``, or ``NAME`` for one of
@@ -78,7 +32,7 @@ def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
     known = {
         (group or "DEFAULT", option.dest): option for group, options in list_opts() for option in options
     }
-    found = {}
+    changed = []
     for setting, text in settings.items():
         group, _, name = setting.rpartition(".")
         key = group or DEFAULT_GROUP, name
@@ -87,8 +41,9 @@ def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
         if key[0] not in DECIDING_GROUPS and key not in DECIDING_OPTIONS:
             raise ConfigError(f"[{key[0]}]/{name} does not decide between hosts, so it cannot be compared")
         try:
-            value = known[key].type(text)
+            value = [text] if known[key].multi else text
+            conf.set_override(name, value, None if key[0] == "DEFAULT" else key[0])
         except ValueError as error:
             raise ConfigError(f"[{key[0]}]/{name}: {error}") from error
-        found[key] = [value] if known[key].multi else value
-    return found
+        changed.append(key)
+    return changed

@@ -68,14 +68,6 @@ LIVENESS = [
         help="The first run of periodic tasks is delayed by a random time of up to this many seconds, so "
         "that daemons which are started together do not run them at the same time.",
     ),
-    cfg.BoolOpt(
-        "enable_new_services",
-        default=True,
-        help="Whether new compute services are enabled. Has no effect on a scheduler.",
-    ),
-    cfg.BoolOpt(
-        "run_external_periodic_tasks", default=True, help="Accepted for compatibility; has no effect here."
-    ),
 ]
 
 ZONES = [
@@ -83,46 +75,6 @@ ZONES = [
         "default_availability_zone",
         default="nova",
         help="Availability zone of a host that is in no aggregate with an availability zone.",
-    ),
-    cfg.StrOpt(
-        "internal_service_availability_zone",
-        default="internal",
-        help="Zone in which services other than computes are listed. Scheduling does not use it.",
-    ),
-    cfg.StrOpt(
-        "instance_name_template",
-        default="instance-%08x",
-        help="Template for the names of instances on their hosts. Scheduling does not use it.",
-    ),
-]
-
-POOLS = [
-    cfg.StrOpt(
-        "concurrency_backend",
-        default="auto",
-        choices=["auto", "threading", "eventlet"],
-        help="Accepted for compatibility. Berth always runs on native threads.",
-    ),
-    cfg.IntOpt(
-        "default_thread_pool_size", default=10, min=1, help="Accepted for compatibility; has no effect here."
-    ),
-    cfg.IntOpt(
-        "cell_worker_thread_pool_size",
-        default=5,
-        min=1,
-        help="Accepted for compatibility: all cell databases are read at the same time.",
-    ),
-    cfg.IntOpt(
-        "default_green_pool_size",
-        default=1000,
-        min=100,
-        help="Accepted for compatibility; there are no green threads.",
-    ),
-    cfg.IntOpt(
-        "thread_pool_statistic_period",
-        default=-1,
-        min=-1,
-        help="Accepted for compatibility; has no effect here.",
     ),
 ]
 
@@ -167,4 +119,4 @@ ALLOCATION_RATIOS = [_ratio(f"{resource}_allocation_ratio") for resource in RATI
     _ratio("initial_disk_allocation_ratio", 1.0),
 ]
 
-OPTS = [*IDENTITY, *LIVENESS, *ZONES, *POOLS, *SHUTDOWN, *RPC, *ALLOCATION_RATIOS]
+OPTS = [*IDENTITY, *LIVENESS, *ZONES, *SHUTDOWN, *RPC, *ALLOCATION_RATIOS]

@@ -6,11 +6,17 @@ import os
 
 from oslo_config import cfg
 
-from scheduler.conf.former_names import FORMER_DRIVERS, former_options
 from scheduler.conf.misspelt import misspelt_options
 from scheduler.errors import ConfigError
 
 FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
+
+# Values of [scheduler]/driver in older releases of nova, with those of today.
+FORMER_DRIVERS = {
+    "nova.scheduler.caching_scheduler.CachingScheduler": "caching_scheduler",
+    "nova.scheduler.chance.ChanceScheduler": "chance_scheduler",
+    "nova.scheduler.filter_scheduler.FilterScheduler": "filter_scheduler",
+}
 
 # Seconds in which a scheduler replies to a call that the broker took from another scheduler.
 TIME_TO_ANSWER = 15
@@ -74,7 +80,6 @@ def host_state_max_age(conf: cfg.ConfigOpts) -> float:
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield warnings to log at start about options that are replaced, missing or unknown."""
     yield from misspelt_options(conf)
-    yield from former_options(conf)
     if not conf.database.connection:
         yield (
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "

@@ -38,17 +38,11 @@ HOST_CHOICE = [
         help="Shuffle the hosts that share the highest weight before one is chosen.",
     ),
     cfg.BoolOpt(
-        "track_instance_changes",
-        default=True,
-        help="Accepted for compatibility: the daemon reads from the databases where instances are. Computes "
-        "read this option to decide whether they send messages about instances.",
-    ),
-    cfg.BoolOpt(
         "pci_in_placement",
         default=False,
         mutable=True,
-        help="Request PCI devices from Placement. The API and the conductors read it, which create the "
-        "request groups; it has no effect here.",
+        help="Request PCI devices from Placement. The API, the conductors and berth-plan read it, as they "
+        "create the request groups; the daemon does not.",
     ),
 ]
 

@@ -44,20 +44,6 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.set_default("default_log_levels", [*log.get_default_log_levels(), *LOG_LEVELS])
 
 
-def set_log_levels(conf: cfg.ConfigOpts) -> None:
-    """Extend the default log levels by those of the debug switches of [glance] and [cinder].
-
-    To be called after ``conf`` is parsed and before logging is set up. An operator's own default_log_levels
-    are kept.
-    """
-    levels = [*log.get_default_log_levels(), *LOG_LEVELS]
-    if conf.glance.debug:
-        levels.append("glanceclient=DEBUG")
-    if conf.cinder.debug:
-        levels += ["cinderclient=DEBUG", "os_brick=DEBUG"]
-    conf.set_default("default_log_levels", levels)
-
-
 def set_library_defaults() -> None:
     """Set nova's defaults in the libraries themselves. Only oslo-config-generator calls this."""
     cfg.set_defaults(service.service_opts, graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_TIMEOUT)

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler import errors
-from scheduler.conf import derived, keystone, libraries, partitions, registry
+from scheduler.conf import derived, keystone, partitions, registry
 from scheduler.conf.files import sections
 
 LOG = logging.getLogger(__name__)
@@ -72,7 +72,6 @@ def load(
     partitions.register_sections(conf)
     validate(conf)
     derived.set_heartbeat_default(conf)
-    libraries.set_log_levels(conf)
     return conf
 
 

@@ -1,7 +1,7 @@
-"""Options and groups in the files that do not exist: a misspelt one has no effect, so it is named.
+"""Options and groups in the files that do not exist: a misspelt or former one has no effect, so it is named.
 
 One nova.conf serves several services. In Berth's own groups every unknown option is named, elsewhere only a
-name that is close to an option or a group that Berth knows.
+name that is close to an option or a group that Berth knows, or was one's in older releases of nova.
 """
 
 from collections import defaultdict
@@ -30,6 +30,33 @@ NO_LONGER_USED = frozenset(
         "searches_at_once",
     }
 )
+
+_MOVED = (
+    "aggregate_image_properties_isolation_namespace",
+    "aggregate_image_properties_isolation_separator",
+    "disk_weight_multiplier",
+    "io_ops_weight_multiplier",
+    "isolated_hosts",
+    "isolated_images",
+    "max_instances_per_host",
+    "max_io_ops_per_host",
+    "ram_weight_multiplier",
+    "restrict_isolated_hosts_to_isolated_images",
+    "soft_affinity_weight_multiplier",
+    "soft_anti_affinity_weight_multiplier",
+)
+
+#: Names in [DEFAULT] of older releases, which nova does not read either, with group and name of today.
+FORMER = {
+    "compute_scheduler_driver": ("scheduler", "driver"),
+    "scheduler_driver": ("scheduler", "driver"),
+    "scheduler_max_attempts": ("scheduler", "max_attempts"),
+    "scheduler_available_filters": ("filter_scheduler", "available_filters"),
+    "scheduler_default_filters": ("filter_scheduler", "enabled_filters"),
+    "scheduler_host_subset_size": ("filter_scheduler", "host_subset_size"),
+    "scheduler_weight_classes": ("filter_scheduler", "weight_classes"),
+    **{name: ("filter_scheduler", name) for name in _MOVED},
+}
 
 _ANY_PARTITION = f"{partitions.PREFIX}NAME"
 _ROUGHLY = 0.6
@@ -87,9 +114,14 @@ def _meant(group: str, known: Iterable[str]) -> str:
 def _on_names(group: str, names: Iterable[str], known: set[str]) -> Iterator[str]:
     own = group.lower().startswith(GROUP)
     for name in names:
-        if group.lower() == GROUP and name.replace("-", "_") in NO_LONGER_USED:
+        plain = name.replace("-", "_")
+        hint = did_you_mean(plain, known, _ROUGHLY if own else _VERY_CLOSE)
+        if group.lower() == GROUP and plain in NO_LONGER_USED:
             yield f"[{group}]/{name} is no longer used"
-            continue
-        hint = did_you_mean(name.replace("-", "_"), known, _ROUGHLY if own else _VERY_CLOSE)
-        if name not in known and (own or hint):
+        elif group == "DEFAULT" and plain in FORMER:
+            yield (
+                f"[DEFAULT]/{name} is a name of an older release of nova and is ignored; "
+                f"today's is [{FORMER[plain][0]}]/{FORMER[plain][1]}"
+            )
+        elif name not in known and (own or hint):
             yield f"[{group}]/{name} does not exist and is ignored{hint}"

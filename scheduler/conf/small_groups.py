@@ -1,4 +1,4 @@
-"""The small groups: few options each, most of them of computes and callers (spec: wire-and-config 6.5).
+"""The small groups: few options each (spec: wire-and-config 6.5).
 
 ``GROUPS`` maps the name of a group to its options.
 """
@@ -51,29 +51,14 @@ NOTIFICATIONS = [
     ),
 ]
 
-# [pci]: accepted for compatibility, for computes (spec: numa-and-pci 5.4).
+# [pci]: what berth-plan reads (spec: numa-and-pci 5.4).
 PCI = [
-    cfg.MultiStrOpt(
-        "device_spec",
-        default=[],
-        deprecated_opts=[
-            cfg.DeprecatedOpt("passthrough_whitelist", group="pci"),
-            cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
-        ],
-        help="Devices of computes that instances may have, each line a JSON object or list. It belongs to "
-        "the configuration of computes; the scheduler does not read it.",
-    ),
     cfg.MultiStrOpt(
         "alias",
         default=[],
         deprecated_opts=[cfg.DeprecatedOpt("pci_alias", group="DEFAULT")],
         help="Names for kinds of devices, each a JSON object. nova-api and berth-plan resolve them "
-        "in flavors; the scheduler does not read it.",
-    ),
-    cfg.BoolOpt(
-        "report_in_placement",
-        default=False,
-        help="Whether computes report devices to Placement. The scheduler does not read this.",
+        "in flavors; the daemon does not read it.",
     ),
 ]
 
@@ -84,19 +69,6 @@ COMPUTE = [
         default=False,
         mutable=True,
         help="Fill the NUMA cells of a host one after the other instead of spreading instances over them.",
-    ),
-    cfg.IntOpt(
-        "resource_provider_association_refresh",
-        default=300,
-        min=0,
-        mutable=True,
-        help="Seconds for which computes keep provider associations. Scheduling does not use it.",
-    ),
-    cfg.IntOpt(
-        "sharing_providers_max_uuids_per_request",
-        default=200,
-        min=1,
-        help="UUIDs in one query of computes for sharing providers. Scheduling does not use it.",
     ),
 ]
 
@@ -116,37 +88,10 @@ WORKAROUNDS = [
     ),
 ]
 
-
-def _cap(name: str, note: str) -> cfg.Opt:
-    return cfg.StrOpt(name, help=f"RPC version cap for calls to the {name} service. {note}")
-
-
-# [upgrade_levels]: RPC version caps of callers (spec: wire-and-config 1.7).
-UPGRADE_LEVELS = [
-    _cap("scheduler", "Read by callers of the scheduler, not by the daemon."),
-    _cap("conductor", "The daemon does not read it: no conductor converts objects for it."),
-    _cap("baseapi", "The daemon does not read it."),
-    _cap("compute", "The daemon does not read it."),
-]
-
-# [libvirt]: accepted for compatibility.
-LIBVIRT = [
-    cfg.ListOpt("hw_machine_type", help="Machine types by architecture. Scheduling does not use it."),
-]
-
-# The debug switches of [glance] and [cinder], which change log levels.
-CLIENTS = [
-    cfg.BoolOpt("debug", default=False, help="Log what the client library of this service does."),
-]
-
 GROUPS = {
     "metrics": METRICS,
     "notifications": NOTIFICATIONS,
     "pci": PCI,
     "compute": COMPUTE,
     "workarounds": WORKAROUNDS,
-    "upgrade_levels": UPGRADE_LEVELS,
-    "libvirt": LIBVIRT,
-    "glance": CLIENTS,
-    "cinder": CLIENTS,
 }

@@ -34,6 +34,6 @@ not interrupt service, so cotyledon is used without the wrapper.
 
 ``master`` is the first process, and ``worker`` each of those that it forks; ``shared_state`` is what they
 share, and ``calls_in_flight`` what each of them runs. ``forking`` starts the workers. ``parts`` is
-what a worker is made of, ``periodics`` its periodic work. ``options_trial`` tries changed options in a
-process of their own. ``process`` has what each process sets for itself.
+what a worker is made of. ``options_trial`` tries changed options in a process of their own. ``process`` has
+what each process sets for itself.
 """

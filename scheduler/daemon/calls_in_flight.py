@@ -14,14 +14,12 @@ SLOTS = 512
 #: Calls of dead workers that are counted; the oldest are forgotten first.
 COUNTED = 512
 
-#: Bytes by which a call is known.
-SIZE = 16
-
-_FREE = [0] * SIZE
+_FREE = 0
 
 
-def _key(message_id: str) -> list[int]:
-    return list(blake2b(message_id.encode(), digest_size=SIZE).digest())
+def _key(message_id: str) -> int:
+    """Return the number by which a call is known."""
+    return int.from_bytes(blake2b(message_id.encode(), digest_size=8).digest()) or 1
 
 
 class CallsInFlight:
@@ -29,8 +27,8 @@ class CallsInFlight:
 
     def __init__(self, context: Any, workers: int) -> None:
         """Create it before so many workers are forked; ``context`` is the multiprocessing context."""
-        self._running = context.RawArray("B", workers * SLOTS * SIZE)
-        self._dead = context.RawArray("B", COUNTED * SIZE)
+        self.slots = context.RawArray("Q", workers * SLOTS)
+        self._dead = context.RawArray("Q", COUNTED)
         self._deaths = context.RawArray("B", COUNTED)
         self._next = 0
 
@@ -41,36 +39,25 @@ class CallsInFlight:
     def note_death(self, worker_id: int) -> None:
         """Count what a worker ran when it died; in the master."""
         for slot in range(worker_id * SLOTS, (worker_id + 1) * SLOTS):
-            key = self.read(slot)
-            if key != _FREE:
-                self.write(slot, _FREE)
-                self._count(key)
+            if self.slots[slot] != _FREE:
+                self._count(self.slots[slot])
+                self.slots[slot] = _FREE
 
     def deaths(self, message_id: str) -> int:
         """Return how many workers died while they ran a call."""
         place = self._place_of(_key(message_id))
         return 0 if place is None else int(self._deaths[place])
 
-    def read(self, slot: int) -> list[int]:
-        """Return what a slot has."""
-        return list(self._running[slot * SIZE : (slot + 1) * SIZE])
-
-    def write(self, slot: int, key: list[int]) -> None:
-        """Let a slot have this."""
-        self._running[slot * SIZE : (slot + 1) * SIZE] = key
-
-    def _count(self, key: list[int]) -> None:
+    def _count(self, key: int) -> None:
         place = self._place_of(key)
         if place is None:
             place, self._next = self._next, (self._next + 1) % COUNTED
             self._deaths[place] = 0
-            self._dead[place * SIZE : (place + 1) * SIZE] = key
+            self._dead[place] = key
         self._deaths[place] = min(255, self._deaths[place] + 1)
 
-    def _place_of(self, key: list[int]) -> int | None:
-        known = bytes(self._dead)
-        wanted = bytes(key)
-        return next((n for n in range(COUNTED) if known[n * SIZE : (n + 1) * SIZE] == wanted), None)
+    def _place_of(self, key: int) -> int | None:
+        return next((place for place, dead in enumerate(self._dead) if dead == key), None)
 
 
 class CallsOfWorker:
@@ -87,14 +74,14 @@ class CallsOfWorker:
         with self._lock:
             if message_id and self._free and message_id not in self._slots:
                 self._slots[message_id] = slot = self._free.pop()
-                self._calls.write(slot, _key(message_id))
+                self._calls.slots[slot] = _key(message_id)
 
     def end(self, message_id: str) -> None:
         """Note that it does not run it any more."""
         with self._lock:
             slot = self._slots.pop(message_id, None)
             if slot is not None:
-                self._calls.write(slot, _FREE)
+                self._calls.slots[slot] = _FREE
                 self._free.append(slot)
 
     def deaths(self, message_id: str) -> int:

@@ -23,9 +23,6 @@ from scheduler.health.monitor import Monitor
 
 LOG = logging.getLogger(__name__)
 
-#: Lines of the log, and the status that systemd shows.
-NOT_ALL, ALL = "Not all workers take requests yet (%d of %d)", "All workers take requests (%d of %d)"
-
 #: Exit status of a daemon that could be given no worker, or whose workers did not end in time.
 FAILED = 1
 
@@ -70,7 +67,6 @@ class Master:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))
         self._monitor.start()
-        threading.Thread(target=self._announce, daemon=True).start()
         try:
             supervisor.run()
         except SystemExit as end:
@@ -80,20 +76,6 @@ class Master:
             LOG.info("The daemon has stopped")
             return end.code if self._failure is None else self._failure  # type: ignore[return-value]
         return None
-
-    def _announce(self) -> None:
-        """Notify systemd when all workers take requests.
-
-        An unavailable broker delays this by up to [berth]/database_start_timeout.
-        """
-        self._shared.loaded.wait_for_all()
-        serving = self._shared.serving.wait_for_all(self.conf.berth.database_start_timeout)
-        if serving < self._workers:
-            LOG.warning(NOT_ALL, serving, self._workers)
-            self._monitor.ready(NOT_ALL % (serving, self._workers))
-            self._shared.serving.wait_for_all()
-        LOG.info(ALL, self._workers, self._workers)
-        self._monitor.ready(ALL % (self._workers, self._workers))
 
     def _reload(self) -> None:
         """Take over changed options if a worker can start with them; the workers follow."""
@@ -116,7 +98,7 @@ class Master:
         """End the daemon if its first start cannot succeed; later the worker is started again."""
         self._shared.calls.note_death(worker_id)
         self._monitor.worker_ended(worker_id, status)
-        first_start = self._shared.serving.count < self._workers
+        first_start = len(self._monitor.workers.served) < self._workers
         if status in (START_FAILED, NO_DATABASE) and first_start and self._failure is None:
             LOG.error("Worker %d could not start; stopping the daemon", worker_id)
             self._end(status)

@@ -6,9 +6,23 @@ from typing import Any
 
 from oslo_config import cfg
 
-from scheduler.daemon.periodics import Periodic
 from scheduler.health.counters import Counters
 from scheduler.health.reports import WorkerState
+
+
+@dataclasses.dataclass(frozen=True)
+class Periodic:
+    """Work that one process repeats: ``call()`` after ``delay`` seconds, then every ``interval`` seconds."""
+
+    name: str
+    call: Callable[[], None]
+    interval: float
+    delay: float = 0.0
+
+    def run(self) -> float:
+        """Do it once, and return the seconds until the next time."""
+        self.call()
+        return self.interval
 
 
 @dataclasses.dataclass(frozen=True)

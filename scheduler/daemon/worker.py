@@ -15,8 +15,8 @@ from oslo_utils import timeutils
 
 from scheduler import conf as options
 from scheduler import errors, guru_meditation
+from scheduler.background import BackgroundLoop
 from scheduler.daemon.parts import WorkerParts
-from scheduler.daemon.periodics import PeriodicLoops
 from scheduler.daemon.process import show_program_name, spare_the_collector
 from scheduler.daemon.shared_state import SharedState
 from scheduler.health.reporter import Reporter
@@ -67,7 +67,7 @@ class Worker(cotyledon.Service):
         self._manager: Any = None
         self._server: Any = None
         self._explanations: Any = None
-        self._periodics = PeriodicLoops()
+        self._periodics: list[BackgroundLoop] = []
         self._stopping = False
         shared.monitor.close_in_child()
         self._reporter = Reporter(
@@ -98,8 +98,7 @@ class Worker(cotyledon.Service):
             return
         if failure:
             sys.exit(NO_DATABASE if isinstance(failure, DatabaseAway) else START_FAILED)
-        self._reporter.phase = "serving"
-        self._shared.serving.reach(self.worker_id)
+        self._reporter.enter("serving")
 
     def terminate(self) -> None:
         """Stop gracefully. cotyledon exits with status 0 when this returns."""
@@ -107,8 +106,8 @@ class Worker(cotyledon.Service):
         timer.start()
         LOG.info("Worker %d is stopping", self.worker_id)
         self._stopping = True
-        self._reporter.phase = "stopping"
-        self._periodics.stop()
+        self._reporter.enter("stopping")
+        self._stop_periodics()
         if self._manager is not None:
             self._manager.stop_claiming()
         if self._server is not None:
@@ -162,7 +161,6 @@ class Worker(cotyledon.Service):
             self._reset(manager)
         self._wait_for_database(manager)
         manager.catch_up(int(self.worker_id))
-        self._shared.loaded.reach(self.worker_id)
         spare_the_collector()
         LOG.info("Worker %d has loaded the hosts; connecting to the broker", self.worker_id)
         server = self._parts.server(self.conf, manager, int(self.worker_id))
@@ -177,11 +175,23 @@ class Worker(cotyledon.Service):
             return
         self._start_explanations(manager, server)
         if self.worker_id == 0:
-            self._periodics.start(self._parts.periodics(self.conf, manager))
+            self._start_periodics(manager)
         while not (manager.wait_until_able(ABLE_INTERVAL) or self._stopping):
             pass  # the outage is in the log
         if not self._stopping:
             LOG.info("Worker %d takes requests", self.worker_id)
+
+    def _start_periodics(self, manager: Any) -> None:
+        for work in self._parts.periodics(self.conf, manager):
+            loop = BackgroundLoop(work.name, work.run, pause_after_error=work.interval)
+            self._periodics.append(loop)
+            loop.start(work.delay)
+        if self._stopping:
+            self._stop_periodics()
+
+    def _stop_periodics(self) -> None:
+        for loop in self._periodics:
+            loop.stop(timeout=0)  # does not wait for what is being done
 
     def _start_explanations(self, manager: Any, server: Any) -> None:
         """Begin to answer questions about decisions; requests are served without that, too."""

@@ -33,6 +33,9 @@ INTERVAL = 1.0
 #: Seconds that workers have to take over a changed configuration, before systemd is notified that it is done.
 RELOAD_TIMEOUT = 30.0
 
+#: Lines of the log, and the status that systemd shows.
+NOT_ALL, ALL = "Not all workers take requests yet (%d of %d)", "All workers take requests (%d of %d)"
+
 _STATUS = {
     readiness.Health.PASS: "200 OK",
     readiness.Health.WARN: "200 OK",
@@ -68,6 +71,9 @@ class Monitor:
         self._notifier = notifier or Notifier()
         self._clock = clock
         self._stopping = threading.Event()
+        self._start_timeout = conf.berth.database_start_timeout
+        self._loaded_at: float | None = None
+        self._announced: int | None = None
         self._reload_until: float | None = None
         self._reloads = 0
         self._loop = BackgroundLoop("monitor", self._wait_and_run_round)
@@ -90,11 +96,6 @@ class Monitor:
         """Close what a worker has inherited and does not need."""
         if self.endpoint is not None:
             self.endpoint.close_in_child()
-
-    def ready(self, text: str) -> None:
-        """Notify systemd that the daemon is up."""
-        self._notifier.ready()
-        self._notifier.status(text)
 
     def begin_reload(self) -> None:
         """Notify systemd that the configuration is being read again."""
@@ -136,6 +137,7 @@ class Monitor:
         self.receive()
         if not self._stopping.is_set():
             self.workers.check()
+            self._announce()
         if self._stopping.is_set() or self.workers.all_alive():
             self._notifier.feed_watchdog()
         self._finish_reload()
@@ -144,6 +146,31 @@ class Monitor:
         self.channel.wait(INTERVAL)
         self.run_round()
         return 0.0
+
+    def _announce(self) -> None:
+        """Notify systemd when all workers take requests.
+
+        An unavailable broker delays this by up to [berth]/database_start_timeout.
+        """
+        serving, total = len(self.workers.served), len(self.workers.records)
+        if self._loaded_at is None and len(self.workers.loaded) == total:
+            self._loaded_at = self._clock()
+        if self._announced == total:
+            return
+        if serving == total:
+            text = ALL % (total, total)
+            LOG.info(ALL, total, total)
+        elif self._announced is None and self._loading_ended_before(self._start_timeout):
+            text = NOT_ALL % (serving, total)
+            LOG.warning(NOT_ALL, serving, total)
+        else:
+            return
+        self._announced = serving
+        self._notifier.ready()
+        self._notifier.status(text)
+
+    def _loading_ended_before(self, seconds: float) -> bool:
+        return self._loaded_at is not None and self._clock() - self._loaded_at >= seconds
 
     def _finish_reload(self) -> None:
         until = self._reload_until

@@ -60,6 +60,11 @@ class Reporter:
         """Begin to report; in the process of the worker."""
         self._loop.start()
 
+    def enter(self, phase: str) -> None:
+        """Report another phase at once."""
+        self.phase = phase
+        self._loop.wake()
+
     def stop(self) -> None:
         """Report a last time, and end."""
         self._loop.stop()

@@ -67,7 +67,12 @@ class WorkerRecord:
 
 
 class WorkerTable:
-    """All workers. Any thread of the master may use it."""
+    """All workers. Any thread of the master may use it.
+
+    Attributes:
+        loaded: The numbers of those that have read the API database, perhaps in a process that has ended.
+        served: The numbers of those that have taken requests, perhaps in a process that has ended.
+    """
 
     def __init__(
         self,
@@ -88,6 +93,8 @@ class WorkerTable:
         now = clock()
         self._records = {number: WorkerRecord(number, now, now) for number in range(count)}
         self._checked_at = now
+        self.loaded: set[int] = set()
+        self.served: set[int] = set()
 
     @property
     def records(self) -> list[WorkerRecord]:
@@ -112,6 +119,10 @@ class WorkerTable:
                     record.since = self._clock()
                     if report.state.stalled < MOVING:
                         record.moved_at = record.since
+                    if report.state.api_database:
+                        self.loaded.add(report.worker)
+                    if report.phase == "serving":
+                        self.served.add(report.worker)
 
     def ended(self, number: int) -> bool:
         """Note that the process of a worker has ended, and that another one is being started.

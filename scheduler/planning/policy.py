@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from oslo_config import cfg
 
-from scheduler.conf.changed import ChangedOptions, read_changes
+from scheduler.conf.changed import change
 from scheduler.errors import BerthError
 from scheduler.planning.balance import spread_of
 from scheduler.planning.capacity import fits
@@ -39,22 +39,21 @@ def policy(
     snapshot: Snapshot,
     settings: Mapping[str, str],
     uuids: Sequence[str],
+    changed: cfg.ConfigOpts,
     progress: ShowProgress = no_progress,
-    other: cfg.ConfigOpts | None = None,
 ) -> Document:
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
 
     Args:
-        settings: Texts by the names of options, as ``conf.changed.read_changes`` takes them.
+        settings: Texts by the names of options, as ``conf.changed.change`` takes them.
         uuids: The instances of the requests, in the order in which these came.
-        other: All options of another configuration, which ``settings`` change; None: those in use.
+        changed: The other options, in an object of their own, which ``settings`` change.
 
     Raises:
         ConfigError: An option does not exist, does not decide, or cannot have the value.
     """
     conf = snapshot.conf
-    base = conf if other is None else other
-    changed: Any = ChangedOptions(base, read_changes(settings))
+    differing = change(changed, settings)
     rules = {"now": (conf, load_rules(conf)), "changed": (changed, load_rules(changed))}
     known = [snapshot.instances.index_of[uuid] for uuid in uuids if uuid in snapshot.instances.index_of]
     snapshot.load_requests(known, progress)
@@ -78,7 +77,7 @@ def policy(
         )
     return {
         "plan": "policy",
-        "options": _values(conf, changed, settings),
+        "options": _values(conf, changed, differing),
         "instances": len(indices),
         "left_out": dict(left_out),
         "differing": sum(one["now"] != one["changed"] for one in choices),
@@ -119,7 +118,7 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
 
 
 def _decided(
-    snapshot: Snapshot, conf: Any, rules: Rules, indices: Sequence[int], progress: ShowProgress
+    snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Sequence[int], progress: ShowProgress
 ) -> Side:
     cloud = PlannedCloud(snapshot, conf, rules)
     mover, start = Mover(cloud), cloud.mark
@@ -150,7 +149,9 @@ def _largest(cloud: PlannedCloud) -> str | None:
     return None
 
 
-def _values(conf: Any, changed: Any, settings: Mapping[str, str]) -> list[Document]:
+def _values(
+    conf: cfg.ConfigOpts, changed: cfg.ConfigOpts, names: Sequence[tuple[str, str]]
+) -> list[Document]:
     return [
         {
             "group": group,
@@ -158,11 +159,11 @@ def _values(conf: Any, changed: Any, settings: Mapping[str, str]) -> list[Docume
             "now": _plain(_read(conf, group, name)),
             "changed": _plain(_read(changed, group, name)),
         }
-        for group, name in read_changes(settings)
+        for group, name in names
     ]
 
 
-def _read(conf: Any, group: str, name: str) -> Any:
+def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
     return conf[name] if group == "DEFAULT" else conf[group][name]
 
 

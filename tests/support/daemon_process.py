@@ -35,6 +35,7 @@ def tell(*words):
 
 class Manager:
     outages = None
+    database_was_read = False
 
     def __init__(self, conf):
         self.conf = conf
@@ -57,6 +58,7 @@ class Manager:
             if time.monotonic() > end:
                 return False
             time.sleep(0.01)
+        self.database_was_read = True
         return True
 
     def wait_until_able(self, timeout):
@@ -137,8 +139,8 @@ original = command.parts
 
 
 def parts(conf):
-    from scheduler.daemon.parts import WorkerParts
-    from scheduler.daemon.periodics import Periodic
+    from scheduler.daemon.parts import Periodic, WorkerParts
+    from scheduler.health.reports import WorkerState
 
     fail_to_fork(int(os.environ.get("TEST_NO_FORK", "0")))
     if "TEST_HANGUP" in os.environ:
@@ -148,7 +150,12 @@ def parts(conf):
         return [Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
 
     server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager, worker: Server()
-    return WorkerParts(Manager, server, periodics)
+    return WorkerParts(
+        Manager,
+        server,
+        periodics,
+        read_state=lambda manager, _server: WorkerState(api_database=manager and manager.database_was_read),
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ LEFT_OUT = ("audit/", "cmd/audit.py", "cmd/explain_", "cmd/plan_", "logs.py")
 #: Modules whose functions yield or return whole lines, and the level at which they are logged.
 BUILT = {
     "conf/derived.py": "WARNING",
-    "conf/former_names.py": "WARNING",
     "conf/misspelt.py": "WARNING",
     "request/decision_line.py": "INFO",
 }

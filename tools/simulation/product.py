@@ -100,8 +100,6 @@ def with_names(text: str) -> str:
 class _Context:
     """What ``SharedState`` uses of multiprocessing."""
 
-    Semaphore = threads.Semaphore
-
     @staticmethod
     def RawValue(_kind: str, value: int) -> Any:  # noqa: N802 - its name there
         return SimpleNamespace(value=value)
@@ -119,6 +117,9 @@ class NoReports:
         self.reloads = 0
 
     def start(self) -> None:
+        """Do nothing."""
+
+    def enter(self, phase: str) -> None:
         """Do nothing."""
 
     def stop(self) -> None:

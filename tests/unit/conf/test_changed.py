@@ -1,33 +1,28 @@
-"""Options that read as those in use, but for some."""
+"""Options with some other values."""
 
 import pytest
 
-from scheduler.conf.changed import ChangedOptions, read_changes
+from scheduler.conf.changed import change
 from scheduler.errors import ConfigError
 from tests.support.options import make_conf
 
 ZONE = "DEFAULT.default_availability_zone"
 
 
-def test_a_changed_option_has_its_new_value_and_others_theirs():
-    conf = make_conf(cpu_weight_multiplier=3.0)
-    changed = ChangedOptions(conf, read_changes({"ram_weight_multiplier": "-1", "metrics.required": "false"}))
-    assert changed.filter_scheduler.ram_weight_multiplier == -1.0
-    assert changed.filter_scheduler["ram_weight_multiplier"] == -1.0
-    assert changed["filter_scheduler"].cpu_weight_multiplier == 3.0
-    assert changed.metrics.required is False
-    assert changed.scheduler.max_attempts == conf.scheduler.max_attempts
-    assert conf.filter_scheduler.ram_weight_multiplier == 1.0
-
-
 def test_values_are_read_as_in_a_file():
-    assert read_changes({"enabled_filters": "A,B", "scheduler.max_attempts": "7", ZONE: "z"}) == {
-        ("filter_scheduler", "enabled_filters"): ["A", "B"],
-        ("scheduler", "max_attempts"): 7,
-        ("DEFAULT", "default_availability_zone"): "z",
+    conf = make_conf()
+    settings = {
+        "ram_weight_multiplier": "-1",
+        "metrics.required": "false",
+        "enabled_filters": "A,B",
+        "available_filters": "a.B",
+        ZONE: "z",
     }
-    assert read_changes({"available_filters": "a.B"}) == {("filter_scheduler", "available_filters"): ["a.B"]}
-    assert ChangedOptions(make_conf(), read_changes({ZONE: "z"})).default_availability_zone == "z"
+    assert change(conf, settings)[1:3] == [("metrics", "required"), ("filter_scheduler", "enabled_filters")]
+    found = conf.filter_scheduler
+    assert (found.ram_weight_multiplier, found.enabled_filters) == (-1.0, ["A", "B"])
+    assert (conf.metrics.required, found.available_filters) == (False, ["a.B"])
+    assert conf.default_availability_zone == "z"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +31,7 @@ def test_values_are_read_as_in_a_file():
         ("no_such_option", "1", "There is no option [filter_scheduler]/no_such_option"),
         ("nowhere.max_attempts", "1", "There is no option [nowhere]/max_attempts"),
         ("placement.auth_url", "http://x", "[placement]/auth_url does not decide between hosts"),
-        ("compute.sharing_providers_max_uuids_per_request", "1", "does not decide between hosts"),
+        ("berth.cell_timeout", "1", "does not decide between hosts"),
         ("ram_weight_multiplier", "much", "[filter_scheduler]/ram_weight_multiplier"),
         ("placement.password", "guess", "[placement]/password does not decide between hosts"),
         ("database.connection", "sqlite://", "[database]/connection does not decide between hosts"),
@@ -45,5 +40,5 @@ def test_values_are_read_as_in_a_file():
 )
 def test_wrong_settings_are_refused(setting, text, words):
     with pytest.raises(ConfigError) as caught:
-        read_changes({setting: text})
+        change(make_conf(), {setting: text})
     assert words in str(caught.value)

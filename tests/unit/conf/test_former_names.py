@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler import conf as options
-from scheduler.conf.former_names import FORMER
+from scheduler.conf.misspelt import FORMER
 from tests.support.options import make_conf
 
 

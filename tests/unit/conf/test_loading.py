@@ -123,8 +123,6 @@ def test_repeated_lines_accumulate(load):
         ("[DEFAULT]\nlogfile=x.log", None, "log_file", "x.log"),
         ("[DEFAULT]\nlogdir=/tmp/x", None, "log_dir", "/tmp/x"),
         ("[DEFAULT]\nnotification_format=both", "notifications", "notification_format", "both"),
-        ("[pci]\npassthrough_whitelist={}", "pci", "device_spec", ["{}"]),
-        ("[DEFAULT]\npci_passthrough_whitelist={}", "pci", "device_spec", ["{}"]),
         ("[DEFAULT]\npci_alias={}", "pci", "alias", ["{}"]),
         ("[placement]\nauth_plugin=password", "placement", "auth_type", "password"),
     ],
@@ -336,17 +334,6 @@ def test_version_alone_is_printed(capsys):
 @pytest.mark.parametrize("flag", ["--use-json", "--use-journal", "--use-syslog", "--nodebug", "-d"])
 def test_logging_arguments_are_taken(flag):
     assert options.load([flag], default_config_files=[])
-
-
-def test_debug_switches_of_clients_change_log_levels(load):
-    conf = load("[glance]\ndebug=true\n[cinder]\ndebug=true\n")
-    assert {"glanceclient=DEBUG", "cinderclient=DEBUG", "os_brick=DEBUG"} <= set(conf.default_log_levels)
-
-
-def test_the_operator_s_log_levels_stay(load):
-    assert load("[DEFAULT]\ndefault_log_levels=x=INFO\n[glance]\ndebug=true\n").default_log_levels == [
-        "x=INFO"
-    ]
 
 
 def test_databases_must_be_given(load):

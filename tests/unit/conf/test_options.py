@@ -34,26 +34,17 @@ NOVA = [
     ("DEFAULT", "periodic_enable", cfg.BoolOpt, True),
     ("DEFAULT", "periodic_fuzzy_delay", cfg.IntOpt, 60),
     ("DEFAULT", "default_availability_zone", cfg.StrOpt, "nova"),
-    ("DEFAULT", "internal_service_availability_zone", cfg.StrOpt, "internal"),
     ("DEFAULT", "initial_cpu_allocation_ratio", cfg.FloatOpt, 4.0),
     ("DEFAULT", "initial_ram_allocation_ratio", cfg.FloatOpt, 1.0),
     ("DEFAULT", "initial_disk_allocation_ratio", cfg.FloatOpt, 1.0),
     ("DEFAULT", "cpu_allocation_ratio", cfg.FloatOpt, None),
     ("DEFAULT", "ram_allocation_ratio", cfg.FloatOpt, None),
     ("DEFAULT", "disk_allocation_ratio", cfg.FloatOpt, None),
-    ("DEFAULT", "concurrency_backend", cfg.StrOpt, "auto"),
-    ("DEFAULT", "default_thread_pool_size", cfg.IntOpt, 10),
-    ("DEFAULT", "cell_worker_thread_pool_size", cfg.IntOpt, 5),
-    ("DEFAULT", "default_green_pool_size", cfg.IntOpt, 1000),
-    ("DEFAULT", "thread_pool_statistic_period", cfg.IntOpt, -1),
     ("DEFAULT", "graceful_shutdown_timeout", cfg.IntOpt, 180),
     ("DEFAULT", "manager_shutdown_timeout", cfg.IntOpt, 160),
     ("DEFAULT", "log_options", cfg.BoolOpt, True),
     ("DEFAULT", "backdoor_port", cfg.StrOpt, None),
     ("DEFAULT", "backdoor_socket", cfg.StrOpt, None),
-    ("DEFAULT", "run_external_periodic_tasks", cfg.BoolOpt, True),
-    ("DEFAULT", "enable_new_services", cfg.BoolOpt, True),
-    ("DEFAULT", "instance_name_template", cfg.StrOpt, "instance-%08x"),
     ("DEFAULT", "debug", cfg.BoolOpt, False),
     ("DEFAULT", "log_config_append", cfg.StrOpt, None),
     ("DEFAULT", "log_file", cfg.StrOpt, None),
@@ -79,7 +70,6 @@ NOVA = [
     ("filter_scheduler", "host_subset_size", cfg.IntOpt, 1),
     ("filter_scheduler", "max_io_ops_per_host", cfg.IntOpt, 8),
     ("filter_scheduler", "max_instances_per_host", cfg.IntOpt, 50),
-    ("filter_scheduler", "track_instance_changes", cfg.BoolOpt, True),
     ("filter_scheduler", "available_filters", cfg.MultiStrOpt, ["nova.scheduler.filters.all_filters"]),
     ("filter_scheduler", "enabled_filters", cfg.ListOpt, FILTERS),
     ("filter_scheduler", "weight_classes", cfg.ListOpt, ["nova.scheduler.weights.all_weighers"]),
@@ -110,21 +100,10 @@ NOVA = [
     ("metrics", "weight_of_unavailable", cfg.FloatOpt, -10000.0),
     ("notifications", "notification_format", cfg.StrOpt, "unversioned"),
     ("notifications", "versioned_notifications_topics", cfg.ListOpt, ["versioned_notifications"]),
-    ("pci", "device_spec", cfg.MultiStrOpt, []),
     ("pci", "alias", cfg.MultiStrOpt, []),
-    ("pci", "report_in_placement", cfg.BoolOpt, False),
     ("compute", "packing_host_numa_cells_allocation_strategy", cfg.BoolOpt, False),
-    ("compute", "resource_provider_association_refresh", cfg.IntOpt, 300),
-    ("compute", "sharing_providers_max_uuids_per_request", cfg.IntOpt, 200),
     ("workarounds", "disable_fallback_pcpu_query", cfg.BoolOpt, False),
     ("workarounds", "disable_compute_service_check_for_ffu", cfg.BoolOpt, False),
-    ("libvirt", "hw_machine_type", cfg.ListOpt, None),
-    ("upgrade_levels", "scheduler", cfg.StrOpt, None),
-    ("upgrade_levels", "conductor", cfg.StrOpt, None),
-    ("upgrade_levels", "baseapi", cfg.StrOpt, None),
-    ("upgrade_levels", "compute", cfg.StrOpt, None),
-    ("glance", "debug", cfg.BoolOpt, False),
-    ("cinder", "debug", cfg.BoolOpt, False),
 ]
 
 OTHERS = [
@@ -182,7 +161,6 @@ MUTABLE = {
 IMMUTABLE = {
     "DEFAULT": {"host", "transport_url", "report_interval", "servicegroup_driver"},
     "scheduler": {"workers", "discover_hosts_in_cells_interval"},
-    "filter_scheduler": {"track_instance_changes"},
 }
 
 
@@ -223,7 +201,7 @@ def test_immutable(conf, group, names):
 
 def test_weights_filters_and_limits_may_change_at_run_time(conf):
     fixed = {name for name in conf.filter_scheduler if not option(conf, "filter_scheduler", name).mutable}
-    assert fixed == {"track_instance_changes"}
+    assert fixed == set()
 
 
 def test_default_log_levels_are_nova_s(conf):

@@ -1,6 +1,5 @@
 """One worker in this process, its parts replaced."""
 
-import multiprocessing
 import sys
 import threading
 from types import SimpleNamespace
@@ -9,24 +8,14 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import errors
-from scheduler.daemon.parts import WorkerParts
-from scheduler.daemon.periodics import Periodic
-from scheduler.daemon.shared_state import Milestone
+from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.daemon.worker import Worker
 from scheduler.health.reports import ReportChannel
 from tests.support.waiting import eventually
 
-WORKERS = 4
-
-
-def milestone(workers=WORKERS):
-    return Milestone(multiprocessing.get_context("fork"), workers)
-
 
 def shared_state():
     return SimpleNamespace(
-        loaded=milestone(),
-        serving=milestone(),
         accepted=SimpleNamespace(value=0),
         taken_over=0,
         reloads=SimpleNamespace(value=0),
@@ -149,7 +138,7 @@ def test_a_worker_loads_before_it_takes_requests(build):
     worker, log, _ = build()
     worker.run()
     assert log == ["manager.start", "manager.catch_up", "server.start"]
-    assert (worker.shared.loaded.count, worker.shared.serving.count) == (1, 1)
+    assert worker._reporter.phase == "serving"
 
 
 def test_a_worker_stops_consuming_then_answers_then_closes(build):
@@ -181,7 +170,7 @@ def test_a_worker_that_stops_during_its_start_takes_no_requests(build):
     worker, log, _ = build(manager={"on_start": stop})
     worker.run()
     assert log == ["manager.start", "manager.catch_up"]
-    assert worker.shared.serving.count == 0
+    assert worker._reporter.phase == "stopping"
 
 
 def test_a_worker_that_stops_while_it_waits_for_the_broker_takes_no_requests_once_that_is_there(build):
@@ -191,7 +180,7 @@ def test_a_worker_that_stops_while_it_waits_for_the_broker_takes_no_requests_onc
     worker, log, _ = build(on_server_start=stop)
     worker.run()
     assert log[-4:] == ["server.start", "manager.stop_claiming", ("manager.stop", True), "server.stop"]
-    assert worker.shared.serving.count == 0
+    assert worker._reporter.phase == "stopping"
 
 
 def test_requests_that_take_too_long_are_left(build):
@@ -221,7 +210,7 @@ def test_a_worker_that_cannot_start_exits_1_and_is_not_ready(build, failure):
         worker.run()
     assert end.value.code == 1
     assert log == ["manager.start"]
-    assert (worker.shared.loaded.count, worker.shared.serving.count) == (0, 0)
+    assert worker._reporter.phase == "starting"
 
 
 def test_a_worker_without_the_api_database_exits_3_and_takes_no_requests(build):
@@ -230,7 +219,7 @@ def test_a_worker_without_the_api_database_exits_3_and_takes_no_requests(build):
         worker.run()
     assert end.value.code == 3
     assert log == ["manager.start", ("manager.wait", 0), ("manager.wait", 7)]
-    assert (worker.shared.loaded.count, worker.shared.serving.count) == (0, 0)
+    assert worker._reporter.phase == "starting"
 
 
 def test_reload_reads_options_before_the_manager_looks_at_them(build):
@@ -390,14 +379,14 @@ def test_a_worker_whose_standard_error_is_closed_takes_requests(build, monkeypat
     worker, _, _ = build()
     monkeypatch.setattr(sys, "stderr", None)
     worker.run()
-    assert worker.shared.serving.count == 1
+    assert worker._reporter.phase == "serving"
 
 
 def test_a_worker_that_cannot_be_asked_for_reports_takes_requests(build, tmp_path, caplog):
     """The file was there when the daemon was started; each worker that followed would end at once."""
     worker, _, _ = build(text=f"[oslo_reports]\nfile_event_handler={tmp_path}/absent\n")
     worker.run()
-    assert worker.shared.serving.count == 1
+    assert worker._reporter.phase == "serving"
     assert "Worker 0 cannot install the report on SIGUSR2: [oslo_reports]/file_event_handler" in caplog.text
 
 
@@ -405,6 +394,6 @@ def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
     worker, log, _ = build(explanations=Explanations(OSError("broker")))
     worker.run()
     assert log == ["manager.start", "manager.catch_up", "server.start"]
-    assert worker.shared.serving.count == 1
+    assert worker._reporter.phase == "serving"
     assert "Worker 0 cannot answer berth-explain" in caplog.text
     worker.terminate()

@@ -39,9 +39,10 @@ class World:
         lines, self.lines = self.lines, []
         return lines
 
-    def report(self, worker, pid=1_000_000_000, reloads=0, **counts):
+    def report(self, worker, pid=1_000_000_000, reloads=0, phase="serving", database=None, **counts):
         found = {(name, ()): [value] for name, value in counts.items()}
-        self.monitor.channel.send(Report(worker, pid, "serving", reloads, WorkerState(), found))
+        state = WorkerState(api_database=database)
+        self.monitor.channel.send(Report(worker, pid, phase, reloads, state, found))
 
     def pass_time(self, seconds, *workers):
         for _ in range(seconds):
@@ -53,11 +54,28 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path):
+def starting(tmp_path):
     world = World(tmp_path)
     yield world
     world.monitor.channel.close()
     world.listener.close()
+
+
+@pytest.fixture
+def world(starting):
+    assert round_after(starting, {"worker": 0}, {"worker": 1}) == READY
+    return starting
+
+
+def round_after(world, *reports, seconds=0):
+    world.clock.now += seconds
+    for report in reports:
+        world.report(**report)
+    world.monitor.run_round()
+    return [line for line in world.told() if line != "WATCHDOG=1"]
+
+
+READY = ["READY=1", "STATUS=All workers take requests (2 of 2)"]
 
 
 def test_the_counts_of_all_workers_are_added_up(world):
@@ -128,9 +146,26 @@ def test_a_reload_that_a_worker_does_not_follow_is_over_in_the_end(world):
     assert "READY=1" in world.told()
 
 
-def test_ready_is_told_with_a_status(world):
-    world.monitor.ready("All workers take requests (2 of 2)")
-    assert world.told() == ["READY=1", "STATUS=All workers take requests (2 of 2)"]
+def test_systemd_is_notified_once_when_all_workers_take_requests(starting):
+    """A worker that ends and starts again counts once."""
+    assert round_after(starting, {"worker": 0}, {"worker": 1, "phase": "starting", "database": True}) == []
+    starting.monitor.worker_ended(0, -9)
+    assert round_after(starting, {"worker": 1}) == READY
+    assert round_after(starting, {"worker": 0, "pid": 1_000_000_001}) == []
+
+
+def test_systemd_is_notified_of_a_start_without_a_broker_once_the_databases_were_read(starting):
+    loading = {"phase": "starting", "database": True}
+    limit = starting.conf.berth.database_start_timeout
+    assert round_after(starting, {"worker": 0, **loading}) == []
+    assert round_after(starting, {"worker": 0}, {"worker": 1, "phase": "starting"}, seconds=limit) == []
+    assert round_after(starting, {"worker": 1, **loading}) == []
+    assert round_after(starting, {"worker": 1, **loading}, seconds=limit) == [
+        "READY=1",
+        "STATUS=Not all workers take requests yet (1 of 2)",
+    ]
+    assert round_after(starting, {"worker": 1, **loading}, seconds=limit) == []
+    assert round_after(starting, {"worker": 1}) == READY
 
 
 def test_nothing_is_served_unless_it_is_asked_for(world):
