@@ -323,12 +323,12 @@ class SchedulerManager:
     # -- casts ----------------------------------------------------------------------------------------------
 
     def update_aggregates(self, context: Any, aggregates: Any) -> None:
-        """Take over host aggregates (``objects.Aggregate``) that were made or changed."""
-        self.hosts.aggregate_store.update(aggregates)
+        """Read the host aggregates: some (``objects.Aggregate``) were made or changed."""
+        self.hosts.aggregate_store.begin_reading()
 
     def delete_aggregate(self, context: Any, aggregate: Any) -> None:
-        """Remove a host aggregate (``objects.Aggregate``)."""
-        self.hosts.aggregate_store.delete(aggregate)
+        """Read the host aggregates: one (``objects.Aggregate``) was deleted."""
+        self.hosts.aggregate_store.begin_reading()
 
     def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
         """Note that a host has these instances (``objects.InstanceList``), perhaps among others."""

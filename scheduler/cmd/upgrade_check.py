@@ -26,9 +26,8 @@ from scheduler.errors import BerthError, ConfigError
 from scheduler.explain.refusals import count_text
 from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
-from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import API, CELL, host_mappings, services
+from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, host_mappings, services
 from scheduler.placement.client import NEEDED_VERSION
 from scheduler.placement.mirror import WIDE_QUERY, read_wide
 from scheduler.placement.providers import decode_list, list_path

@@ -35,7 +35,7 @@ from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
-from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
@@ -61,7 +61,6 @@ NAMED_DISABLED = 20
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 
-KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
 FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
@@ -331,7 +330,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     return Decision(
         time=document.time_text(started_at),
         request_id=getattr(request.context, "request_id", None) or "",
-        kind=KINDS[request.kind],
+        kind="rebuild check" if request.is_rebuild else "build",
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),

@@ -129,11 +129,3 @@ class Aggregates:
         if found is None:
             found = self._sets[ids] = AggregateSet(self.by_id[i] for i in ids)
         return found
-
-    def replacing(self, changed: Iterable[Aggregate]) -> "Aggregates":
-        """Return a copy in which ``changed`` replace the aggregates with their ids, or are added."""
-        return Aggregates({**self.by_id, **{a.id: a for a in changed}}.values())
-
-    def without(self, aggregate_id: int) -> "Aggregates":
-        """Return a copy without one aggregate."""
-        return Aggregates(a for a in self if a.id != aggregate_id)

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 import marshal
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import netaddr
@@ -120,12 +120,12 @@ class HostState:
 
     @property
     def instances(self) -> dict[str, Any]:
-        """Instances on the host by uuid: read at the first access, with those of this request."""
+        """Instances on the host by uuid: read at the first access. Those of this request have a uuid only."""
         known = self._instances
         if known is None:
             known = self._instances = dict(self._shared.instances.source.on_host(self.cell_uuid, self.host))
         for uuid in self._shared.instances.placed_on(self._shared.rows[self._position]):
-            known.setdefault(uuid, PlacedInstance(uuid))
+            known.setdefault(uuid, SimpleNamespace(uuid=uuid))
         return known
 
     @property
@@ -167,13 +167,6 @@ def instances_held(host: HostState, uuids: Iterable[str]) -> list[str]:
     """
     shared = host._shared  # noqa: SLF001 - a function of this module, kept off the class
     return shared.instances.held(uuids, int(shared.rows[host._position]))  # noqa: SLF001
-
-
-class PlacedInstance:
-    """An instance that this request has just placed on a host; only its uuid is known."""
-
-    def __init__(self, uuid: str) -> None:
-        self.uuid = uuid
 
 
 def service_map(service: ServiceRow, seen_since: datetime | None = None) -> Mapping[str, Any]:

@@ -18,5 +18,4 @@
 - instance_states: whether the callers of instances still wait
 - all_instances: every instance of every cell
 - request_specs: flavors, and the requests of instances that exist
-- compute_versions: the lowest version of the computes
 """

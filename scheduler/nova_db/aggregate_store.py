@@ -1,13 +1,12 @@
-"""The aggregates: read from the API database, and kept up to date by casts and by reading them again.
+"""The aggregates: read from the API database after each cast about them, and from time to time.
 
 A cast may get lost or overtake another one, and of two casts about one aggregate, sent at the same time,
-neither says what the other changed. So what a cast says is used only until a reading that began after it has
-ended (spec: host-state-and-cells 1.4, 3.9).
+neither says what the other changed. So a cast only says that there is something to read
+(spec: host-state-and-cells 1.4, 3.9).
 """
 
-from collections.abc import Callable, Iterable
-import threading
-from typing import Any
+import math
+import time
 
 from oslo_log import log as logging
 import sqlalchemy as sa
@@ -55,11 +54,8 @@ class AggregateStore:
         self._engines = engines
         self._interval = interval
         self._retry_interval = retry_interval
-        self._lock = threading.Lock()
         self._loaded = False
-        self._casts = 0
-        self._last_cast: dict[int, int] = {}  # by id of the aggregate, until a later reading has ended
-        self._reread = False
+        self._cast_at = -math.inf
         self._checksums: list[tuple[int, int]] = []
         self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
@@ -83,60 +79,30 @@ class AggregateStore:
             self._loop.wake()
         return self._loaded
 
-    def update(self, aggregates: Iterable[Any]) -> None:
-        """Use what a cast says of some aggregates (``objects.Aggregate``)."""
-        changed = [from_wire(aggregate) for aggregate in aggregates]
-        self._apply_cast([one.id for one in changed], lambda current: current.replacing(changed))
-
-    def delete(self, aggregate: Any) -> None:
-        """Remove an aggregate (``objects.Aggregate``) that a cast says is deleted."""
-        self._apply_cast([aggregate.id], lambda current: current.without(aggregate.id))
+    def begin_reading(self) -> None:
+        """Read them now in the background, after a cast about them, and once more ``REREAD_DELAY`` later."""
+        self._cast_at = time.monotonic()
+        self._loop.wake()
 
     def reload(self) -> bool:
-        """Read the tables if they changed. An aggregate that a cast has changed since stays so.
-
-        Returns:
-            False if they cannot be read.
-        """
-        casts = self._casts
+        """Read the tables if they changed; return False if they cannot be read."""
         try:
             with self._engines.api_connection() as connection:
                 checksums = [checksum(connection, *columns) for columns in _READ]
-                unchanged = checksums == self._checksums and not self._last_cast
-                found = self.current if unchanged else Aggregates(read_aggregates(connection))
+                if checksums != self._checksums:
+                    self.current = Aggregates(read_aggregates(connection))
         except UNREADABLE as error:
             self._outage.report_failure(error)
             return False
         self._outage.report_success()
         self._checksums = checksums
-        with self._lock:
-            self._last_cast = {one: number for one, number in self._last_cast.items() if number > casts}
-            merged = self._with_casts(found)
-            if merged.by_id != self.current.by_id:
-                self.current = merged
         self._loaded = True
         return True
 
-    def _with_casts(self, found: Aggregates) -> Aggregates:
-        """Return what was read, but with the aggregates of casts that came since as they are now."""
-        known = self.current.by_id
-        for aggregate_id in self._last_cast:
-            found = found.without(aggregate_id)
-        return found.replacing(known[one] for one in self._last_cast if one in known)
-
-    def _apply_cast(self, ids: Iterable[int], change: Callable[[Aggregates], Aggregates]) -> None:
-        with self._lock:
-            self._casts += 1
-            self._last_cast.update(dict.fromkeys(ids, self._casts))
-            self.current = change(self.current)
-            self._reread = True
-        self._loop.wake()
-
     def _round(self) -> float:
-        with self._lock:
-            reread, self._reread = self._reread, False
         readable = self.reload()
-        return REREAD_DELAY if reread else self._pause(readable)
+        was_cast = time.monotonic() - self._cast_at < REREAD_DELAY
+        return REREAD_DELAY if was_cast else self._pause(readable)
 
     def _pause(self, readable: bool) -> float:
         return self._interval if readable else self._retry_interval
@@ -163,14 +129,3 @@ _READ = (
     (_METADATA.c.id, _METADATA.c.aggregate_id, _METADATA.c.key, _METADATA.c.value),
     (_AGGREGATES.c.id, _AGGREGATES.c.uuid, _AGGREGATES.c.name),
 )
-
-
-def from_wire(aggregate: Any) -> Aggregate:
-    """Return an ``objects.Aggregate`` as a plain value."""
-    return Aggregate(
-        aggregate.id,
-        aggregate.uuid,
-        aggregate.name,
-        frozenset(aggregate.hosts or ()),
-        dict(aggregate.metadata or {}),
-    )

@@ -1,6 +1,6 @@
 """Every instance of every cell, page by page, and how many of some size were created and deleted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class AllInstances:
     def count(self) -> int:
         """Return how many there are."""
         query = sa.select(sa.func.count()).select_from(instances).where(*_LIVE)
-        return sum(rows[0][0] for _, rows in self._each(lambda _: query))
+        return sum(self._ask(cell, query)[0][0] for cell in self._cells.all)
 
     def pages(self) -> Iterator[tuple[Cell, list[StoredInstance]]]:
         """Yield the live instances that are on a host, with their cell."""
@@ -66,17 +66,13 @@ class AllInstances:
             *of_size, sa.or_(columns.created_at >= since, columns.deleted_at >= since)
         )
         found = []
-        for _, rows in self._each(lambda _: query):
-            for created, deleted_at, deleted in rows:
+        for cell in self._cells.all:
+            for created, deleted_at, deleted in self._ask(cell, query):
                 if isinstance(created, datetime) and created >= since:
                     found.append((created, 1))
                 if deleted and isinstance(deleted_at, datetime) and deleted_at >= since:
                     found.append((deleted_at, -1))
         return sorted(found)
-
-    def _each(self, query: Callable[[Cell], sa.Select]) -> Iterator[tuple[Cell, Any]]:
-        for cell in self._cells.all:
-            yield cell, self._ask(cell, query(cell))
 
     def _ask(self, cell: Cell, query: sa.Select) -> Any:
         answer = self._calls.scatter_gather([cell], partial(self._rows, query))[cell.uuid]

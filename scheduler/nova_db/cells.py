@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import threading
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 from oslo_config import cfg
@@ -19,7 +20,7 @@ from scheduler.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import cell_mappings
+from scheduler.nova_db.schema import cell_mappings, rows_with
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +59,11 @@ class Cell:
 
 
 class Cells:
-    """The cells of the deployment as last read, in order of id."""
+    """The cells of the deployment as last read.
+
+    Attributes:
+        all: Those that can have computes, in order of id: all but cell0, disabled ones too.
+    """
 
     def __init__(
         self, engines: Engines, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic
@@ -71,22 +76,12 @@ class Cells:
         self._readable: bool | None = None
         self._retry_at = float("-inf")
         self._reread_at = float("-inf")
-        self._cells: tuple[Cell, ...] = ()
+        self.all: tuple[Cell, ...] = ()
         self._outage = OutageLog(
             LOG,
             "Cannot read the cells from the API database",
             "Cells are read from the API database again",
         )
-
-    @property
-    def all(self) -> tuple[Cell, ...]:
-        """All cells that can have computes: all but cell0, disabled ones too."""
-        return tuple(cell for cell in self._cells if cell.uuid != CELL0)
-
-    @property
-    def with_cell0(self) -> tuple[Cell, ...]:
-        """All cells."""
-        return self._cells
 
     @property
     def disabled(self) -> frozenset[str]:
@@ -100,7 +95,7 @@ class Cells:
 
     def knows(self, uuid: str) -> bool:
         """Return whether the last list has this cell."""
-        return any(cell.uuid == uuid for cell in self._cells)
+        return any(cell.uuid == uuid for cell in self.all)
 
     def engine(self, cell: Cell) -> Engine:
         """Return the engine of a cell.
@@ -112,6 +107,13 @@ class Cells:
             raise ConfigError(f"Cell {cell} has no database connection")
         return self._engines.cell(cell.uuid, cell.url)
 
+    def rows_with(
+        self, cell: Cell, query: sa.Select, column: sa.ColumnElement, values: Iterable[Any]
+    ) -> list[sa.Row]:
+        """Return the rows of a cell in which a column has one of many values."""
+        with self.engine(cell).connect() as connection:
+            return rows_with(connection, query, column, values)
+
     def load(self) -> bool:
         """Read the list again. If it cannot be read, the last one stays in use.
 
@@ -122,10 +124,6 @@ class Cells:
             if self._clock() < self._retry_at:
                 return self._loaded
             return self._load()
-
-    def load_if_needed(self) -> bool:
-        """Read the list if it was never read; return whether it is there."""
-        return self._loaded or self.load()
 
     def load_if_due(self) -> bool:
         """Read the list if it was never read, or again after ``REREAD_INTERVAL`` seconds.
@@ -139,7 +137,7 @@ class Cells:
         self._reread_at = self._clock() + REREAD_INTERVAL
         try:
             with self._engines.api_connection() as connection:
-                found = read_cells(connection, self._conf.database.connection)
+                cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
             self._readable = False
             self._retry_at = self._clock() + RETRY_INTERVAL
@@ -147,8 +145,9 @@ class Cells:
             return self._loaded
         self._readable = True
         self._outage.report_success()
-        log_changes(self._cells, found, first=not self._loaded)
-        self._cells = found
+        found = tuple(cell for cell in cells if cell.uuid != CELL0)
+        log_changes(self.all, found, first=not self._loaded)
+        self.all = found
         self._loaded = True
         self._engines.keep_cells((cell.uuid, cell.url) for cell in found)
         return True
@@ -161,8 +160,8 @@ def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> 
         before: The cells as last read.
         first: Whether no list was read before, so that no cell counts as added.
     """
-    old = {cell.uuid: cell for cell in before if cell.uuid != CELL0}
-    new = {cell.uuid: cell for cell in now if cell.uuid != CELL0}
+    old = {cell.uuid: cell for cell in before}
+    new = {cell.uuid: cell for cell in now}
     for uuid, cell in new.items():
         was = old.get(uuid)
         if not first and was is None:

@@ -1,15 +1,13 @@
 """What the API database says about hosts, server groups and instances.
 
-Whether hosts are mapped to cells is read in the background, since it is needed while hosts are chosen. Which
-cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a server group as they are now
-(spec: host-state-and-cells 6.3), are read when a request needs them.
+Which cells the known hosts are mapped to (spec: host-state-and-cells 2.4) is read in the background, since it
+is needed while hosts are chosen. The members of a server group as they are now
+(spec: host-state-and-cells 6.3) are read when a request needs them.
 """
 
-from collections.abc import Callable, Collection, Iterable
-import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
 import time
 
-from cachetools import TTLCache
 from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -21,19 +19,14 @@ from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.row_hashes import checksum
 from scheduler.nova_db.schema import (
     cell_mappings,
-    chunks,
     host_mappings,
     instance_group_member,
     instance_groups,
     instance_mappings,
+    rows_with,
 )
 
 LOG = logging.getLogger(__name__)
-
-# Seconds for which the cell of a host is remembered: hosts rarely move between cells.
-HOST_TTL = 600.0
-MAX_HOSTS = 100_000
-
 
 # Seconds between two looks whether mappings have changed, and readings of hosts that were mapped to no cell.
 ALL_INTERVAL = 60.0
@@ -45,8 +38,8 @@ REPORT_INTERVAL = 86400.0
 _MAPPING = host_mappings.c.id, host_mappings.c.host, host_mappings.c.cell_id
 
 
-class MappedHosts:
-    """Which of the known hosts are mapped to a cell: a set in memory that a background loop keeps.
+class HostMappings:
+    """The cells that the known hosts are mapped to: kept in memory by a background loop.
 
     A host whose mapping was not read yet, or cannot be read, counts as mapped.
     """
@@ -55,7 +48,7 @@ class MappedHosts:
         self._engines = engines
         self._clock = clock
         self._hosts: frozenset[str] = frozenset()
-        self._mapped: frozenset[str] = frozenset()
+        self._cells: Mapping[str, str] = {}  # uuid by host
         self._unmapped: frozenset[str] = frozenset()
         self._all_due = float("-inf")
         self._checksum: tuple[int, int] | None = None
@@ -92,6 +85,25 @@ class MappedHosts:
         """Return whether a host is mapped. Nothing is read."""
         return host not in self._unmapped
 
+    def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
+        """Return the uuid of a host's cell; None if the host is mapped to none, or that cannot be read.
+
+        Args:
+            host: The name of the service host; one whose mapping is not known is read now.
+            fresh: Read it, even if its mapping is known.
+        """
+        if not fresh and host in self._cells:
+            return self._cells[host]
+        try:
+            with self._engines.api_connection() as connection:
+                cell_uuid = _cells_of(connection, [host]).get(host)
+        except UNREADABLE as error:
+            self._outage.report_failure(error)
+            return None
+        if cell_uuid is None and not fresh:
+            LOG.info("Host %s has no host mapping; searching all cells", host)
+        return cell_uuid
+
     def refresh(self) -> float:
         """Read the mappings that are due; return the seconds until the next reading."""
         hosts, due = self._hosts, self._clock() >= self._all_due
@@ -99,7 +111,7 @@ class MappedHosts:
             with self._engines.api_connection() as connection:
                 total = checksum(connection, *_MAPPING) if due else self._checksum
                 everything = total != self._checksum
-                found = _mapped_among(connection, hosts if everything else hosts - self._mapped)
+                found = _cells_of(connection, hosts if everything else hosts.difference(self._cells))
         except UNREADABLE as error:
             self._outage.report_failure(error)
             return UNMAPPED_INTERVAL
@@ -107,88 +119,32 @@ class MappedHosts:
         if due:
             self._all_due = self._clock() + ALL_INTERVAL
         self._checksum = total
-        self._mapped = found if everything else (self._mapped | found) & hosts
-        self._unmapped = hosts - self._mapped
+        known = {} if everything else {host: cell for host, cell in self._cells.items() if host in hosts}
+        self._cells = known | found
+        self._unmapped = hosts.difference(self._cells)
         for host in self._unmapped:
             self._reports.warning(host, "Host %s has no host mapping and gets no instances", host)
         return UNMAPPED_INTERVAL if self._unmapped else ALL_INTERVAL
 
 
-def _mapped_among(connection: Connection, hosts: frozenset[str]) -> frozenset[str]:
-    """Return which of these hosts are mapped."""
-    column = host_mappings.c.host
-    pieces = [connection.execute(sa.select(column).where(column.in_(each))) for each in chunks(hosts)]
-    found = {host.lower() for piece in pieces for host in piece.scalars()}
+_CELLS = sa.select(host_mappings.c.host, cell_mappings.c.uuid).join(
+    cell_mappings, host_mappings.c.cell_id == cell_mappings.c.id
+)
+
+
+def _cells_of(connection: Connection, hosts: Collection[str]) -> dict[str, str]:
+    """Return the uuid of the cell of each of these hosts that is mapped to one."""
+    rows = rows_with(connection, _CELLS, host_mappings.c.host, hosts)
+    found = {row.host.lower(): row.uuid for row in rows}
     # MySQL finds names without regard to case, for conductors too
-    return frozenset(host for host in hosts if host.lower() in found)
-
-
-class HostCells:
-    """Which cell each host is mapped to. A mapping is remembered, its absence is not."""
-
-    def __init__(
-        self,
-        engines: Engines,
-        clock: Callable[[], float] = time.monotonic,
-        max_hosts: int = MAX_HOSTS,
-    ) -> None:
-        self._engines = engines
-        self._lock = threading.Lock()
-        self._cells: TTLCache[str, str] = TTLCache(max_hosts, HOST_TTL, clock)
-        self._outage = OutageLog(
-            LOG,
-            "Cannot read the cells of hosts from the API database",
-            "Cells of hosts are read from the API database again",
-        )
-
-    def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
-        """Return the uuid of the host's cell; None if the host is mapped to none.
-
-        Args:
-            host: The name of the service host.
-            fresh: Read the database, even if the cell is remembered.
-
-        Raises:
-            DBError: Or another one of ``UNREADABLE``: the database cannot be read.
-        """
-        with self._lock:
-            uuid = None if fresh else self._cells.get(host)
-        if uuid is not None:
-            return uuid
-        try:
-            uuid = self._read(host)
-        except UNREADABLE as error:
-            self._outage.report_failure(error)
-            raise
-        self._outage.report_success()
-        if uuid is not None:
-            with self._lock:
-                self._cells[host] = uuid
-        return uuid
-
-    def clear(self) -> None:
-        """Read the mappings of all hosts again."""
-        with self._lock:
-            self._cells.clear()
-
-    def _read(self, host: str) -> str | None:
-        query = (
-            sa.select(cell_mappings.c.uuid)
-            .join(host_mappings, host_mappings.c.cell_id == cell_mappings.c.id)
-            .where(host_mappings.c.host == host)
-        )
-        with self._engines.api_connection() as connection:
-            return connection.execute(query).scalar_one_or_none()
+    return {host: found[host.lower()] for host in hosts if host.lower() in found}
 
 
 def all_mapped(engines: Engines) -> list[tuple[str, str]]:
     """Return each service host that is mapped to a cell, with the uuid of the cell; none if unreadable."""
-    query = sa.select(host_mappings.c.host, cell_mappings.c.uuid).join(
-        cell_mappings, host_mappings.c.cell_id == cell_mappings.c.id
-    )
     try:
         with engines.api_connection() as connection:
-            return [(row.host, row.uuid) for row in connection.execute(query)]
+            return [(row.host, row.uuid) for row in connection.execute(_CELLS)]
     except UNREADABLE as error:
         LOG.warning("Cannot read the host mappings: %s", brief(error))
         return []
@@ -223,13 +179,9 @@ def deleted_among(engines: Engines, instance_uuids: Collection[str]) -> set[str]
         with engines.api_connection() as connection:
             if connection.execute(sa.select(columns.id).limit(1)).first() is None:
                 return set()
-            queries = (
-                sa.select(columns.instance_uuid).where(
-                    columns.instance_uuid.in_(each), columns.queued_for_delete.isnot(True)
-                )
-                for each in chunks(instance_uuids)
-            )
-            there = {uuid for query in queries for uuid in connection.execute(query).scalars()}
+            query = sa.select(columns.instance_uuid).where(columns.queued_for_delete.isnot(True))
+            rows = rows_with(connection, query, columns.instance_uuid, instance_uuids)
+            there = {row.instance_uuid for row in rows}
     except UNREADABLE as error:
         LOG.debug("Cannot read which instances are deleted: %s", brief(error))  # others report the outage
         return set()

@@ -7,13 +7,13 @@ for a bounded time.
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 import math
+from operator import is_
 import threading
 import time
 from typing import Any, NamedTuple
 
 from oslo_db.exception import DBConnectionError
 from oslo_log import log as logging
-import sqlalchemy as sa
 
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
@@ -21,8 +21,7 @@ from scheduler.logs import OutageLogs
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.partition_hosts import PartitionHosts
-from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
-from scheduler.nova_db.schema import chunks, compute_nodes
+from scheduler.nova_db.scatter_gather import CellCalls, CellUnavailable
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +50,10 @@ class HostReader:
     """Keeps the rows of each cell up to date. One thread at a time calls ``read`` and ``next_table``.
 
     Any thread may call the other methods.
+
+    Attributes:
+        is_complete: Whether the last ``read`` had an answer of each cell.
+        lowest_version: The lowest version of any compute service that is not forced down; 0 if none is known.
     """
 
     def __init__(
@@ -79,6 +82,9 @@ class HostReader:
         self._known: Sequence[CellRows] = ()
         self._wanted = math.inf
         self._read_at = -math.inf
+        self.is_complete = False
+        self.lowest_version = 0
+        self._services: dict[tuple[str, str], ServiceRow] = {}
         self._reread_lock = threading.Lock()
         self._reread_due = float("-inf")
         self._unreadable = OutageLogs(
@@ -102,6 +108,7 @@ class HostReader:
             self._report(cell, answers[cell.uuid].error)
         answered = [cell for cell in cells if answers[cell.uuid].error is None]
         self._read_at = min([now, *(self._trackers[cell].rows.read_at for cell in answered)])
+        self.is_complete = len(answered) == len(cells)
 
     def next_table(self, previous: HostTable) -> HostTable:
         """Return the table of what ``read`` has found.
@@ -114,7 +121,8 @@ class HostReader:
         seen_since = min((rows.seen_since for rows in known if rows.seen_since), default=None)
         unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
         if (
-            _same_rows(known, self._known)
+            _all_are([rows.services for rows in known], [rows.services for rows in self._known])
+            and _all_are([rows.nodes for rows in known], [rows.nodes for rows in self._known])
             and unread == previous.unread_cells
             and self._cells.disabled == previous.disabled_cells
             and self._partition.all_aggregates is previous.aggregates
@@ -150,20 +158,6 @@ class HostReader:
             for cell, age in ages.items()
         ]
 
-    def look_up(self, uuids: Sequence[str]) -> list[CellAnswer]:
-        """Ask each cell whether any of these is a compute node."""
-        columns = compute_nodes.c
-
-        def found(cell: Cell) -> bool:
-            with self._cells.engine(cell).connect() as connection:
-                query = sa.select(columns.id).where(columns.deleted == 0)
-                return any(
-                    connection.execute(query.where(columns.uuid.in_(piece))).first()
-                    for piece in chunks(uuids)
-                )
-
-        return list(self._calls.scatter_gather(self._cells_of_partition(), found).values())
-
     def _update(self, cell: Cell) -> None:
         hosts = self._partition.names()
         if not self._trackers[cell].update(self._cells.engine(cell), hosts):
@@ -171,12 +165,13 @@ class HostReader:
             raise CellUnavailable(f"cell {cell} is being read by another thread")
 
     def _table_of(self, known: Sequence[CellRows], read_at: float, **others: Any) -> HostTable:
-        services: dict[tuple[str, str], ServiceRow] = {}
-        for rows in known:
-            services.update(rows.services)
+        if not _all_are([rows.services for rows in known], [rows.services for rows in self._known]):
+            self._services = {key: each for rows in known for key, each in rows.services.items()}
+            versions = (each.version for each in self._services.values() if not each.forced_down)
+            self.lowest_version = min(filter(None, versions), default=0)
         return HostTable(
             chain.from_iterable(rows.nodes.values() for rows in known),
-            services,
+            self._services,
             self._partition.all_aggregates,
             self._cells.disabled,
             read_at,
@@ -205,9 +200,6 @@ class HostReader:
         return tuple(cell for cell in self._cells.all if self._partition.has_cell(cell))
 
 
-def _same_rows(known: Sequence[CellRows], before: Sequence[CellRows]) -> bool:
-    """Return whether two readings of all cells have found the same, by the mappings that they hold."""
-    return len(known) == len(before) and all(
-        now.nodes is then.nodes and now.services is then.services
-        for now, then in zip(known, before, strict=True)
-    )
+def _all_are(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Return whether two sequences hold the same objects."""
+    return len(some) == len(others) and all(map(is_, some, others))

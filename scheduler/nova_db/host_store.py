@@ -15,7 +15,6 @@ from oslo_log import log as logging
 from scheduler.background import BackgroundLoop
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.nova_db.cells import Cell
 from scheduler.nova_db.duplicates import DUPLICATES_INTERVAL, report_duplicates
 from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.host_reader import HostReader
@@ -125,24 +124,10 @@ class HostStore:
         missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in self._foreign]
         if not missing:
             return table
-        answers = self._reader.look_up(missing)
-        if any(answer.value for answer in answers):
-            table = self.snapshot(0)
-        foreign = [uuid for uuid in missing if uuid not in table.row_of_uuid]
-        self._foreign.add(foreign, certain=not any(answer.error for answer in answers))
-        return table
-
-    def reread(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Read cells that were left out once more, for a request that needs their hosts.
-
-        Returns:
-            The cells that still cannot be read. The next snapshot has the hosts of the others.
-        """
-        cells = list(cells)
-        unread = self._reader.reread(cells)
-        if len(unread) < len(cells):
-            self.snapshot(0)
-        return unread
+        newer = self.snapshot(0)
+        foreign = [uuid for uuid in missing if uuid not in newer.row_of_uuid]
+        self._foreign.add(foreign, certain=self._reader.is_complete)
+        return newer if len(foreign) < len(missing) else table
 
     def overdue(self) -> float:
         """Return the seconds by which the next table is late, however slow the databases are."""
@@ -191,7 +176,7 @@ class HostStore:
         return 3 * self._reader.timeout() + 1
 
     def _with_aggregates(self) -> HostTable:
-        """Return the table with the aggregates of casts after its reading. The caller holds the lock."""
+        """Return the table with the aggregates that were read after it. The caller holds the lock."""
         aggregates = self._partition.all_aggregates
         if self._table.aggregates is not aggregates:
             self._table = self._table.with_aggregates(aggregates)

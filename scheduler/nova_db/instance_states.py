@@ -14,7 +14,7 @@ from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.nova_db.schema import build_requests, cell_mappings, chunks, instance_mappings, instances
+from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings, instances, rows_with
 from scheduler.request.instance_state import InstanceState, States
 
 LOG = logging.getLogger(__name__)
@@ -67,11 +67,7 @@ class InstanceStates:
             .join(build_requests, build_requests.c.instance_uuid == columns.instance_uuid, isouter=True)
         )
         with self._engines.api_connection() as connection:
-            return [
-                row
-                for piece in chunks(uuids)
-                for row in connection.execute(query.where(columns.instance_uuid.in_(piece)))
-            ]
+            return rows_with(connection, query, columns.instance_uuid, uuids)
 
     def _states_in_cells(self, placed: Mapping[str, list[str]], ignored_hosts: Collection[str]) -> States:
         """Return the states of instances that are in cells, by the UUID of the cell."""
@@ -92,12 +88,7 @@ class InstanceStates:
         query = sa.select(columns.uuid, columns.host, columns.vm_state, columns.task_state).where(
             columns.deleted == 0
         )
-        with self._cells.engine(cell).connect() as connection:
-            return [
-                row
-                for piece in chunks(uuids)
-                for row in connection.execute(query.where(columns.uuid.in_(piece)))
-            ]
+        return self._cells.rows_with(cell, query, columns.uuid, uuids)
 
 
 def _state_of(mapping: sa.Row) -> InstanceState:

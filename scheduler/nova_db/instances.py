@@ -16,11 +16,11 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from scheduler.hosts.request_instances import HostKey
+from scheduler.hosts.rows import Interner
 from scheduler.logs import OutageLogs
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls
 from scheduler.nova_db.schema import (
-    chunks,
     compute_nodes,
     instance_extra,
     instance_system_metadata,
@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 IMAGE_PREFIX = "image_"
 SOFT_DELETED = "soft-delete"
 
-# Instances whose images are remembered, and distinct images.
+# Instances whose images are remembered.
 MAX_REMEMBERED = 200_000
 
 # Instances whose hosts are remembered, for the time when their cell cannot be read.
@@ -115,6 +115,10 @@ class HostInstanceColumns:
         return found
 
 
+class Image(dict[str, str]):
+    """The properties of an image; an ``Interner`` refers to it weakly."""
+
+
 class BoundedCache:
     """A map of bounded size for any thread. When it is full, the least recently used values make room."""
 
@@ -156,14 +160,14 @@ class CellInstances:
         """Read instances of some cells.
 
         Args:
-            max_remembered: How many instances' images, and distinct images, are remembered.
+            max_remembered: How many instances' images are remembered.
             max_located: How many instances' hosts are remembered.
         """
         self._cells = cells
         self._calls = calls
         self._last_hosts = BoundedCache(max_located)
         self._images = BoundedCache(max_remembered)
-        self._distinct = BoundedCache(max_remembered)
+        self._image: Interner[Image] = Interner(Image)
         self._outages = OutageLogs(
             LOG, "Cannot read the instances of cell %s", "Instances of cell %s are read again"
         )
@@ -213,9 +217,8 @@ class CellInstances:
         columns = compute_nodes.c
         query = sa.select(columns.uuid).where(columns.deleted == 0, columns.uuid.is_not(None))
         names = {host.lower() for host in hosts}
-        answers = self._ask(
-            self._cells.all, lambda cell: self._rows(cell, query, sa.func.lower(columns.host), names)
-        )
+        name = sa.func.lower(columns.host)
+        answers = self._ask(self._cells.all, lambda cell: self._cells.rows_with(cell, query, name, names))
         return {row.uuid for answer in answers.values() for row in answer.value or ()}
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HostInstance]:
@@ -242,7 +245,7 @@ class CellInstances:
         for (cell_uuid, _), uuids in on_host.items():
             unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in known)
         for images in self._per_cell(unread, self._read_images).values():
-            read = {uuid: self._shared(image) for uuid, image in images.items()}
+            read = {uuid: self._image(frozenset(image.items())) for uuid, image in images.items()}
             self._images.put(read)
             known |= read
         return {place: [known.get(uuid, {}) for uuid in uuids] for place, uuids in on_host.items()}
@@ -250,14 +253,6 @@ class CellInstances:
     def reread_images(self, uuids: Iterable[str]) -> None:
         """Read the image properties of these instances again: one may have been rebuilt."""
         self._images.discard(uuids)
-
-    def _shared(self, image: dict[str, str]) -> dict[str, str]:
-        """Return the object that stands for all images with these properties."""
-        content = frozenset(image.items())
-        known = self._distinct.get_many([content])
-        if content not in known:
-            self._distinct.put({content: image})
-        return known.get(content, image)
 
     def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, CellAnswer]:
         answers = self._calls.scatter_gather(cells, read)
@@ -275,7 +270,7 @@ class CellInstances:
         query = sa.select(columns.uuid, columns.host).where(
             columns.deleted == 0, columns.host.is_not(None), *conditions
         )
-        return {row.uuid: row.host for row in self._rows(cell, query, columns.uuid, uuids)}
+        return {row.uuid: row.host for row in self._cells.rows_with(cell, query, columns.uuid, uuids)}
 
     def _uuids_on(self, places: Iterable[HostKey]) -> dict[HostKey, list[str]]:
         """Return the uuids of the instances on each host that has any."""
@@ -283,15 +278,15 @@ class CellInstances:
         for cell_uuid, host in places:
             hosts.setdefault(cell_uuid, []).append(host)
         found: dict[HostKey, list[str]] = {}
-        for cell_uuid, rows in self._per_cell(hosts, self._read_hosts).items():
-            for uuid, host in rows:
-                found.setdefault((cell_uuid, host), []).append(uuid)
-        return found
-
-    def _read_hosts(self, cell: Cell, hosts: list[str]) -> list[tuple[str, str]]:
         columns = instances.c
         query = sa.select(columns.uuid, columns.host).where(columns.deleted == 0)
-        return [(row.uuid, row.host) for row in self._rows(cell, query, columns.host, hosts)]
+        rows_on = self._per_cell(
+            hosts, lambda cell, names: self._cells.rows_with(cell, query, columns.host, names)
+        )
+        for cell_uuid, rows in rows_on.items():
+            for row in rows:
+                found.setdefault((cell_uuid, row.host), []).append(row.uuid)
+        return found
 
     def _read_images(self, cell: Cell, uuids: list[str]) -> dict[str, dict[str, str]]:
         columns = instance_system_metadata.c
@@ -299,23 +294,17 @@ class CellInstances:
             columns.deleted == 0, columns.key.like("image\\_%", escape="\\")
         )
         found: dict[str, dict[str, str]] = {uuid: {} for uuid in uuids}
-        for row in self._rows(cell, query, columns.instance_uuid, uuids):
+        for row in self._cells.rows_with(cell, query, columns.instance_uuid, uuids):
             if row.value is not None:
                 found[row.instance_uuid][row.key.removeprefix(IMAGE_PREFIX)] = row.value
         return found
 
     def _live_rows(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:
         query = sa.select(*columns).where(columns[0].table.c.deleted == 0)
-        rows = self._per_cell({cell_uuid: uuids}, lambda cell, _: self._rows(cell, query, columns[0], uuids))
+        rows = self._per_cell(
+            {cell_uuid: uuids}, lambda cell, _: self._cells.rows_with(cell, query, columns[0], uuids)
+        )
         return rows.get(cell_uuid, ())
-
-    def _rows(
-        self, cell: Cell, query: sa.Select, column: sa.ColumnElement, values: Iterable[str]
-    ) -> list[sa.Row]:
-        with self._cells.engine(cell).connect() as connection:
-            return [
-                row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))
-            ]
 
     def _per_cell(self, wanted: Mapping[str, list[str]], read: Any) -> dict[str, Any]:
         """Return what ``read`` finds in each cell for its list. Cells that cannot be read are left out."""

@@ -17,11 +17,10 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db import host_mappings
 from scheduler.nova_db.aggregate_store import AggregateStore
-from scheduler.nova_db.cells import UNREADABLE, Cells
+from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
-from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.host_mappings import HostCells, MappedHosts
+from scheduler.nova_db.host_mappings import HostMappings
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.instance_states import InstanceStates
@@ -30,6 +29,7 @@ from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import OLDEST_SUPPORTED
 
 LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Inventory:
     Attributes:
         engines: The engines of all databases.
         cells: The cells of the deployment.
-        host_cells: The cell of each host.
+        mappings: The cell of each host.
         aggregate_store: The host aggregates.
         partition: The hosts among them that this scheduler serves.
         reader: Reads the cells.
@@ -67,8 +67,6 @@ class Inventory:
         pending: Placements that no compute has reported yet.
         mapped: Returns whether conductors find a chosen host. Nothing is read.
         members_of: Returns the uuids of all instances that were put in a group; none if they cannot be read.
-        minimum_compute_version: Returns the lowest service version of any compute, at most a minute old; 0 if
-            none is known.
         complete: Returns a table, or a newer one if it lacks a compute node among some providers.
     """
 
@@ -83,8 +81,7 @@ class Inventory:
         self.engines = Engines(conf)
         self.engines.check()
         self.cells = Cells(self.engines, conf)
-        self.host_cells = HostCells(self.engines)
-        self._mapped = MappedHosts(self.engines)
+        self.mappings = HostMappings(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
         self.aggregate_store = AggregateStore(self.engines)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
@@ -105,15 +102,13 @@ class Inventory:
             max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,
         )
-        self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
         self.states = InstanceStates(self.engines, self.cells, self._calls)
         self.pending = PendingPlacements()
         self._hosts_followed: Mapping[str, object] = {}
         self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
-        self.mapped = self._mapped.__contains__
+        self.mapped = self.mappings.__contains__
         self.members_of = partial(host_mappings.members_of, self.engines)
-        self.minimum_compute_version = self._versions.get
         self.complete = self.store.complete
 
     def start(self) -> None:
@@ -121,7 +116,7 @@ class Inventory:
         self.cells.load()
         self.aggregate_store.start()
         self.store.start()
-        self._mapped.start()
+        self.mappings.start()
         self._reported.start()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
@@ -150,11 +145,11 @@ class Inventory:
         if self.partition.name:
             LOG.info("Serving the compute nodes of partition %s only", self.partition.name)
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
-            self._versions.warn_if_unsupported()
+            _warn_if_unsupported(self.reader.lowest_version)
         return True
 
     def _is_ready(self) -> bool:
-        if self.cells.load_if_needed() and self.aggregate_store.load_if_needed():
+        if self.cells.load_if_due() and self.aggregate_store.load_if_needed():
             return True
         refusal = self.engines.api_refusal
         if refusal:
@@ -165,7 +160,7 @@ class Inventory:
         """Stop reading, and close the connections."""
         self._reported.stop()
         self.store.stop()
-        self._mapped.stop()
+        self.mappings.stop()
         self.aggregate_store.stop()
         self.engines.dispose()
 
@@ -173,9 +168,7 @@ class Inventory:
         """Connect again and read the cells again, as on SIGHUP, while requests go on."""
         self.engines.dispose()
         self._calls.reset_breakers()
-        self.host_cells.clear()
-        self._mapped.clear()
-        self._versions.clear()
+        self.mappings.clear()
         self.store.clear_foreign_providers()
         self.cells.load()
 
@@ -220,9 +213,10 @@ class Inventory:
         ]
         if not lacking:
             return False
-        unread = self.store.reread(lacking)
+        unread = self.reader.reread(lacking)
         if len(unread) == len(lacking):
             raise HostsUnknown(unread)
+        self.store.snapshot(0)
         return True
 
     def nodes_of_hosts(self, table: HostTable, hosts: Collection[str]) -> frozenset[str]:
@@ -233,6 +227,10 @@ class Inventory:
         nodes = table.nodes_of_hosts(hosts)
         missing = {host for host in hosts if not table.nodes_of_hosts([host])}
         return nodes.union(self.instances.nodes_of_hosts(missing)) if missing else nodes
+
+    def minimum_compute_version(self) -> int:
+        """Return the lowest service version of any compute; 0 if none is known. Nothing is read."""
+        return self.reader.lowest_version
 
     def cell_names(self) -> dict[str, str | None]:
         """Return the names of all cells by uuid."""
@@ -259,11 +257,11 @@ class Inventory:
         Raises:
             HostsUnknown: They may be in cells that cannot be read.
         """
-        for max_age in (
-            LOOKUP_MAX_AGE,
-            0,
-        ):  # an unknown node may have just been created, or moved to another cell
-            cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host, fresh=max_age == 0))
+        # An unknown node may have just been created, or moved to another cell.
+        for max_age in (LOOKUP_MAX_AGE, 0):
+            cell_uuid = wanted.cell_uuid or (
+                wanted.host and self.mappings.cell_of(wanted.host, fresh=max_age == 0)
+            )
             table = self.snapshot(max_age, cell_uuid)
             rows = table.nodes(wanted.host, wanted.node, cell_uuid)
             if rows:
@@ -271,17 +269,18 @@ class Inventory:
                 return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
         return self.find_nodes(wanted) if self.recover(table, cell_uuid or None) else ()
 
-    def _cell_of(self, host: str, *, fresh: bool) -> str | None:
-        try:
-            cell_uuid = self.host_cells.cell_of(host, fresh=fresh)
-        except UNREADABLE:
-            return None  # all cells are searched
-        if cell_uuid is None and not fresh:
-            LOG.info("Host %s has no host mapping; searching all cells", host)
-        return cell_uuid
-
     def _table_published(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
-            self._mapped.follow(table.rows_named)
+            self.mappings.follow(table.rows_named)
         self._reported.settle(table)
+
+
+def _warn_if_unsupported(version: int) -> None:
+    if 0 < version < OLDEST_SUPPORTED:
+        LOG.warning(
+            "The oldest nova-compute has service version %d; releases before nova 27 (version %d) are not"
+            " supported",
+            version,
+            OLDEST_SUPPORTED,
+        )

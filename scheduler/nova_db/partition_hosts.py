@@ -1,7 +1,7 @@
 """Which hosts belong to the partition that this scheduler serves."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 
 from oslo_log import log as logging
 
@@ -18,21 +18,6 @@ LOG = logging.getLogger(__name__)
 REPORT_INTERVAL = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """What the aggregates of a partition contain.
-
-    Attributes:
-        source: The aggregates that this was worked out from.
-        hosts: Names of service hosts.
-        uuids: The uuids of the aggregates.
-    """
-
-    source: Aggregates
-    hosts: frozenset[str]
-    uuids: frozenset[str]
-
-
 class PartitionHosts:
     """The hosts of one partition, as aggregates and cells are now. Any thread may use it."""
 
@@ -44,8 +29,9 @@ class PartitionHosts:
             aggregates: Returns all aggregates as last known.
         """
         self._partition = partition
+        self._names = partition.aggregates if partition else ()
         self._aggregates = aggregates
-        self._members: _Members | None = None
+        self._last_members = lru_cache(maxsize=1)(self._members_of)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL)
 
     @property
@@ -72,38 +58,27 @@ class PartitionHosts:
         return (names is None or host in names) and (cell is None or self.has_cell(cell))
 
     def names(self) -> frozenset[str] | None:
-        """Return the names of its service hosts; None: all hosts of its cells.
-
-        It is the same object until one comes or goes.
-        """
-        members = self._current()
-        return None if members is None else members.hosts
+        """Return the names of its service hosts; None: all hosts of its cells."""
+        members = self._members
+        return members and members[0]
 
     def aggregates(self) -> frozenset[str] | None:
         """Return the uuids of its aggregates, the same as in Placement; None: it is not by aggregates."""
-        members = self._current()
-        return None if members is None else members.uuids
+        members = self._members
+        return members and members[1]
 
-    def _current(self) -> _Members | None:
-        partition = self._partition
-        if partition is None or not partition.aggregates:
-            return None
-        source, known = self._aggregates(), self._members
-        if known is None or known.source is not source:
-            found = source.named(partition.aggregates)
-            hosts = frozenset().union(*(aggregate.hosts for aggregate in found))
-            if known is not None and known.hosts == hosts:
-                hosts = known.hosts
-            known = self._members = _Members(source, hosts, frozenset(each.uuid or "" for each in found))
-            self._report_missing(partition, source)
-        return known
+    @property
+    def _members(self) -> tuple[frozenset[str], frozenset[str]] | None:
+        """The names of its service hosts and the uuids of its aggregates; None: it is not by aggregates."""
+        return self._last_members(self._aggregates()) if self._names else None
 
-    def _report_missing(self, partition: Partition, source: Aggregates) -> None:
-        for name in partition.aggregates:
+    def _members_of(self, source: Aggregates) -> tuple[frozenset[str], frozenset[str]]:
+        for name in self._names:
             if source.by_id and not source.named([name]):
-                self._reports.warning(
-                    name, "Aggregate %s of partition %s does not exist", name, partition.name
-                )
+                self._reports.warning(name, "Aggregate %s of partition %s does not exist", name, self.name)
+        found = source.named(self._names)
+        hosts = frozenset(host for aggregate in found for host in aggregate.hosts)
+        return hosts, frozenset(aggregate.uuid or "" for aggregate in found)
 
 
 def hosts_without_partition(

@@ -20,6 +20,10 @@ MEDIUM_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 ADDRESS = sa.String(39).with_variant(postgresql.INET(), "postgresql")
 
 
+# The service version of nova 27, the oldest release that is supported.
+OLDEST_SUPPORTED = 66
+
+
 def utcnow() -> datetime:
     """Return the current time in UTC without a zone, as nova's columns have it."""
     return datetime.now(UTC).replace(tzinfo=None)
@@ -256,3 +260,10 @@ def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
     rest = iter(items)
     while piece := list(islice(rest, size)):
         yield piece
+
+
+def rows_with(
+    connection: sa.Connection, query: sa.Select, column: sa.ColumnElement, values: Iterable[Any]
+) -> list[sa.Row]:
+    """Return the rows of a query in which a column has one of many values; few statements ask for them."""
+    return [row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))]

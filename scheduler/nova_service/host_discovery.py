@@ -4,9 +4,6 @@ This is off by default: most deployments run ``nova-manage cell_v2 discover_host
 (spec: host-state-and-cells 4.6).
 """
 
-from datetime import datetime
-from typing import Any
-
 from oslo_config import cfg
 from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log as logging
@@ -16,7 +13,7 @@ from scheduler.logs import OutageLog, OutageLogs
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import compute_nodes, host_mappings, services, utcnow
-from scheduler.nova_service.service_record import BINARY
+from scheduler.nova_service.service_record import live_schedulers
 
 LOG = logging.getLogger(__name__)
 
@@ -61,15 +58,8 @@ class Discovery:
 
     def _leads(self) -> bool:
         """Return whether this host's name is the first among the schedulers that are enabled and up."""
-        names = ("host", "disabled", "forced_down", "last_seen_up", "created_at")
-        query = sa.select(*(services.c[name] for name in names)).where(
-            services.c.deleted == 0, services.c.binary == BINARY
-        )
-        with self._engines.local().connect() as connection:
-            rows = connection.execute(query).all()
-        now = utcnow()
-        hosts = [row.host for row in rows if not row.disabled and is_up(row, now, self._down_time)]
-        return min(hosts, default=None) == self._conf.host
+        usable = (services.c.disabled.is_not(True), services.c.forced_down.is_not(True))
+        return live_schedulers(self._engines, self._down_time, *usable)[:1] == [self._conf.host]
 
     def _discover(self, cell: Cell) -> None:
         """Map the new hosts of one cell. An unavailable cell does not stop discovery in the others."""
@@ -113,15 +103,3 @@ def _mark(engine: sa.Engine, node_id: int) -> None:
             .where(compute_nodes.c.id == node_id)
             .values(mapped=1, updated_at=utcnow())
         )
-
-
-def is_up(service: Any, now: datetime, down_time: float) -> bool:
-    """Return whether a service is up.
-
-    Args:
-        service: A row of ``services``. One that was never seen counts as seen when it was created.
-        now: The current time, naive UTC.
-        down_time: Seconds by which the last heartbeat may differ from ``now``, in either direction.
-    """
-    seen = service.last_seen_up or service.created_at
-    return not service.forced_down and seen is not None and abs((now - seen).total_seconds()) <= down_time

@@ -13,9 +13,8 @@ import sqlalchemy as sa
 
 from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import UNREADABLE
-from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import services, utcnow
+from scheduler.nova_db.schema import OLDEST_SUPPORTED, services, utcnow
 
 LOG = logging.getLogger(__name__)
 
@@ -126,21 +125,21 @@ class OwnService:
         return written
 
 
-def live_schedulers(engines: Engines, down_time: float) -> list[str]:
-    """Return the hosts of the schedulers that have written a heartbeat lately.
+def live_schedulers(engines: Engines, down_time: float, *conditions: sa.ColumnElement[bool]) -> list[str]:
+    """Return the hosts of the schedulers that have written a heartbeat lately, or were created lately.
 
     Args:
-        down_time: Seconds since the last heartbeat at most.
+        down_time: Seconds by which the last heartbeat may differ from now, in either direction.
+        conditions: What else their rows have to meet.
 
     Raises:
         UNREADABLE: The database cannot be read.
     """
-    oldest = utcnow() - timedelta(seconds=down_time)
-    query = (
-        sa.select(services.c.host).where(_live, services.c.last_seen_up >= oldest).order_by(services.c.host)
-    )
+    now, limit = utcnow(), timedelta(seconds=down_time)
+    seen = sa.func.coalesce(services.c.last_seen_up, services.c.created_at)
+    query = sa.select(services.c.host).where(_live, seen.between(now - limit, now + limit), *conditions)
     with engines.local().connect() as connection:
-        return list(connection.execute(query).scalars())
+        return sorted(connection.execute(query).scalars())
 
 
 def _version(connection: sa.Connection) -> int:

@@ -7,7 +7,6 @@ not change while hosts are chosen; what does is its ``Progress``.
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 import math
 from typing import Any
 
@@ -16,18 +15,6 @@ from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.pci.requests import PciRequest, requests_from
 from scheduler.request.decision_line import DecisionCounts
 from scheduler.request.progress import Progress
-
-
-class RequestKind(Enum):
-    """The request of an instance.
-
-    Attributes:
-        BUILD: Hosts for instances: new ones, or one that moves.
-        REBUILD_CHECK: Whether the host of an instance suits another image (spec: filters-and-weighers 1.4).
-    """
-
-    BUILD = auto()
-    REBUILD_CHECK = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +76,8 @@ class SchedulingRequest:
         claims: Whether chosen hosts are claimed; not so if the caller named no instances, nor for a check.
         deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
         arrived_at: When the request arrived, in the same seconds; None if that does not matter.
-        kind: Build or rebuild check.
+        is_rebuild: Whether it only checks that the host of an instance suits another image
+            (spec: filters-and-weighers 1.4).
         guest: The NUMA topology of the guest; None for none.
         pci_requests: The PCI requests; None if the spec has no such field set (nothing is consumed then).
         server_group: The server group as it was when the request was made, or as it was brought up to date.
@@ -105,7 +93,7 @@ class SchedulingRequest:
     claims: bool
     with_alternates: bool
     deadline: float
-    kind: RequestKind
+    is_rebuild: bool
     guest: GuestTopology | None
     pci_requests: tuple[PciRequest, ...] | None
     server_group: ServerGroup | None
@@ -132,7 +120,6 @@ class SchedulingRequest:
             deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
             arrived_at: When the request arrived, in the same seconds.
         """
-        kind = RequestKind.REBUILD_CHECK if spec.is_rebuild else RequestKind.BUILD
         uuids = _stand_ins(spec) if instance_uuids is None else tuple(instance_uuids)
         guest = guest_topology_from(spec.numa_topology)
         group = ServerGroup.of_wire(spec.instance_group) if spec.instance_group else None
@@ -140,11 +127,11 @@ class SchedulingRequest:
             spec=spec,
             context=context,
             instance_uuids=uuids,
-            claims=instance_uuids is not None and kind is RequestKind.BUILD,
+            claims=instance_uuids is not None and not spec.is_rebuild,
             with_alternates=with_alternates,
             deadline=deadline,
             arrived_at=arrived_at,
-            kind=kind,
+            is_rebuild=spec.is_rebuild,
             guest=guest,
             pci_requests=None if spec.pci_requests is None else requests_from(spec.pci_requests),
             server_group=group,
@@ -179,11 +166,6 @@ class SchedulingRequest:
     def write_progress(self) -> None:
         """Bring the RequestSpec up to date, for operators' classes and for notifications."""
         self.progress.write_to(self.spec)
-
-    @property
-    def is_rebuild(self) -> bool:
-        """Whether only the current host is checked, for a rebuild."""
-        return self.kind is RequestKind.REBUILD_CHECK
 
     @property
     def flavor(self) -> objects.Flavor:

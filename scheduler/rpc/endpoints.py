@@ -187,12 +187,12 @@ class Scheduler(Endpoint):
 
     @answering
     def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
-        """Store aggregates that were created or changed."""
+        """Note that aggregates were created or changed."""
         self._manager.update_aggregates(context, checks.aggregates(aggregates))
 
     @answering
     def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
-        """Remove an aggregate."""
+        """Note that an aggregate was deleted."""
         self._manager.delete_aggregate(context, checks.aggregate(aggregate))
 
     @answering

@@ -6,9 +6,9 @@ from oslo_config import cfg
 
 from scheduler.errors import HostFilterNotFound
 from scheduler.filters import builtin
-from scheduler.filters.base import BaseHostFilter, HostFilter
+from scheduler.filters.base import BaseFilter, HostFilter
 from scheduler.rules import dotted_paths
-from scheduler.rules.out_of_tree_filters import BaseFilter, ForeignFilter, GuardedFilter, all_filters
+from scheduler.rules.out_of_tree_filters import ForeignFilter, GuardedFilter, all_filters
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
@@ -39,7 +39,7 @@ def is_filter(cls: type) -> bool:
         cls,
         HostFilter,
         ("BaseHostFilter", "BaseFilter"),
-        ("nova.scheduler.filters", "nova.filters", "scheduler.rules.out_of_tree_filters"),
+        ("nova.scheduler.filters", "nova.filters", "scheduler.filters.base"),
     )
 
 
@@ -68,6 +68,6 @@ def instantiate(conf: cfg.ConfigOpts, cls: type[HostFilter | BaseFilter]) -> Hos
     """Return a built-in filter as it is; an operator's own one in an adapter that names it in its errors."""
     if cls in builtin.shipped() or cls in builtin.past():
         return cls(conf)
-    if not issubclass(cls, HostFilter):
-        return ForeignFilter(cls(), conf)
-    return GuardedFilter(dotted_paths.made(cls, conf) if issubclass(cls, BaseHostFilter) else cls(conf), conf)
+    if issubclass(cls, HostFilter):
+        return GuardedFilter(cls(conf), conf)
+    return ForeignFilter(dotted_paths.made(cls, conf), conf)

@@ -3,9 +3,9 @@
 from oslo_config import cfg
 
 from scheduler.rules import dotted_paths
-from scheduler.rules.out_of_tree_weighers import BaseWeigher, ForeignWeigher, GuardedWeigher, all_weighers
+from scheduler.rules.out_of_tree_weighers import ForeignWeigher, GuardedWeigher, all_weighers
 from scheduler.weights import builtin
-from scheduler.weights.base import BaseHostWeigher, HostWeigher
+from scheduler.weights.base import BaseWeigher, HostWeigher
 
 BUILT_IN = {**builtin.BY_NOVA_PATH, "nova.scheduler.weights.all_weighers": all_weighers}
 
@@ -30,7 +30,7 @@ def is_weigher(cls: type) -> bool:
         cls,
         HostWeigher,
         ("BaseHostWeigher", "BaseWeigher"),
-        ("nova.scheduler.weights", "nova.weights", "scheduler.rules.out_of_tree_weighers"),
+        ("nova.scheduler.weights", "nova.weights", "scheduler.weights.base"),
     )
 
 
@@ -38,8 +38,6 @@ def instantiate(conf: cfg.ConfigOpts, cls: type[HostWeigher | BaseWeigher]) -> H
     """Return a built-in weigher as it is; an operator's own one in an adapter that names it in its errors."""
     if cls in builtin.ALL:
         return cls(conf)
-    if not issubclass(cls, HostWeigher):
-        return ForeignWeigher(cls(), conf)
-    return GuardedWeigher(
-        dotted_paths.made(cls, conf) if issubclass(cls, BaseHostWeigher) else cls(conf), conf
-    )
+    if issubclass(cls, HostWeigher):
+        return GuardedWeigher(cls(conf), conf)
+    return ForeignWeigher(dotted_paths.made(cls, conf), conf)

@@ -16,27 +16,29 @@ import sys
 
 from oslo_config import cfg
 
+from scheduler.filters import base as filter_bases
 from scheduler.filters import extra_specs_ops
 from scheduler.filters import utils as filter_utils
 from scheduler.option_pairs import parse_options
 from scheduler.rules import out_of_tree_filters as filters
 from scheduler.rules import out_of_tree_weighers as weights
 from scheduler.rules.dotted_paths import NOVA_PREFIXES
+from scheduler.weights import base as weight_bases
 
 _OURS = (*NOVA_PREFIXES, "scheduler.filters.", "scheduler.weights.")
 
 #: What each module offers.
 NAMES: dict[str, dict[str, object]] = {
     "nova": {},
-    "nova.filters": {"BaseFilter": filters.BaseFilter},
+    "nova.filters": {"BaseFilter": filter_bases.BaseFilter},
     "nova.weights": {
-        "BaseWeigher": weights.BaseWeigher,
+        "BaseWeigher": weight_bases.BaseWeigher,
         "WeighedObject": weights.WeighedObject,
         "normalize": weights.normalize,
     },
     "nova.scheduler": {},
     "nova.scheduler.filters": {
-        "BaseHostFilter": filters.BaseHostFilter,
+        "BaseHostFilter": filter_bases.BaseHostFilter,
         "CandidateFilterMixin": filters.CandidateFilterMixin,
         "all_filters": filters.all_filters,
     },
@@ -45,10 +47,10 @@ NAMES: dict[str, dict[str, object]] = {
     "nova.scheduler.utils": {
         "get_weight_multiplier": weights.get_weight_multiplier,
         "parse_options": parse_options,
-        "request_is_rebuild": filters.request_is_rebuild,
+        "request_is_rebuild": filter_bases.request_is_rebuild,
     },
     "nova.scheduler.weights": {
-        "BaseHostWeigher": weights.BaseHostWeigher,
+        "BaseHostWeigher": weight_bases.BaseHostWeigher,
         "WeighedHost": weights.WeighedHost,
         "all_weighers": weights.all_weighers,
     },

@@ -1,19 +1,15 @@
-"""Operators' own filters: adapters for them, and stand-ins for nova's base classes.
+"""Operators' own filters: adapters for them, and what they find under nova's names besides the bases.
 
-The adapters make sure that what an operator's class raises names the class, and ends only the request. The
-stand-ins are what such classes find under nova's names where nova is not installed (spec:
-filters-and-weighers 1.3). They have nova's methods and nothing else, as an operator's class may use any
-further name for itself.
+The adapters make sure that what an operator's class raises names the class, and ends only the request.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from oslo_config import cfg
 
-from scheduler import objects
 from scheduler.filters import builtin
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import BaseFilter, HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -21,7 +17,7 @@ from scheduler.rules.dotted_paths import blamed
 
 
 class GuardedFilter(HostFilter):
-    """A filter that derives from Berth's classes, in either style."""
+    """A filter over all hosts at once."""
 
     def __init__(self, inner: HostFilter, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
@@ -63,7 +59,7 @@ class _GuardedJudge(Judge):
 
 
 class ForeignFilter(HostFilter):
-    """A filter that derives from nova's classes, or from those that stand in for them below.
+    """A filter that derives from nova's classes, or from ``BaseFilter``.
 
     Its ``filter_all`` is called with host states and the RequestSpec, as nova does; what it yields is kept.
     It is called for rebuilds too: there its own base class lets every host pass, unless a subclass overrides
@@ -73,7 +69,7 @@ class ForeignFilter(HostFilter):
     RUN_ON_REBUILD = True
     local = False
 
-    def __init__(self, inner: "BaseFilter", conf: cfg.ConfigOpts) -> None:
+    def __init__(self, inner: BaseFilter, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.inner = inner
 
@@ -105,43 +101,6 @@ class _ForeignJudge(Judge):
         return None if kept is None else np.array([id(state) in kept for state in states], dtype=bool)
 
 
-class BaseFilter:
-    """A filter that keeps every host."""
-
-    run_filter_once_per_request = False
-
-    def run_filter_for_index(self, index: int) -> bool:
-        """Return whether to judge for instance number ``index`` of the request."""
-        return index == 0 or not self.run_filter_once_per_request
-
-    def _filter_one(self, obj: HostState, spec_obj: objects.RequestSpec | None) -> bool:
-        return True
-
-    def filter_all(
-        self, filter_obj_list: Iterable[HostState], spec_obj: objects.RequestSpec | None
-    ) -> Iterator[HostState] | None:
-        """Yield those to keep, in order.
-
-        An override may return None: no host is kept, and no further filter runs.
-        """
-        return (obj for obj in filter_obj_list if self._filter_one(obj, spec_obj))
-
-
-class BaseHostFilter(BaseFilter):
-    """A filter that looks at one host after the other: implement ``host_passes``."""
-
-    RUN_ON_REBUILD = False
-
-    def _filter_one(self, obj: HostState, spec_obj: objects.RequestSpec | None) -> bool:
-        if request_is_rebuild(spec_obj) and not self.RUN_ON_REBUILD:
-            return True
-        return self.host_passes(obj, spec_obj)
-
-    def host_passes(self, host_state: HostState, filter_properties: objects.RequestSpec | None) -> bool:
-        """Return whether to keep the host."""
-        raise NotImplementedError
-
-
 class CandidateFilterMixin:
     """For filters that look at a host's allocation candidates."""
 
@@ -154,8 +113,3 @@ class CandidateFilterMixin:
 def all_filters() -> list[type]:
     """Return the filters that nova ships, as built in here."""
     return list(builtin.shipped())
-
-
-def request_is_rebuild(spec_obj: objects.RequestSpec | None) -> bool:
-    """Return whether a RequestSpec, if there is one, is that of a rebuild check."""
-    return spec_obj is not None and spec_obj.is_rebuild

@@ -1,30 +1,26 @@
-"""Operators' own weighers: adapters for them, and stand-ins for nova's base classes.
+"""Operators' own weighers: adapters for them, and what they find under nova's names besides the bases.
 
-The adapters make sure that what an operator's class raises names the class, and ends only the request. The
-stand-ins are what such classes find under nova's names where nova is not installed (spec:
-filters-and-weighers 1.9). They have nova's methods and nothing else, as an operator's class may use any
-further name for itself.
+The adapters make sure that what an operator's class raises names the class, and ends only the request
+(spec: filters-and-weighers 1.9).
 """
 
-import abc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 import inspect
 
 import numpy as np
 from oslo_config import cfg
 
-from scheduler import objects
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
 from scheduler.weights import builtin, scores
-from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer
 
 
 class GuardedWeigher(HostWeigher):
-    """A weigher that derives from Berth's classes, in either style."""
+    """A weigher over all hosts at once."""
 
     def __init__(self, inner: HostWeigher, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
@@ -61,7 +57,7 @@ class _GuardedScorer(Scorer):
 
 
 class ForeignWeigher(HostWeigher):
-    """A weigher that derives from nova's classes, or from those that stand in for them below.
+    """A weigher that derives from nova's classes, or from ``BaseWeigher``.
 
     ``weigh_objects`` is called with wrapped host states and the RequestSpec, as nova does, and its weights
     are not clamped: its own base class does that, unless a subclass overrides it. A ``weight_multiplier``
@@ -73,7 +69,7 @@ class ForeignWeigher(HostWeigher):
     minval = property(lambda self: self.inner.minval)
     maxval = property(lambda self: self.inner.maxval)
 
-    def __init__(self, inner: "BaseWeigher", conf: cfg.ConfigOpts) -> None:
+    def __init__(self, inner: BaseWeigher, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.inner = inner
         self._takes_host = bool(inspect.signature(inner.weight_multiplier).parameters)
@@ -129,34 +125,6 @@ class WeighedHost(WeighedObject):
         return f"WeighedHost [host: {self.obj!r}, weight: {self.weight}]"
 
 
-class BaseWeigher(metaclass=abc.ABCMeta):
-    """Implement ``_weigh_object``; ``minval`` and ``maxval`` bound what it returns, None is no bound."""
-
-    minval: float | None = None
-    maxval: float | None = None
-
-    def weight_multiplier(self, host_state: HostState) -> float:
-        """Return the factor of a host."""
-        return 1.0
-
-    @abc.abstractmethod
-    def _weigh_object(self, obj: HostState, weight_properties: objects.RequestSpec) -> float:
-        """Return the raw weight of one host."""
-
-    def weigh_objects(
-        self, weighed_obj_list: Iterable[WeighedObject], weight_properties: objects.RequestSpec
-    ) -> list[float]:
-        """Return the raw weights of all hosts."""
-        weights = [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
-        low = -np.inf if self.minval is None else self.minval
-        high = np.inf if self.maxval is None else self.maxval
-        return [min(max(weight, low), high) for weight in weights]
-
-
-class BaseHostWeigher(BaseWeigher):
-    """A preference that looks at one host after the other."""
-
-
 def all_weighers() -> list[type]:
     """Return the built-in weighers."""
     return list(builtin.ALL)
@@ -165,9 +133,13 @@ def all_weighers() -> list[type]:
 def normalize(
     weight_list: Sequence[float], minval: float | None = None, maxval: float | None = None
 ) -> list[float]:
-    """Return weights on the scale from ``minval`` to ``maxval`` (default: those that occur)."""
-    normal = scores.normalize(np.array(list(weight_list), dtype=np.float64), minval, maxval)
-    return [0.0] * len(weight_list) if normal is None else normal.tolist()
+    """Return weights on the scale from ``minval`` to ``maxval`` (default: those that occur).
+
+    They are not clamped: with a bound given, results can leave [0, 1].
+    """
+    raw = np.array(list(weight_list), dtype=np.float64)
+    low, high = scores.scale_of(raw, minval, maxval) if len(raw) else (0.0, 0.0)
+    return [0.0] * len(raw) if low == high else ((raw - low) / (high - low)).tolist()
 
 
 def get_weight_multiplier(host_state: HostState, multiplier_name: str, multiplier_config: float) -> float:

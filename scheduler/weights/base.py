@@ -9,7 +9,8 @@ What it must know beyond the table of hosts is declared in ``needs`` and loaded 
 weighed.
 """
 
-from collections.abc import Callable, Collection
+import abc
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from oslo_config import cfg
 
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.objects import RequestSpec
 from scheduler.request.scheduling_request import SchedulingRequest
 
 
@@ -77,42 +79,34 @@ class HostWeigher:
         return by_aggregate(hosts, self.option, self.configured_multiplier())
 
 
-class BaseHostWeigher(HostWeigher):
-    """A preference that is called for each host, as nova's out-of-tree weighers do.
+class BaseWeigher(metaclass=abc.ABCMeta):
+    """A weigher as nova's are; nova's base class where nova is not installed.
 
-    Implement ``_weigh_object``; ``weight_multiplier`` defaults to 1.0.
+    It has nova's methods and nothing else, as an operator's class may use any further name for itself.
+    Implement ``_weigh_object``; ``minval`` and ``maxval`` bound what it returns, None is no bound.
     """
 
-    local = False
-
-    def __init__(self, conf: cfg.ConfigOpts | None = None) -> None:
-        self.conf = conf
+    minval: float | None = None
+    maxval: float | None = None
 
     def weight_multiplier(self, host_state: HostState) -> float:
+        """Return the factor of a host."""
         return 1.0
 
-    def _weigh_object(self, host_state: HostState, weight_properties: Any) -> float:
-        """Return the raw weight of one host; ``weight_properties`` is the RequestSpec."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _weigh_object(self, obj: HostState, weight_properties: RequestSpec) -> float:
+        """Return the raw weight of one host."""
 
-    def prepare(self, request: SchedulingRequest) -> Scorer:
-        """Return a scorer that calls ``_weigh_object`` for each host."""
-        return _OneByOne(self._weigh_object, request)
+    def weigh_objects(self, weighed_obj_list: Iterable[Any], weight_properties: RequestSpec) -> list[float]:
+        """Return the raw weights of all hosts."""
+        weights = [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
+        low = -np.inf if self.minval is None else self.minval
+        high = np.inf if self.maxval is None else self.maxval
+        return [min(max(weight, low), high) for weight in weights]
 
-    def multiplier(self, hosts: HostView) -> np.ndarray:
-        """Return the factor of each host: float64, shape (hosts,)."""
-        return np.array([self.weight_multiplier(host) for host in hosts.hosts()], dtype=np.float64)
 
-
-class _OneByOne(Scorer):
-    def __init__(self, weigh_object: Callable[[HostState, Any], float], request: SchedulingRequest) -> None:
-        self._weigh_object = weigh_object
-        self._request = request
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        self._request.write_progress()
-        spec = self._request.spec
-        return np.array([self._weigh_object(host, spec) for host in hosts.hosts()], dtype=np.float64)
+class BaseHostWeigher(BaseWeigher):
+    """A preference that looks at one host after the other."""
 
 
 def by_aggregate(hosts: HostView, key: str, configured: float) -> float | np.ndarray:

@@ -109,24 +109,8 @@ class Scores:
         return totals
 
 
-def normalize(raw: np.ndarray, minval: float | None = None, maxval: float | None = None) -> np.ndarray | None:
-    """Return raw weights on the scale from ``minval`` to ``maxval``; None for all zeros.
-
-    Not clamped: with a bound given, results can leave [0, 1].
-
-    Args:
-        raw: Raw weights, shape (hosts,).
-        minval: What becomes 0; None: the smallest that occurs.
-        maxval: What becomes 1; None: the largest that occurs.
-    """
-    if not len(raw):
-        return None
-    low, high = scale_of(raw, minval, maxval)
-    return None if low == high else (raw - low) / (high - low)
-
-
 def scale_of(raw: np.ndarray, minval: float | None, maxval: float | None) -> tuple[float, float]:
-    """Return the raw weights that become 0 and 1; see ``normalize``."""
+    """Return the raw weights that become 0 and 1: the bounds, or the smallest and largest that occur."""
     return (
         float(raw.min() if minval is None else minval),
         float(raw.max() if maxval is None else maxval),

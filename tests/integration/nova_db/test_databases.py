@@ -10,8 +10,7 @@ from scheduler.errors import ConfigError
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import ALL_NODES_INTERVAL, CellTracker
-from scheduler.nova_db.compute_versions import MinimumVersion
-from scheduler.nova_db.host_mappings import HostCells, MappedHosts, members_of
+from scheduler.nova_db.host_mappings import HostMappings, members_of
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.row_loader import RowLoader
@@ -178,9 +177,8 @@ def test_cells_and_mappings(nova, cells):
     assert [cell.uuid for cell in cells.all] == [nova.cell1, other, null]
     assert cells.disabled == {other}
     nova.map_host("cmp1", other)
-    host_cells = HostCells(nova.engines)
-    assert (host_cells.cell_of("cmp1"), host_cells.cell_of("cmp2")) == (other, None)
-    mapped = MappedHosts(nova.engines)
+    mapped = HostMappings(nova.engines)
+    assert (mapped.cell_of("cmp1"), mapped.cell_of("cmp2")) == (other, None)
     mapped.follow(["cmp1", "cmp2"])
     mapped.refresh()
     assert ("cmp1" in mapped, "cmp2" in mapped) == (True, False)
@@ -280,9 +278,8 @@ def test_discovery(nova):
     assert [row.mapped for row in nova.rows(compute_nodes, cell=other)] == [1]
 
 
-def test_minimum_version(nova, cells, calls):
+def test_minimum_version(nova):
     other = nova.add_cell("cell2")
-    cells.load()
     nova.add_service("cmp1", version=72)
     nova.add_service("cmp2", version=66, forced_down=True)
     nova.add_service("cmp3", version=0)
@@ -290,7 +287,13 @@ def test_minimum_version(nova, cells, calls):
     nova.add_service("cmp5", version=60, deleted=9)
     nova.add_service("cmp6", version=71, forced_down=None, cell=other)
     nova.add_service("sched", version=50, binary="nova-scheduler")
-    assert MinimumVersion(cells, calls).get() == 71
+    inventory = Inventory(nova.conf)
+    inventory.start()
+    try:
+        inventory.snapshot()
+        assert inventory.minimum_compute_version() == 71
+    finally:
+        inventory.stop()
 
 
 def test_an_inventory(nova):

@@ -59,15 +59,6 @@ def test_smallest_number_under_a_key(values, default, expected):
     assert AggregateSet(aggregates).smallest("key", float, default) == expected
 
 
-def test_replacing_and_without_leave_the_original():
-    moved = Aggregate(2, "u2", "fast", frozenset({"h1"}))
-    assert ids(ALL.replacing([moved]).of_host("h2")) == [1]
-    assert ids(ALL.replacing([moved]).of_host("h1")) == [1, 2]
-    assert ids(ALL.without(2).of_host("h2")) == [1]
-    assert ids(ALL.without(99)) == ids(ALL)
-    assert ids(ALL.of_host("h2")) == [1, 2]
-
-
 def test_a_value_that_is_no_number_is_logged_once_for_a_set_of_aggregates(caplog):
     aggregates = AggregateSet([Aggregate(1, "u", "n", metadata={"key": "much"})])
     assert [aggregates.smallest("key", float, default) for default in (1.0, 2.0, 1.0)] == [1.0, 2.0, 1.0]

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.nova_db.cells import CELL0, REREAD_INTERVAL, RETRY_INTERVAL, Cell, Cells, expand_template
+from scheduler.nova_db.cells import REREAD_INTERVAL, RETRY_INTERVAL, Cell, Cells, expand_template
 from scheduler.nova_db.schema import cell_mappings
 from tests.support.clock import Clock
 
@@ -27,7 +27,6 @@ def test_cell0_has_no_computes(nova, cells):
     nova.add_cell0()
     cells.load()
     assert [cell.name for cell in cells.all] == ["cell1"]
-    assert {cell.uuid for cell in cells.with_cell0} == {CELL0, nova.cell1}
 
 
 @pytest.mark.parametrize(("disabled", "expected"), [(True, {"c2"}), (False, set()), (None, set())])
@@ -87,15 +86,6 @@ def test_cells_are_known_once_they_are_loaded(nova, cells):
     cells.load()
     assert cells.knows(nova.cell1)
     assert not cells.knows("c2")
-
-
-def test_the_list_is_read_once_unless_asked_for(nova, cells):
-    assert cells.load_if_needed()
-    nova.insert_api(cell_mappings, uuid="c2")
-    assert cells.load_if_needed()
-    assert len(cells.all) == 1
-    assert cells.load()
-    assert len(cells.all) == 2
 
 
 def test_the_list_is_read_again_after_its_interval(nova, cells, clock):

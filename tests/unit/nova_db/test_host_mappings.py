@@ -1,68 +1,44 @@
-import pytest
 import sqlalchemy as sa
 
 from scheduler.nova_db import host_mappings as host_mappings_module
-from scheduler.nova_db.cells import UNREADABLE
-from scheduler.nova_db.host_mappings import ALL_INTERVAL, HOST_TTL, UNMAPPED_INTERVAL, HostCells, MappedHosts
+from scheduler.nova_db.host_mappings import ALL_INTERVAL, UNMAPPED_INTERVAL, HostMappings
 from scheduler.nova_db.schema import host_mappings
 from tests.support.clock import Clock
 
 AWAY = "sqlite:////no/such/directory/x.db"
 
 
-def test_a_mapping_is_remembered_and_its_absence_is_not(nova):
-    host_cells = HostCells(nova.engines)
-    assert host_cells.cell_of("cmp1") is None
+def test_the_cell_of_a_host_is_remembered_if_the_host_is_followed(nova):
+    mappings = HostMappings(nova.engines)
+    assert mappings.cell_of("cmp1") is None
     nova.map_host("cmp1")
-    assert host_cells.cell_of("cmp1") == nova.cell1
+    assert mappings.cell_of("cmp1") == nova.cell1
+    mappings.follow(["cmp1"])
+    mappings.refresh()
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(host_mappings))
-    assert host_cells.cell_of("cmp1") == nova.cell1
-    host_cells.clear()
-    assert host_cells.cell_of("cmp1") is None
-
-
-@pytest.mark.parametrize(("seconds", "fresh"), [(HOST_TTL, False), (0, True)], ids=["too old", "fresh"])
-def test_a_mapping_is_read_again_when_it_is_too_old_or_a_fresh_one_is_wanted(nova, seconds, fresh):
-    clock = Clock()
-    host_cells = HostCells(nova.engines, clock)
-    nova.map_host("cmp1")
-    assert host_cells.cell_of("cmp1") == nova.cell1
-    with nova.engines.api().begin() as connection:
-        connection.execute(sa.delete(host_mappings))
-    clock.now += seconds
-    assert host_cells.cell_of("cmp1", fresh=fresh) is None
-
-
-def test_the_memory_of_mappings_is_bounded(nova):
-    host_cells = HostCells(nova.engines, max_hosts=1)
-    for host in ("cmp1", "cmp2"):
-        nova.map_host(host)
-        assert host_cells.cell_of(host) == nova.cell1
-    with nova.engines.api().begin() as connection:
-        connection.execute(sa.delete(host_mappings))
-    assert [host_cells.cell_of(host) for host in ("cmp1", "cmp2")] == [None, nova.cell1]
+    assert mappings.cell_of("cmp1") == nova.cell1
+    assert mappings.cell_of("cmp1", fresh=True) is None
+    mappings.clear()
+    mappings.refresh()
+    assert mappings.cell_of("cmp1") is None
 
 
 def test_a_host_counts_as_mapped_if_the_database_cannot_be_read(nova, caplog):
     nova.conf.set_override("connection", AWAY, "api_database")
-    mapped = MappedHosts(nova.engines)
+    mapped = HostMappings(nova.engines)
     mapped.follow(["cmp1", "cmp2"])
     for _ in range(2):
         assert mapped.refresh() == UNMAPPED_INTERVAL
     assert "cmp1" in mapped
     assert "cmp2" in mapped
+    assert mapped.cell_of("cmp1") is None
     assert caplog.text.count("Cannot read the host mappings") == 1
-    host_cells = HostCells(nova.engines)
-    for _ in range(2):
-        with pytest.raises(UNREADABLE):
-            host_cells.cell_of("cmp1")
-    assert caplog.text.count("Cannot read the cells of hosts") == 1
 
 
 def test_hosts_without_a_mapping_are_reported_once_a_day(nova, caplog):
     clock = Clock()
-    mapped = MappedHosts(nova.engines, clock)
+    mapped = HostMappings(nova.engines, clock)
     nova.map_host("cmp1")
     mapped.follow(["cmp1", "cmp2"])
     for _ in range(3):
@@ -77,7 +53,7 @@ def test_hosts_without_a_mapping_are_reported_once_a_day(nova, caplog):
 
 def test_a_host_that_is_mapped_later_is_found_by_the_next_reading(nova):
     clock = Clock()
-    mapped = MappedHosts(nova.engines, clock)
+    mapped = HostMappings(nova.engines, clock)
     mapped.follow(["cmp1"])
     mapped.refresh()
     assert "cmp1" not in mapped
@@ -88,7 +64,7 @@ def test_a_host_that_is_mapped_later_is_found_by_the_next_reading(nova):
 
 def test_a_mapping_that_is_gone_is_noticed_by_the_reading_of_all(nova):
     clock = Clock()
-    mapped = MappedHosts(nova.engines, clock)
+    mapped = HostMappings(nova.engines, clock)
     nova.map_host("cmp1")
     mapped.follow(["cmp1"])
     mapped.refresh()
@@ -103,17 +79,17 @@ def test_a_mapping_that_is_gone_is_noticed_by_the_reading_of_all(nova):
 
 def test_mappings_that_have_not_changed_are_not_read_again(nova, monkeypatch):
     clock = Clock()
-    mapped = MappedHosts(nova.engines, clock)
+    mapped = HostMappings(nova.engines, clock)
     nova.map_host("cmp1")
     mapped.follow(["cmp1"])
     mapped.refresh()
-    readings, read = [], host_mappings_module._mapped_among
+    readings, read = [], host_mappings_module._cells_of
 
     def recorded(connection, hosts):
         readings.append(set(hosts))
         return read(connection, hosts)
 
-    monkeypatch.setattr(host_mappings_module, "_mapped_among", recorded)
+    monkeypatch.setattr(host_mappings_module, "_cells_of", recorded)
     clock.now += ALL_INTERVAL
     mapped.refresh()
     nova.map_host("cmp2")
@@ -126,7 +102,7 @@ def test_mappings_that_have_not_changed_are_not_read_again(nova, monkeypatch):
 
 
 def test_asking_for_a_host_reads_nothing(nova):
-    mapped = MappedHosts(nova.engines)
+    mapped = HostMappings(nova.engines)
     mapped.follow(["cmp1"])
     mapped.refresh()
     nova.conf.set_override("connection", AWAY, "api_database")
@@ -142,7 +118,7 @@ def test_names_that_a_database_takes_for_equal_are_one_host(nova):
             sa.text("CREATE TABLE host_mappings (id INTEGER, host TEXT COLLATE NOCASE, cell_id INTEGER)")
         )
         connection.execute(sa.text("INSERT INTO host_mappings VALUES (1, 'cmp1.example.org', 1)"))
-    mapped = MappedHosts(nova.engines)
+    mapped = HostMappings(nova.engines)
     mapped.follow(["CMP1.example.org", "cmp2"])
     mapped.refresh()
     assert ("CMP1.example.org" in mapped, "cmp2" in mapped) == (True, False)

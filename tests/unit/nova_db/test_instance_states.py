@@ -80,7 +80,7 @@ def test_an_instance_that_nova_does_not_know(states):
 
 def test_a_cell_that_is_not_listed_tells_nothing(nova, states):
     map_instance(nova, nova.cell1)
-    states._cells._cells = ()
+    states._cells.all = ()
     assert states.of([UUID]) == {UUID: UNKNOWN}
 
 

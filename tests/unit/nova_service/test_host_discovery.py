@@ -1,10 +1,9 @@
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from scheduler.hosts.rows import ServiceRow
 from scheduler.nova_db.schema import compute_nodes, host_mappings, utcnow
-from scheduler.nova_service.host_discovery import Discovery, interval, is_up
+from scheduler.nova_service.host_discovery import Discovery, interval
 
 LONG_AGO = utcnow() - timedelta(hours=1)
 
@@ -84,31 +83,6 @@ def test_without_the_databases(nova, leading, caplog):
     for _ in range(3):
         leading.run()
     assert caplog.text.count("Cannot discover") == 1
-
-
-NOW = datetime(2026, 1, 2, 3, 4, 5)
-
-
-def ago(seconds):
-    return NOW - timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        ({"last_seen_up": ago(59)}, True),
-        ({"last_seen_up": ago(60)}, True),
-        ({"last_seen_up": ago(61), "updated_at": NOW}, False),
-        ({"created_at": ago(10)}, True),
-        ({"last_seen_up": ago(61), "created_at": NOW}, False),
-        ({"last_seen_up": ago(0), "forced_down": True}, False),
-        ({"last_seen_up": ago(-59)}, True),
-        ({"last_seen_up": ago(-63)}, False),
-        ({}, False),
-    ],
-)
-def test_a_service_is_up_if_it_was_seen_recently(columns, expected):
-    assert is_up(ServiceRow(1, "u", "h", **columns), NOW, 60) is expected
 
 
 def test_a_node_whose_compute_has_not_named_its_host_yet_keeps_no_other_from_being_mapped(nova, leading):

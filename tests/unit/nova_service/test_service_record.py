@@ -119,6 +119,28 @@ def test_a_deadlock_is_no_failure(nova, own, monkeypatch):
     assert beats(nova) == [("controller", 1)]
 
 
+def ago(seconds):
+    return utcnow() - timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"last_seen_up": ago(1)}, True),
+        ({"last_seen_up": ago(300), "updated_at": ago(0)}, False),
+        ({"created_at": ago(10)}, True),
+        ({"last_seen_up": ago(300), "created_at": ago(0)}, False),
+        ({"last_seen_up": ago(-100)}, True),
+        ({"last_seen_up": ago(-300)}, False),
+        ({}, False),
+    ],
+)
+def test_a_scheduler_is_up_if_it_was_seen_recently(nova, columns, expected):
+    times = {"last_seen_up": None, "created_at": None} | columns
+    nova.add_service("h", binary="nova-scheduler", **times)
+    assert live_schedulers(nova.engines, 200) == ["h"] * expected
+
+
 def test_schedulers_are_alive_that_have_written_a_heartbeat_lately(nova):
     now = utcnow()
     for host, binary, age, deleted in (

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler import objects
 from scheduler.numa.guest import guest_topology_from
-from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 from tests.unit.request.builders import make_flavor, make_image
 
 GROUP = {"uuid": "g", "policy": "anti-affinity", "members": ["a", "b"], "hosts": ["h1"]}
@@ -17,7 +17,7 @@ def make_spec(**fields):
 
 def test_a_build_claims_for_the_named_instances():
     request = SchedulingRequest.of(make_spec(), ["a", "b"], "context", with_alternates=True, deadline=7.0)
-    assert (request.kind, request.claims, request.is_rebuild) == (RequestKind.BUILD, True, False)
+    assert (request.claims, request.is_rebuild) == (True, False)
     assert request.instance_uuids == ("a", "b")
     assert (request.context, request.with_alternates, request.deadline) == ("context", True, 7.0)
     assert request.progress.instance_uuid == "a"
@@ -42,7 +42,7 @@ def test_an_empty_list_of_instances_names_none():
 def test_a_rebuild_check_claims_nothing():
     spec = make_spec(scheduler_hints={"_nova_check_type": ["rebuild"]}, force_hosts=["h"])
     request = SchedulingRequest.of(spec, ["a"])
-    assert (request.kind, request.claims) == (RequestKind.REBUILD_CHECK, False)
+    assert (request.claims, request.is_rebuild) == (False, True)
 
 
 def test_topology_and_devices_are_plain_values():

