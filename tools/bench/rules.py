@@ -11,7 +11,7 @@ from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights import builtin as weights
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.scores import clamped, normalize
+from scheduler.weights.scores import prepare_weighers
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.timing import Measurement, best
@@ -71,12 +71,8 @@ def _asking(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callab
         return judge.passes(hosts)
 
     def weigh(hosts: HostView) -> Any:
-        scorer = rule.prepare(request)
-        if scorer is None:
-            return None
-        hosts.load(Needs.declared(rule.needs, scorer.instance_uuids))
-        raw = normalize(clamped(scorer.weigh(hosts), rule), rule.minval, rule.maxval)
-        multiplier = rule.multiplier(hosts)
-        return None if raw is None else multiplier * raw
+        prepared = prepare_weighers([rule], request)
+        hosts.load(prepared.needs)
+        return prepared.scores(hosts).totals()
 
     return judge if isinstance(rule, HostFilter) else weigh
