@@ -3,30 +3,20 @@
 spec: host-state-and-cells 1.4, 2.2
 """
 
+from collections.abc import Callable
 import dataclasses
-from urllib import parse
+from functools import cache
 
 from oslo_log import log as logging
+import oslo_messaging as messaging
 import sqlalchemy as sa
 
-LOG = logging.getLogger(__name__)
+from conductor_client import journal
+from conductor_client.bus import Bus
+from scheduler.nova_db.cells import template_fields
+from scheduler.nova_db.schema import cell_mappings, host_mappings
 
-_metadata = sa.MetaData()
-_cell_mappings = sa.Table(
-    "cell_mappings",
-    _metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36)),
-    sa.Column("name", sa.String(255)),
-    sa.Column("transport_url", sa.Text),
-)
-_host_mappings = sa.Table(
-    "host_mappings",
-    _metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("cell_id", sa.Integer),
-    sa.Column("host", sa.String(255)),
-)
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +43,9 @@ class CellMap:
     def of_host(self, host: str) -> Cell | None:
         """Return the Cell of a service host, or None if it is in no cell."""
         query = (
-            sa.select(_cell_mappings.c.uuid, _cell_mappings.c.name, _cell_mappings.c.transport_url)
-            .join(_host_mappings, _host_mappings.c.cell_id == _cell_mappings.c.id)
-            .where(_host_mappings.c.host == host)
+            sa.select(cell_mappings.c.uuid, cell_mappings.c.name, cell_mappings.c.transport_url)
+            .join(host_mappings, host_mappings.c.cell_id == cell_mappings.c.id)
+            .where(host_mappings.c.host == host)
         )
         with self._engine.connect() as connection:
             row = connection.execute(query).first()
@@ -65,21 +55,17 @@ class CellMap:
 def expand(template: str, reference_url: str) -> str:
     """Fill in a URL template as nova does; return it unchanged if that is not possible."""
     try:
-        return template.format(**_parts(reference_url))
+        return template.format(**template_fields(reference_url))
     except (ValueError, LookupError, AttributeError):
         LOG.error("A cell's transport_url cannot be filled in from [DEFAULT]/transport_url; used as it is")
         return template
 
 
-def _parts(url: str) -> dict[str, str | int | None]:
-    split = parse.urlsplit(url)
-    return {
-        "scheme": split.scheme,
-        "username": split.username,
-        "password": split.password,
-        "hostname": split.hostname,
-        "port": split.port,
-        "path": split.path.lstrip("/"),
-        "query": split.query,
-        "fragment": split.fragment,
-    }
+def client_of_each_cell(open_bus: Callable[[Cell], Bus], topic: str) -> Callable[[Cell], messaging.RPCClient]:
+    """Return what has the RPC clients of a topic on the cells' own buses, each opened at its first use."""
+
+    @cache
+    def client(cell: Cell) -> messaging.RPCClient:
+        return open_bus(cell).client(topic, journal.VERSION)
+
+    return client

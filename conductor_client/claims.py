@@ -5,7 +5,6 @@ from contextlib import contextmanager
 import json
 import random
 import time
-from typing import TypedDict
 
 from keystoneauth1 import adapter, loading
 from keystoneauth1 import exceptions as keystone
@@ -32,21 +31,6 @@ def placement_adapter(conf: cfg.ConfigOpts) -> adapter.Adapter:
     timeout = conf.placement.timeout or TIMEOUT
     session = loading.load_session_from_conf_options(conf, "placement", auth=auth, timeout=timeout)
     return loading.load_adapter_from_conf_options(conf, "placement", session=session, raise_exc=False)
-
-
-class Resources(TypedDict):
-    """What a consumer holds on one provider, by resource class."""
-
-    resources: dict[str, int]
-
-
-class Consumer(TypedDict, total=False):
-    """What a consumer holds, by provider. One that holds nothing has no other key."""
-
-    allocations: dict[str, Resources]
-    project_id: str
-    user_id: str
-    consumer_generation: int | None
 
 
 class Allocations:
@@ -97,17 +81,7 @@ class Allocations:
         Returns:
             Whether none is left.
         """
-        try:
-            answer = self._placement.delete(_path(instance_uuid))
-        except keystone.ClientException as error:
-            LOG.error("Removal of the allocations of instance %s failed: %s", instance_uuid, error)
-            return False
-        if answer.status_code not in (204, 404):
-            LOG.error(
-                "Removal of the allocations of instance %s failed: HTTP %s", instance_uuid, answer.status_code
-            )
-            return False
-        return True
+        return self._write("Removal", instance_uuid, lambda: self._placement.delete(_path(instance_uuid)))
 
     def move(self, source: str, target: str) -> bool:
         """Hand what a consumer holds over to another one, in place of what that holds, in one request.
@@ -139,7 +113,7 @@ class Allocations:
 
         return self._write("Partial removal", consumer, send)
 
-    def held(self, instance_uuid: str) -> Consumer:
+    def held(self, instance_uuid: str) -> dict:
         """Return the allocations of an instance: the body of GET /allocations/{instance_uuid}."""
         return self._placement.get(_path(instance_uuid), microversion=READ_VERSION).json()
 
@@ -155,7 +129,10 @@ class Allocations:
     def _write(self, what, consumer, send):
         try:
             answer = self._repeated(consumer, send)
-            reason = "" if answer.status_code == 204 else _detail(answer)
+            # 404 is for a removal: nothing is left
+            reason = (
+                "" if answer.status_code in (204, 404) else _detail(answer) or f"HTTP {answer.status_code}"
+            )
         except (keystone.ClientException, errors.AllocationUpdateFailed) as error:
             reason = str(error)
         if reason:

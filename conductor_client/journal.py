@@ -10,7 +10,6 @@ import threading
 import time
 
 from conductor_client.bus import Bus
-from scheduler.rpc.context import RequestContext
 
 SCHEDULING = "scheduling"
 BUILDING = "building"
@@ -94,9 +93,9 @@ class Journal:
             record.events.sort(key=lambda one: one.at)
             self._changed.notify_all()
 
-    def report(self, _context: RequestContext, event: Event) -> None:
-        """Add an event; the same call as ``Reporter.report``."""
-        self.write(event)
+    def note(self, _context, instance_uuid, state, **more) -> None:
+        """Add an event of now; ``more`` has other attributes of it."""
+        self.write(Event(instance_uuid, state, **more))
 
     def records(self, instance_uuids: Iterable[str] | None = None) -> list[Record]:
         """Return the records of these instances, or of all, in the order of their first events."""
@@ -119,11 +118,13 @@ class Journal:
 
 
 class Reporter:
-    """Writes to the journal of a super-conductor, by casts on its bus."""
+    """Writes to the journal of a super-conductor what happens in a cell, by casts on its bus."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, cell: str) -> None:
         self._client = bus.client(TOPIC, VERSION)
+        self._cell = cell
 
-    def report(self, context: RequestContext, event: Event) -> None:
-        """Report an event."""
+    def note(self, context, instance_uuid, state, **more) -> None:
+        """Report an event of now; as ``Journal.note``."""
+        event = Event(instance_uuid, state, cell=self._cell, **more)
         self._client.cast(context, "report", event=dataclasses.asdict(event))

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from conductor_client import errors, journal, retries
+from conductor_client import errors, fake_compute, journal, retries
 from conductor_client.cells import Cell, CellMap
 from conductor_client.claims import Allocations, held_by_migration
 from conductor_client.client import SchedulerClient
-from conductor_client.moving_compute import send_resize
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
 
@@ -26,7 +25,8 @@ LOG = logging.getLogger(__name__)
 class MoveConductor:
     """RPC endpoint on the API-level bus, topic ``conductor``, beside ``SuperConductor``.
 
-    The journal has a move under the UUID of its migration. Failures are written there and never raised.
+    Each move has ``instance_uuid``, ``migration_uuid``, ``request_spec`` and ``host``, where the instance is
+    or was. The journal has it under the UUID of its migration. Failures are written there and never raised.
     """
 
     target = messaging.Target(version=journal.VERSION)
@@ -70,14 +70,16 @@ class MoveConductor:
             cell, spec = self._prepare(request_spec, instance_uuid, host, [host])
             chosen, *alternates = self._select(context, spec, alternates=True)
             self._note(migration_uuid, journal.BUILDING, cell, chosen, alternates=len(alternates))
-            send_resize(
+            retries.send(
                 self._computes(cell),
                 context,
+                fake_compute.RESIZE,
+                chosen,
+                alternates,
+                retries.first(spec, self._max_attempts),
+                instance_uuid=instance_uuid,
                 migration_uuid=migration_uuid,
                 request_spec=spec,
-                filter_properties=retries.first(spec, self._max_attempts),
-                selection=chosen,
-                host_list=alternates,
             )
 
     @messaging.expose
@@ -115,45 +117,30 @@ class MoveConductor:
         return True
 
     @messaging.expose
-    def rebuild_instance(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        migration_uuid: str,
-        request_spec: objects.RequestSpec,
-        host: str,
-    ) -> None:
+    def rebuild_instance(self, context: RequestContext, host: str, **move: object) -> None:
         """Evacuate an instance from ``host``, which is down. Its allocation there stays for the present."""
-        with self._noting_errors(migration_uuid):
-            self._send(context, "rebuild_instance", instance_uuid, migration_uuid, request_spec, host, [host])
+        self._send(context, "rebuild_instance", host, [host], **move)
 
     @messaging.expose
-    def unshelve_instance(
-        self,
-        context: RequestContext,
-        instance_uuid: str,
-        migration_uuid: str,
-        request_spec: objects.RequestSpec,
-        host: str,
-    ) -> None:
+    def unshelve_instance(self, context: RequestContext, host: str, **move: object) -> None:
         """Bring back an instance that was shelved and holds nothing; ``host`` is where it was."""
-        with self._noting_errors(migration_uuid):
-            self._send(context, "unshelve_instance", instance_uuid, migration_uuid, request_spec, host, [])
+        self._send(context, "unshelve_instance", host, [], **move)
 
-    def _send(self, context, method, instance_uuid, migration_uuid, request_spec, host, ignore):
-        cell, spec = self._prepare(request_spec, instance_uuid, host, ignore)
-        (chosen,) = self._select(context, spec)
-        self._note(migration_uuid, journal.BUILDING, cell, chosen)
-        self._computes(cell).cast(
-            context,
-            method,
-            instance_uuid=instance_uuid,
-            migration_uuid=migration_uuid,
-            request_spec=spec,
-            host=chosen.service_host,
-            node=chosen.nodename,
-            provider=chosen.compute_node_uuid,
-        )
+    def _send(self, context, method, host, ignore, *, instance_uuid, migration_uuid, request_spec):
+        with self._noting_errors(migration_uuid):
+            cell, spec = self._prepare(request_spec, instance_uuid, host, ignore)
+            (chosen,) = self._select(context, spec)
+            self._note(migration_uuid, journal.BUILDING, cell, chosen)
+            self._computes(cell).cast(
+                context,
+                method,
+                instance_uuid=instance_uuid,
+                migration_uuid=migration_uuid,
+                request_spec=spec,
+                host=chosen.service_host,
+                node=chosen.nodename,
+                provider=chosen.compute_node_uuid,
+            )
 
     def _prepare(self, spec, instance_uuid: str, host: str, ignore: Sequence[str]):
         """Return the cell of a host, and the spec as a conductor sends it for a move within this cell."""

@@ -1,10 +1,15 @@
-"""The attempts of a build: the ``retry`` entry of ``filter_properties``.
+"""The attempts of a build or a resize: the ``retry`` entry of ``filter_properties``.
 
 spec: host-state-and-cells 7.3
 """
 
+from collections.abc import Sequence
+
+import oslo_messaging as messaging
+
 from conductor_client import errors
 from scheduler import objects
+from scheduler.rpc.context import RequestContext
 
 
 def first(spec: objects.RequestSpec, max_attempts: int) -> dict:
@@ -39,6 +44,27 @@ def on_host(filter_properties: dict, selection: objects.Selection) -> dict:
         return {**filter_properties, **limits}
     tried = [*retry["hosts"], [selection.service_host, selection.nodename]]
     return {**filter_properties, **limits, "retry": {**retry, "hosts": tried}}
+
+
+def send(
+    computes: messaging.RPCClient,
+    context: RequestContext,
+    method: str,
+    selection: objects.Selection,
+    host_list: Sequence[objects.Selection],
+    filter_properties: dict,
+    **arguments: object,
+) -> None:
+    """Have the host of a Selection, which is claimed, take an instance; ``host_list`` has the alternates."""
+    computes.cast(
+        context,
+        method,
+        filter_properties=on_host(filter_properties, selection),
+        host=selection.service_host,
+        node=selection.nodename,
+        host_list=host_list,
+        **arguments,
+    )
 
 
 def _is_forced(spec: objects.RequestSpec) -> bool:

@@ -11,7 +11,6 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import journal
-from conductor_client.bus import Bus
 from conductor_client.cells import Cell, CellMap
 from conductor_client.client import SchedulerClient
 from scheduler import objects
@@ -34,15 +33,14 @@ class SuperConductor:
         scheduler: SchedulerClient,
         cells: CellMap,
         cell_conductor: Callable[[Cell], messaging.RPCClient],
-        records: journal.Journal | None = None,
+        records: journal.Journal,
     ) -> None:
         """Serve one deployment.
 
         Args:
             cell_conductor: Returns an RPC client on the bus of a cell, topic ``conductor``.
-            records: The journal; None for a new one.
         """
-        self.journal = records or journal.Journal()
+        self.journal = records
         self._scheduler = scheduler
         self._cells = cells
         self._cell_conductor = cell_conductor
@@ -98,9 +96,8 @@ class SuperConductor:
 
     def _send_to_cell(self, context, cell, request_spec, batch):
         try:
-            self._cell_conductor(cell).cast(
-                context, "start_builds", request_spec=request_spec, host_lists=batch, cell=cell.name
-            )
+            conductor = self._cell_conductor(cell)
+            conductor.cast(context, "start_builds", request_spec=request_spec, host_lists=batch)
         except Exception as error:
             LOG.exception("Cell %s cannot be reached", cell.name)
             self._note_all(batch, journal.ERROR, cell=cell.name, detail=_text(error))
@@ -108,27 +105,6 @@ class SuperConductor:
     def _note_all(self, instance_uuids, state, **more):
         for instance_uuid in instance_uuids:
             self.journal.write(journal.Event(instance_uuid, state, **more))
-
-
-class CellConductors:
-    """RPC clients for the conductors of cells, each on the cell's own bus, opened at the first use.
-
-    With another topic they are for what serves that there.
-    """
-
-    def __init__(
-        self, open_bus: Callable[[Cell], Bus], topic: str = journal.TOPIC, version: str = journal.VERSION
-    ) -> None:
-        """Open the buses with ``open_bus``."""
-        self._open_bus = open_bus
-        self._topic, self._version = topic, version
-        self._clients: dict[Cell, messaging.RPCClient] = {}
-
-    def __call__(self, cell: Cell) -> messaging.RPCClient:
-        """Return the client for a cell."""
-        if cell not in self._clients:
-            self._clients[cell] = self._open_bus(cell).client(self._topic, self._version)
-        return self._clients[cell]
 
 
 def _text(error: Exception) -> str:

@@ -79,14 +79,7 @@ class CircuitBreaker:
             if begun_at < self._answered_at:
                 return
             self._in_a_row += 1
-            opens = self._reason is not None or self._in_a_row >= self._failures
-        if opens:
-            self.trip(reason, begun_at)
-
-    def trip(self, reason: str, begun_at: float = math.inf) -> None:
-        """Open the breaker, unless it is for a call that began before the last answer; as ``failed``."""
-        with self._lock:
-            if begun_at < self._answered_at:
+            if self._reason is None and self._in_a_row < self._failures:
                 return
             if self._reason is None:
                 self._probe_at = self._clock() + self._interval

@@ -10,14 +10,14 @@ import time
 from oslo_config import cfg
 
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.observers import MirrorAndOthers
+from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
-from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.providers import read_aggregates
 from scheduler.request.network import NeutronNetwork
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
@@ -87,9 +87,9 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
     """Put together what takes the steps of requests."""
     hosts = parts.hosts
     candidate_hosts = CandidateHosts(
-        conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
+        conf, hosts, parts.candidates, parts.network, partial(read_aggregates, parts.placement)
     )
-    observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
+    observer = ClaimObserver(parts.mirror, parts.stream.sharing)
     return Steps(
         hosts=hosts,
         candidate_hosts=candidate_hosts,

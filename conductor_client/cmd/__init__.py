@@ -1,4 +1,4 @@
-"""One module a command: each of the stand-ins as a process of its own."""
+"""The stand-ins as processes of their own."""
 
 import warnings
 

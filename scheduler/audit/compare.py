@@ -4,6 +4,7 @@ What is in flight is no finding: a build, a move, an evacuation whose source has
 changed less than the grace period ago (spec: host-state-and-cells 7.4-7.7).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -218,17 +219,13 @@ class ConsumerCheck:
         return ", ".join(sorted(self.topology.label(root) for root in roots))
 
     def _amounts(self, holding: Holding) -> str:
-        total: dict[str, int] = {}
-        for amounts in holding.values():
-            for name, amount in amounts.items():
-                total[name] = total.get(name, 0) + amount
+        total = _summed(holding.values())
         return ", ".join(f"{name} {amount}" for name, amount in sorted(total.items()))
 
 
 def inventories(state: ProviderState, host: str) -> list[Finding]:
     """Return what is wrong with the numbers of one provider."""
-    found = [*_over_committed(state, host), *_hidden(state, host)]
-    return [one for one in found if one]
+    return [*_over_committed(state, host), *_hidden(state, host)]
 
 
 def _over_committed(state: ProviderState, host: str) -> list[Finding]:
@@ -247,21 +244,21 @@ def _hidden(state: ProviderState, host: str) -> list[Finding]:
     """Allocations that count as used but that no consumer shows (spec: placement-and-workflow 4.5)."""
     if not state.consistent:
         return []
-    seen: dict[str, int] = {}
-    for amounts in state.allocations.values():
-        for name, amount in amounts.items():
-            seen[name] = seen.get(name, 0) + amount
-    hidden = [
-        f"{name} {used - seen.get(name, 0)}"
-        for name, used in sorted(state.used.items())
-        if used > seen.get(name, 0)
-    ]
+    seen = _summed(state.allocations.values())
+    hidden = [f"{name} {used - seen[name]}" for name, used in sorted(state.used.items()) if used > seen[name]]
     if not hidden:
         return []
     detail = (
         f"Placement counts as used on provider {state.provider.name}, for no consumer: {', '.join(hidden)}."
     )
     return [finding(Kind.HIDDEN, state.provider.uuid, host, detail)]
+
+
+def _summed(found: Iterable[Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for amounts in found:
+        total.update(amounts)
+    return total
 
 
 def _placed(records: ConsumerRecords) -> InstanceRecord:

@@ -4,17 +4,19 @@ Placement has no pages: the list of all providers is one response, as are the al
 (spec: placement-and-workflow 7.4).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-import contextlib
 import threading
 from typing import TypeVar
 from urllib.parse import quote
 
-from scheduler.audit.values import ConsumerHolding, Provider, ProviderState
+import msgspec
+
+from scheduler.audit.values import Provider, ProviderState
+from scheduler.placement.allocations import AllocationReader, ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
-from scheduler.placement.reply import Reply
+from scheduler.placement.providers import Inventory
 
 VERSION = "1.36"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -26,11 +28,34 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class _Providers(msgspec.Struct):
+    resource_providers: list[Provider]
+
+
+class _Holding(msgspec.Struct):
+    resources: dict[str, int]
+
+
+class _Allocations(msgspec.Struct):
+    allocations: dict[str, _Holding]
+    resource_provider_generation: int
+
+
+class _Usages(msgspec.Struct):
+    usages: dict[str, int]
+    resource_provider_generation: int
+
+
+class _Inventories(msgspec.Struct):
+    inventories: dict[str, Inventory]
+
+
 class PlacementReader:
     """Reads Placement with some requests at once. Every wait is bounded by the client."""
 
     def __init__(self, client: PlacementClient, at_once: int) -> None:
         self._client = client
+        self._consumers = AllocationReader(client)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="placement")
         self._lock = threading.Lock()
         self._failures = 0
@@ -45,95 +70,86 @@ class PlacementReader:
         Raises:
             PlacementSilent: there is no usable answer.
         """
-        reply = self._get("/resource_providers", search=True)
-        with _understood(reply):
-            return {one["uuid"]: _provider(one) for one in reply.data["resource_providers"]}
+        return {one.uuid: one for one in self._list("/resource_providers")}
 
     def sharing(self) -> frozenset[str]:
         """Return the roots of the trees that share resources with other hosts; raises as ``providers``."""
-        reply = self._get(f"/resource_providers?required={SHARING}", search=True)
-        with _understood(reply):
-            return frozenset(one["root_provider_uuid"] for one in reply.data["resource_providers"])
+        return frozenset(one.root for one in self._list(f"/resource_providers?required={SHARING}"))
 
     def provider(self, provider: str) -> Provider | None:
         """Return a provider, None if it does not exist; raises as ``providers``."""
-        reply = self._get(f"/resource_providers/{quote(provider, safe='')}", missing=True)
-        with _understood(reply):
-            return None if reply.status == 404 else _provider(reply.data)
+        return self._counted(lambda path: self._get(path, Provider), _path(provider))
 
     def states(self, providers: Iterable[Provider]) -> list[ProviderState | PlacementSilent | None]:
         """Return each provider's state in order: an error if it could not be read, None if it is gone."""
         return self._each(self._state, providers)
 
-    def holdings(self, consumers: Iterable[str]) -> list[ConsumerHolding | PlacementSilent]:
+    def holdings(self, consumers: Iterable[str]) -> list[ConsumerAllocations | PlacementSilent]:
         """Return what each consumer holds in order; an error if that could not be read."""
-        return self._each(self._holding, consumers)
+        return self._each(self._consumers.read, consumers)
 
     def _each(self, read: Callable[[Item], Result], items: Iterable[Item]) -> list[Result | PlacementSilent]:
         def guarded(item: Item) -> Result | PlacementSilent:
             try:
-                return read(item)
+                return self._counted(read, item)
             except PlacementSilent as error:
                 return error
 
         return list(self._pool.map(guarded, items))
 
-    def _state(self, provider: Provider) -> ProviderState | None:
-        path = f"/resource_providers/{quote(provider.uuid, safe='')}"
-        # Allocations come before usages: one that is added between them raises the generation.
-        allocations = self._get(f"{path}/allocations", missing=True)
-        usages = self._get(f"{path}/usages", missing=True)
-        inventories = self._get(f"{path}/inventories", missing=True)
-        if 404 in {allocations.status, usages.status, inventories.status}:
-            return None
-        with _understood(allocations, usages, inventories):
-            generations = {reply.data["resource_provider_generation"] for reply in (allocations, usages)}
-            return ProviderState(
-                provider,
-                {name: _capacity(one) for name, one in inventories.data["inventories"].items()},
-                usages.data["usages"],
-                {uuid: one["resources"] for uuid, one in allocations.data["allocations"].items()},
-                consistent=len(generations) == 1,
-            )
-
-    def _holding(self, consumer: str) -> ConsumerHolding:
-        reply = self._get(f"/allocations/{quote(consumer, safe='')}")
-        with _understood(reply):
-            amounts = {provider: one["resources"] for provider, one in reply.data["allocations"].items()}
-            return ConsumerHolding(amounts, reply.data["consumer_generation"] if amounts else None)
-
-    def _get(self, path: str, *, search: bool = False, missing: bool = False) -> Reply:
+    def _counted(self, read: Callable[[Item], Result], item: Item) -> Result:
+        """Read an item, unless there was no answer for many items in a row."""
         with self._lock:
             if self._failures >= FAILURES:
                 raise PlacementUnreachable(
                     f"not queried after {FAILURES} requests in a row without an answer"
                 )
         try:
-            reply = self._client.get(path, VERSION, search=search)
-            if reply.status != 200 and not (missing and reply.status == 404):
-                raise PlacementUnreachable(reply.summary)
+            found = read(item)
         except PlacementSilent:
             with self._lock:
                 self._failures += 1
             raise
         with self._lock:
             self._failures = 0
-        return reply
+        return found
+
+    def _state(self, provider: Provider) -> ProviderState | None:
+        path = _path(provider.uuid)
+        # Allocations come before usages: one that is added between them raises the generation.
+        allocations = self._get(f"{path}/allocations", _Allocations)
+        usages = self._get(f"{path}/usages", _Usages)
+        inventories = self._get(f"{path}/inventories", _Inventories)
+        if allocations is None or usages is None or inventories is None:
+            return None
+        return ProviderState(
+            provider,
+            {name: one.capacity for name, one in inventories.inventories.items()},
+            usages.usages,
+            {uuid: one.resources for uuid, one in allocations.allocations.items()},
+            consistent=allocations.resource_provider_generation == usages.resource_provider_generation,
+        )
+
+    def _list(self, path: str) -> list[Provider]:
+        found = self._get(path, _Providers, search=True)
+        if found is None:
+            raise PlacementUnreachable(f"Placement answers 404 to {path}")
+        return found.resource_providers
+
+    def _get(self, path: str, kind: type[Result], *, search: bool = False) -> Result | None:
+        """Return the body of a response; None for what does not exist."""
+        reply = self._client.get(path, VERSION, search=search)
+        if reply.status == 404:
+            return None
+        if reply.status != 200:
+            raise PlacementUnreachable(reply.summary)
+        try:
+            return msgspec.json.decode(reply.body, type=kind)
+        except msgspec.DecodeError as error:
+            raise PlacementUnreachable(
+                f"Placement's response is not understood: {reply.text[:200]}"
+            ) from error
 
 
-@contextlib.contextmanager
-def _understood(*replies: Reply) -> Iterator[None]:
-    """Raise ``PlacementUnreachable`` where a response is not of Placement's form, such as that of a proxy."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        text = "; ".join(reply.text[:200] for reply in replies)
-        raise PlacementUnreachable(f"Placement's response is not understood: {text}") from error
-
-
-def _provider(one: dict) -> Provider:
-    return Provider(one["uuid"], one["name"], one["root_provider_uuid"])
-
-
-def _capacity(inventory: dict) -> int:
-    return int((inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"])
+def _path(provider: str) -> str:
+    return f"/resource_providers/{quote(provider, safe='')}"

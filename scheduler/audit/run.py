@@ -21,7 +21,6 @@ from scheduler.audit.nova_reader import API, NovaReader
 from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.values import (
     Amounts,
-    ConsumerHolding,
     ConsumerRecords,
     InstanceRecord,
     Provider,
@@ -29,6 +28,7 @@ from scheduler.audit.values import (
 )
 from scheduler.logs import brief
 from scheduler.nova_db.schema import chunks, utcnow
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementSilent
 
 LOG = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 #: Consumers that are looked up in the databases at once.
 CONSUMERS = 1000
 
-#: Suspects that wait for their second read; beyond these the audit waits for it.
+#: Suspects that wait for their second read; beyond these it comes before further pages.
 SUSPECTS = 2000
 
 #: Maximum number of different reasons for gaps.
@@ -89,14 +89,12 @@ class Audit:
         nova: NovaReader,
         settings: Settings,
         *,
-        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = utcnow,
     ) -> None:
         self._placement = placement
         self._nova = nova
         self._settings = settings
-        self._clock = clock
         self._sleep = sleep
         self._now = now
         self._topology = Topology()
@@ -104,8 +102,8 @@ class Audit:
         self._gaps: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[str] = Counter()
         self._reported: set[str] = set()
-        # subject -> kinds that the first read showed, None for a consumer; and when it is to be read again
-        self._suspects: dict[str, tuple[frozenset[Kind] | None, float]] = {}
+        # subject -> kinds that the first read showed, None for a consumer
+        self._suspects: dict[str, frozenset[Kind] | None] = {}
 
     def run(self) -> Report:
         """Compare all there is to compare, and return what was found; a service that is away is a gap."""
@@ -121,8 +119,7 @@ class Audit:
         # a compute node that lets others use its disk has instances of its own all the same
         self._topology.sharing -= self._topology.nodes.keys()
         self._compare_trees()
-        while self._suspects:
-            self._recheck_due(wait=True)
+        self._recheck()
         return self._finished()
 
     def _compare_trees(self) -> None:
@@ -132,7 +129,8 @@ class Audit:
         done = 0
         for number, roots in enumerate(chunks(trees, self._settings.page), 1):
             self._compare_page(roots, [provider for root in roots for provider in trees[root]])
-            self._recheck_due(wait=len(self._suspects) > SUSPECTS)
+            if len(self._suspects) > SUSPECTS:
+                self._recheck()
             done += len(roots)
             if number % PROGRESS == 0:
                 LOG.info("Compared %d of %d provider trees", done, len(trees))
@@ -198,27 +196,23 @@ class Audit:
 
     def _suspect(self, subject: str, kinds: frozenset[Kind] | None) -> None:
         if subject not in self._reported:
-            due = self._clock() + self._settings.recheck_after
-            self._suspects.setdefault(subject, (kinds, due))
+            self._suspects.setdefault(subject, kinds)
 
     # -- the second read
 
-    def _recheck_due(self, *, wait: bool) -> None:
-        """Read the suspects whose time has come again; with ``wait`` wait until there is one."""
-        if wait and self._suspects:
-            first = next(iter(self._suspects.values()))[1]
-            self._sleep(max(0.0, first - self._clock()))
-        now = self._clock()
-        due = {subject: kinds for subject, (kinds, at) in self._suspects.items() if at <= now}
-        for subject in due:
-            del self._suspects[subject]
-        for consumers in chunks([subject for subject, kinds in due.items() if kinds is None], CONSUMERS):
+    def _recheck(self) -> None:
+        """Wait, then read all suspects again."""
+        suspects, self._suspects = self._suspects, {}
+        if not suspects:
+            return
+        self._sleep(self._settings.recheck_after)
+        for consumers in chunks([subject for subject, kinds in suspects.items() if kinds is None], CONSUMERS):
             self._recheck_consumers(consumers)
-        self._recheck_providers({subject: kinds for subject, kinds in due.items() if kinds})
+        self._recheck_providers({subject: kinds for subject, kinds in suspects.items() if kinds})
 
     def _recheck_consumers(self, consumers: list[str]) -> None:
         holdings = self._placement.holdings(consumers)
-        self._learn_providers(one for one in holdings if isinstance(one, ConsumerHolding))
+        self._learn_providers(one for one in holdings if isinstance(one, ConsumerAllocations))
         found = self._nova.records(consumers)
         self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
         self._refresh_away()
@@ -227,14 +221,15 @@ class Audit:
             if isinstance(holding, PlacementSilent):
                 self._gap("consumers of allocations", brief(holding))
                 continue
-            verdict = check.consumer(holding.amounts, found[uuid])
+            amounts = {provider: held["resources"] for provider, held in holding.allocations.items()}
+            verdict = check.consumer(amounts, found[uuid])
             if isinstance(verdict, Finding):
                 verdict = replace(verdict, generation=holding.generation)
             self._settle(verdict)
 
-    def _learn_providers(self, holdings: Iterable[ConsumerHolding]) -> None:
+    def _learn_providers(self, holdings: Iterable[ConsumerAllocations]) -> None:
         """Read providers that were made after the list of providers was read."""
-        named = {uuid for holding in holdings for uuid in holding.amounts}
+        named = {uuid for holding in holdings for uuid in holding.allocations}
         for uuid in named - self._topology.providers.keys():
             try:
                 provider = self._placement.provider(uuid)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from oslo_log import log as logging
 
-from scheduler.claims.spool import Entry
+from scheduler.claims.spool import Entry, entries_of
 from scheduler.claims.spool_file import SUFFIX, read_lines
 
 LOG = logging.getLogger(__name__)
@@ -21,12 +21,7 @@ def spooled(directory: Path | None) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for path in sorted(directory.glob(f"*{SUFFIX}")) if directory else ():
         try:
-            for line in read_lines(path):
-                if line.get("settled"):
-                    found.pop(line["consumer"], None)
-                else:
-                    entry = Entry.of_line(line)
-                    found[entry.consumer] = entry
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            found |= entries_of(read_lines(path))
+        except (OSError, ValueError) as error:
             LOG.error("Cannot read spool file %s: %s", path, error)
     return found

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 #: Resource class -> amount.
 Amounts = Mapping[str, int]
 
@@ -18,13 +20,12 @@ ENDED = frozenset({"confirmed", "reverted", "error", "failed", "completed", "can
 EVACUATION = "evacuation"
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """One resource provider, and the root of the tree that it belongs to."""
+class Provider(msgspec.Struct, frozen=True, gc=False):
+    """One resource provider, as Placement has it, and the root of the tree that it belongs to."""
 
     uuid: str
     name: str
-    root: str
+    root: str = msgspec.field(name="root_provider_uuid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +44,6 @@ class ProviderState:
     used: Amounts = field(default_factory=dict)
     allocations: Mapping[str, Amounts] = field(default_factory=dict)
     consistent: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerHolding:
-    """What a consumer holds.
-
-    Attributes:
-        amounts: provider UUID -> amounts.
-        generation: of the consumer; each write raises it. None for a consumer that holds nothing.
-    """
-
-    amounts: Mapping[str, Amounts] = field(default_factory=dict)
-    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

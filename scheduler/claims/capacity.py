@@ -9,7 +9,7 @@ host little room is checked once it is granted, and released if it was one too m
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from scheduler import deadline
 from scheduler.placement.answer import Resources, Usage
@@ -44,16 +44,9 @@ class CheckedClaims(NamedTuple):
     over: Mapping[str, Excess] = {}
 
 
-class CapacityCheck(Protocol):
-    """Checks claims that were granted."""
-
-    def check(self, added: Added) -> CheckedClaims:
-        """Return which claims have to be released."""
-
-
 @dataclass(frozen=True)
 class OvercommitCheck:
-    """Checks claims that leave little room.
+    """Checks claims that were granted, and leave little room.
 
     Room is little if ``others`` more claims of the same size would not fit. Claims of other schedulers that
     are known are no room any more, so ``others`` stands for those that this process does not know yet.

@@ -8,12 +8,12 @@ from typing import Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.capacity import CapacityCheck, Excess
+from scheduler.claims.capacity import Excess, OvercommitCheck
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.held_claims import HeldClaims, Reservations
 from scheduler.claims.observers import ClaimObserver
-from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
+from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
 from scheduler.placement.answer import AllocationCandidate, Resources
@@ -83,7 +83,7 @@ class ClaimSession:
     nodes: ComputeNodes = ComputeNodes()
     clock: Callable[[], float] = time.monotonic
     observer: ClaimObserver | None = None
-    capacity: CapacityCheck | None = None
+    capacity: OvercommitCheck | None = None
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
     held: HeldClaims = field(init=False)
@@ -121,7 +121,7 @@ class ClaimSession:
             with self._timed(), self._noting_lost_on_error(left):
                 results |= self.claimer.claim(left, self.request.deadline)
         self._remember(results, candidates)
-        return self._checked(results, candidates)
+        return self._checked(results)
 
     def fence(self) -> Mapping[str, ClaimResult]:
         """Write all claims once more, all or none; as ``Claimer.fence``.
@@ -215,19 +215,20 @@ class ClaimSession:
             max((event.attempt for result in results.values() for event in result.events), default=0)
             + (len(results) - 1) // self.claimer.batch_size
         )
-        self.held.note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
             self.held.add(uuid, result)
+        # Whatever fails from here on, the claims are released with the session.
+        self.held.note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
+        for uuid, result in results.items():
+            if self.observer is None:
+                continue
             if result.made is not None:
-                if self.observer is not None:
-                    self.observer.claimed(uuid, candidates[uuid].allocations)
-            elif result.try_next and self.observer is not None:
-                self.observer.refused(result, candidates[uuid])
+                self.observer.claimed(uuid, candidates[uuid].allocations)
+            elif result.try_next:
+                self.observer.refused(result)
 
-    def _checked(
-        self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
-    ) -> Mapping[str, ClaimResult]:
+    def _checked(self, results: Mapping[str, ClaimResult]) -> Mapping[str, ClaimResult]:
         """Return the results once claims that put a provider over its capacity were released."""
         if self.capacity is None:
             return results
@@ -240,7 +241,7 @@ class ClaimSession:
         for uuid, result in refused.items():
             self._add_event(uuid, ClaimState.OVER_CAPACITY, result.reason)
             if self.observer is not None:
-                self.observer.refused(result, candidates[uuid])
+                self.observer.refused(result)
         with self._timed():
             self.held.release_some(refused)
         return {**results, **refused}
@@ -256,7 +257,10 @@ class ClaimSession:
 
 
 def _unsent_claim(request: ClaimRequest, outcome: Outcome, reason: str) -> ClaimResult:
-    return unsent_claim(request.uuid, request.host_label, outcome, reason)
+    """Return the result of a claim that failed before anything was sent, and log it."""
+    history = ClaimHistory(request.uuid, request.host_label)
+    history.add(outcome.end, reason)
+    return ClaimResult(outcome, reason, events=tuple(history.events))
 
 
 def _added_by(result: ClaimResult) -> Resources:

@@ -3,33 +3,8 @@
 from typing import Protocol
 
 from scheduler.claims.result import ClaimResult
-from scheduler.placement.answer import AllocationCandidate, Resources
-
-
-class ClaimObserver(Protocol):
-    """Receives the outcome of the claims of requests, once it is known."""
-
-    def claimed(self, instance_uuid: str, allocations: Resources) -> None:
-        """Note what a claim gave an instance, by provider."""
-
-    def released(self, instance_uuid: str, allocations: Resources) -> None:
-        """Note that a claim is released."""
-
-    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Note that a claim was refused, and another host may do."""
-
-
-class Mirror(Protocol):
-    """What is known of Placement's compute nodes."""
-
-    def claimed(self) -> None:
-        """Count a claim."""
-
-    def released(self, allocations: Resources) -> None:
-        """Count a claim that is released."""
-
-    def refused(self, refusal: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Note a refusal."""
+from scheduler.placement.answer import Resources
+from scheduler.placement.mirror_source import CandidateMirror
 
 
 class Sharing(Protocol):
@@ -42,23 +17,23 @@ class Sharing(Protocol):
         """Announce a released claim."""
 
 
-class MirrorAndOthers:
-    """Reports the claims of a process to the mirror and other schedulers."""
+class ClaimObserver:
+    """Reports the claims of a process to the mirror and other schedulers, once their outcome is known."""
 
-    def __init__(self, mirror: Mirror, others: Sharing) -> None:
+    def __init__(self, mirror: CandidateMirror, others: Sharing) -> None:
         self._mirror = mirror
         self._others = others
 
     def claimed(self, instance_uuid: str, allocations: Resources) -> None:
-        """Report a claim to both."""
+        """Report what a claim gave an instance, by provider."""
         self._mirror.claimed()
         self._others.claimed(instance_uuid, allocations)
 
     def released(self, instance_uuid: str, allocations: Resources) -> None:
-        """Report a released claim to both."""
+        """Report that a claim is released."""
         self._mirror.released(allocations)
         self._others.released(instance_uuid, allocations)
 
-    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Report a refusal to the mirror, and to others that the host is no longer reserved."""
-        self._mirror.refused(result, candidate)
+    def refused(self, result: ClaimResult) -> None:
+        """Report to the mirror that a claim was refused, and another host may do."""
+        self._mirror.refused(result.refused_provider, result.refused_class)

@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from scheduler.placement.allocations import ConsumerAllocations
-from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 
 class Outcome(Enum):
@@ -89,10 +89,3 @@ class ClaimResult:
     def hopeless(self) -> bool:
         """Whether no candidate would do now."""
         return not (self.claimed or self.try_next)
-
-
-def unsent_claim(instance_uuid: str, host: str, outcome: Outcome, reason: str) -> ClaimResult:
-    """Return the result of a claim that failed before anything was sent, and log it."""
-    history = ClaimHistory(instance_uuid, host)
-    history.add(outcome.end, reason)
-    return ClaimResult(outcome, reason, events=tuple(history.events))

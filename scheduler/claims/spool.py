@@ -6,7 +6,8 @@ at growing intervals until it is settled, however long that takes. Entries are i
 (``spool_file``), which the next process takes over.
 
 What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
-its caller, and what others hold is released by the generation that was read.
+its caller, and what others hold is released by the generation that was read. One that is moved is left alone
+for as long as that lasts: its disk may be copied for hours, to a host that another run has replied with.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,7 +29,7 @@ from scheduler.request.instance_state import InstanceState, ReadStates
 
 LOG = log.getLogger(__name__)
 
-#: Seconds for which an instance is left alone while its caller waits: longer than any caller does.
+#: Seconds for which an instance is left alone while a caller waits to build it: longer than any caller does.
 PATIENCE = 1900.0
 
 #: Seconds between the looks at one entry; the last one repeats.
@@ -213,7 +214,7 @@ class Spool:
             if entry := self._entries.get(uuid):
                 self._put(replace(entry, answered=dict(rows)))
 
-    def _put(self, entry: Entry, *, kept_already: bool = False) -> None:
+    def _put(self, entry: Entry) -> None:
         with self._lock:
             if len(self._entries) >= MOST_ENTRIES and entry.consumer not in self._entries:
                 LOG.error(
@@ -222,8 +223,7 @@ class Spool:
                 )
                 return
             self._entries[entry.consumer] = entry
-            if not kept_already:
-                self._unwritten |= not self._file.append([entry.to_line()])
+            self._unwritten |= not self._file.append([entry.to_line()])
         self._loop.wake()
 
     # -- settling --------------------------------------------------------------------------------------------
@@ -238,24 +238,18 @@ class Spool:
         return ROUND if self._entries else IDLE
 
     def _take_over(self) -> None:
-        found: dict[str, Entry] = {}
-        for line in self._file.take_over():
-            try:
-                if line.get("settled"):
-                    found.pop(line["consumer"], None)
-                else:
-                    entry = Entry.of_line(line)
-                    found[entry.consumer] = entry
-            except (KeyError, TypeError, ValueError):
-                LOG.error("Skipped an unreadable line of the spool: %.300s", line)
+        found = 0
+        for lines in self._file.take_over():
+            entries = entries_of(lines)
+            found += len(entries)
+            for entry in entries.values():
+                if entry.consumer not in self._entries:
+                    self._put(entry)
         if found:
             LOG.warning(
                 "Found %d instances in the spool files of ended schedulers; checking their allocations",
-                len(found),
+                found,
             )
-        for entry in found.values():
-            if entry.consumer not in self._entries:
-                self._put(entry)
 
     def _settle_due(self) -> bool:
         """Try the next entries that are due; return whether there may be more."""
@@ -267,18 +261,17 @@ class Spool:
             return False
         settled = self._settle(due)
         with self._lock:
-            over = [entry for entry in due if self._entries.get(entry.consumer) is entry]
-            for entry in over:
-                if entry.consumer in settled:
-                    del self._entries[entry.consumer]
-                else:
-                    delay = DELAYS[min(entry.attempts + 1, len(DELAYS) - 1)]
-                    again = replace(entry, due=now + delay, attempts=entry.attempts + 1)
-                    self._entries[entry.consumer] = again
+            # One that was noted again meanwhile is not settled, in memory nor in the file.
+            over = {entry.consumer: entry for entry in due if self._entries.get(entry.consumer) is entry}
+            for uuid, entry in over.items():
+                delay = DELAYS[min(entry.attempts + 1, len(DELAYS) - 1)]
+                self._entries[uuid] = replace(entry, due=now + delay, attempts=entry.attempts + 1)
+            for uuid in (gone := over.keys() & settled):
+                del self._entries[uuid]
+            if gone and self._entries:
+                self._file.append({"consumer": uuid, "settled": True} for uuid in gone)
         if not self._entries:
             self._rewrite()
-        elif settled:
-            self._file.append({"consumer": uuid, "settled": True} for uuid in settled)
         return len(due) == TOGETHER
 
     def _rewrite(self) -> None:
@@ -313,8 +306,8 @@ class Spool:
         """
         if state is InstanceState.UNKNOWN:
             return False
-        waits = state is InstanceState.WAITING and entry.generation is None
-        if waits and self._wall_clock() < entry.since + PATIENCE:
+        waits = state is InstanceState.WAITING and self._wall_clock() < entry.since + PATIENCE
+        if entry.generation is None and (waits or state is InstanceState.MOVING):
             return False
         held = self._writer.reader.read(entry.consumer)
         # If nova does not know an instance, the caller that got the reply may still use it.
@@ -372,3 +365,18 @@ class Spool:
         if written.result in {WriteResult.UNKNOWN, WriteResult.UNSENT, WriteResult.DENIED}:
             raise PlacementSilent(written.reason)
         return written.result is WriteResult.DONE
+
+
+def entries_of(lines: Iterable[Line]) -> dict[str, Entry]:
+    """Return what the lines of a file leave unsettled, by consumer."""
+    found: dict[str, Entry] = {}
+    for line in lines:
+        try:
+            if line.get("settled"):
+                found.pop(line["consumer"], None)
+            else:
+                entry = Entry.of_line(line)
+                found[entry.consumer] = entry
+        except (KeyError, TypeError, ValueError):
+            LOG.error("Skipped an unreadable line of the spool: %.300s", line)
+    return found

@@ -102,8 +102,8 @@ class SpoolFile:
             self._remove(old, old_file)
             return True
 
-    def take_over(self) -> Iterator[Line]:
-        """Yield the lines of processes that have ended. Their files are removed once all are yielded."""
+    def take_over(self) -> Iterator[list[Line]]:
+        """Yield the lines of each process that has ended. Its file is removed afterwards."""
         if self._directory is None:
             return
         self.problem = ""
@@ -116,7 +116,7 @@ class SpoolFile:
             if path != self._path:
                 yield from self._take_over(path)
 
-    def _take_over(self, path: Path) -> Iterator[Line]:
+    def _take_over(self, path: Path) -> Iterator[list[Line]]:
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class SpoolFile:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(file).st_nlink:  # another process may have taken it over since
-                yield from read_lines(path)
+                yield read_lines(path)
                 path.unlink()
         except BlockingIOError:
             pass

@@ -20,7 +20,7 @@ from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.run import Audit, Settings
 from scheduler.audit.spooled import spooled
 from scheduler.claims.spool_file import spool_directory
-from scheduler.cmd.arguments import positive_integer, seconds
+from scheduler.cmd.arguments import add_number, seconds
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf.derived import caller_patience
 from scheduler.errors import BerthError
@@ -53,30 +53,16 @@ class AuditCommand(FindingsCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         default = Settings()
-        for name, kind, value, text in (
-            (
-                "grace",
-                seconds,
-                default.grace.total_seconds(),
-                "age in seconds below which a record counts as in progress",
-            ),
-            (
-                "recheck-after",
-                seconds,
-                default.recheck_after,
-                "seconds until a finding is read again, and reported if it is still there",
-            ),
-            ("at-once", positive_integer, 4, "concurrent requests to Placement"),
-            (
-                "limit",
-                positive_integer,
-                default.limit,
-                "maximum number of findings that are shown; the others are counted",
-            ),
-        ):
-            parser.add_argument(
-                f"--{name}", type=kind, default=value, metavar="N", help=f"{text} (default: {value:g})"
-            )
+        grace, words = (
+            default.grace.total_seconds(),
+            "age in seconds below which a record counts as in progress",
+        )
+        add_number(parser, "--grace", grace, words, seconds)
+        words = "seconds until a finding is read again, and reported if it is still there"
+        add_number(parser, "--recheck-after", default.recheck_after, words, seconds)
+        add_number(parser, "--at-once", 4, "concurrent requests to Placement")
+        words = "maximum number of findings that are shown; the others are counted"
+        add_number(parser, "--limit", default.limit, words)
         parser.add_argument(
             "--fix",
             action="store_true",

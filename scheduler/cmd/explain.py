@@ -3,28 +3,22 @@
 Exit status: 0 answered, 1 there is no such decision or host, 255 there is no answer.
 """
 
+from functools import partial
 import sys
-from typing import Any
 
 from scheduler.cmd import operator_app
 
-
-def commands() -> operator_app.Commands:
-    from scheduler.cmd import explain_decisions, explain_host, explain_report
-
-    return {
-        "decision": explain_decisions.DecisionCommand,
-        "host": explain_host.Host,
-        "list": explain_decisions.ListDecisions,
-        "report": explain_report.ReportCommand,
-    }
-
-
-def main(argv: list[str] | None = None, **streams: Any) -> int:
-    return operator_app.run(
-        "berth-explain", "Explain the decisions of the schedulers.", commands, argv, **streams
-    )
-
+main = partial(
+    operator_app.run,
+    "berth-explain",
+    "Explain the decisions of the schedulers.",
+    {
+        "decision": "explain_decisions:DecisionCommand",
+        "host": "explain_host:Host",
+        "list": "explain_decisions:ListDecisions",
+        "report": "explain_report:ReportCommand",
+    },
+)
 
 if __name__ == "__main__":
     sys.exit(main())

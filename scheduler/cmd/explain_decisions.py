@@ -15,6 +15,7 @@ from scheduler import conf as options
 from scheduler.cmd import arguments, explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
+from scheduler.cmd.operator_app import ConfiguredCommand
 from scheduler.errors import BerthError
 from scheduler.explain import page
 from scheduler.explain.document import Decision, decode, decode_entry
@@ -51,10 +52,6 @@ class BrokerUnavailable(NotAnswered):
     """No host of the message broker can be used."""
 
 
-class NotShown(BerthError):
-    """A page cannot be written or served."""
-
-
 class Shown(NamedTuple):
     """What a command shows.
 
@@ -79,10 +76,9 @@ class Shown(NamedTuple):
         )
 
 
-class Question(Lister):
+class Question(ConfiguredCommand, Lister):
     """The base of the commands: shows a document as lines and tables, or as it is."""
 
-    needs_conf = True
     default_timeout = TIMEOUT
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -103,10 +99,6 @@ class Question(Lister):
             help="timeout of an answer (default: %(default)g)",
         )
         return parser
-
-    @property
-    def conf(self) -> cfg.ConfigOpts:
-        return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
     @cached_property
     def live_hosts(self) -> list[str]:
@@ -369,15 +361,10 @@ class DecisionCommand(RecordedQuestion):
         parser.add_argument(
             "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
         )
-        parser.add_argument(
-            "--hosts",
-            type=arguments.whole_number,
-            default=20,
-            metavar="N",
-            help="number of hosts in the list, the most important first; 0: all (default: %(default)d)",
-        )
+        words = "number of hosts in the list, the most important first; 0: all"
+        arguments.add_number(parser, "--hosts", 20, words, arguments.whole_number)
         shown = parser.add_mutually_exclusive_group()
-        shown.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
+        arguments.add_html(shown)
         shown.add_argument(
             "--serve",
             type=arguments.whole_number,
@@ -392,10 +379,8 @@ class DecisionCommand(RecordedQuestion):
         found = self.find_decision(parsed_args, parsed_args.name)
         if found is None:
             return UNKNOWN
-        try:
+        with arguments.writing("Cannot show the page"):
             self._show_page(page.render(found.decision, found.origin, parsed_args.hosts or None), parsed_args)
-        except OSError as error:
-            raise NotShown(f"Cannot show the page: {error}") from error
         return 0
 
     def _show_page(self, html: str, args: argparse.Namespace) -> None:
@@ -429,21 +414,9 @@ class ListDecisions(RecordedQuestion):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--failed", action="store_true", help="only requests that failed")
-        parser.add_argument(
-            "--since",
-            type=arguments.since,
-            default=0.0,
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h",
-        )
+        arguments.add_since(parser, 0.0)
         parser.add_argument("--project", metavar="ID", help="only requests of this project")
-        parser.add_argument(
-            "--limit",
-            type=arguments.positive_integer,
-            default=100,
-            metavar="N",
-            help="number of decisions (default: %(default)d)",
-        )
+        arguments.add_number(parser, "--limit", 100, "number of decisions")
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:

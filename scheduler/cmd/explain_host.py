@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.cmd import explain_host_text as host_text
 from scheduler.cmd import explain_text as text
-from scheduler.cmd.arguments import since
+from scheduler.cmd.arguments import add_since
 from scheduler.cmd.explain_decisions import (
     FoundDecision,
     RecordedQuestion,
@@ -48,13 +48,7 @@ class Host(RecordedQuestion):
             action="store_true",
             help="with --decision: also run Placement's query and every filter on the host as it is now",
         )
-        parser.add_argument(
-            "--since",
-            type=since,
-            default=0.0,
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h",
-        )
+        add_since(parser, 0.0)
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:

@@ -10,12 +10,11 @@ import time
 import msgspec
 
 from scheduler import conf as options
-from scheduler.cmd.arguments import since
+from scheduler.cmd.arguments import add_since, writing
 from scheduler.cmd.explain_decisions import (
     LOG_FILE,
     MEMORY,
     FoundDecision,
-    NotShown,
     RecordedQuestion,
     Shown,
     complain,
@@ -46,14 +45,7 @@ class ReportCommand(RecordedQuestion):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--since",
-            type=since,
-            default="24h",
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 2h "
-            "(default: %(default)s)",
-        )
+        add_since(parser, "24h")
         parser.add_argument(
             "--html",
             metavar="DIRECTORY",
@@ -95,10 +87,8 @@ class ReportCommand(RecordedQuestion):
                 yield addresses[name], html
             yield from pages.host_pages(site.latest_choices(entries), addresses)
 
-        try:
+        with writing("The report cannot be written"):
             return directory.replace(Path(args.html), lambda: pages.index(addresses), made())
-        except OSError as error:
-            raise NotShown(f"The report cannot be written: {error}") from error
 
     def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Hosts | None, str]:
         """Return the hosts, or why they cannot be read."""

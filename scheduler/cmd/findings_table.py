@@ -9,6 +9,7 @@ from cliff.lister import Lister
 from oslo_config import cfg
 
 from scheduler.cmd.explain_tables import UNLIMITED, fitted, table_width, wrapped_cells
+from scheduler.cmd.operator_app import ConfiguredCommand
 from scheduler.logs import sanitize
 
 #: Width of a column with sentences, in a table that is not fitted to a terminal.
@@ -20,13 +21,12 @@ _COMMAND = re.compile("`([^`]+)`")
 Row = tuple[str, ...]
 
 
-class FindingsCommand(Lister):
+class FindingsCommand(ConfiguredCommand, Lister):
     """The base of the commands of berth-status.
 
     A table shows names and ids whole, and below it the commands to copy, a line each.
     """
 
-    needs_conf = True
     columns: Row
 
     @abstractmethod
@@ -42,8 +42,7 @@ class FindingsCommand(Lister):
         return self._status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Row, Sequence[Row]]:
-        conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
-        self._status, found = self.find(conf, parsed_args)
+        self._status, found = self.find(self.conf, parsed_args)
         rows = [tuple(map(sanitize, row)) for row in found]
         if parsed_args.formatter != "table":
             return self.columns, [(*row[:-1], row[-1].replace("`", "")) for row in rows]

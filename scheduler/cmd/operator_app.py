@@ -5,8 +5,9 @@ or an unexpected error.
 """
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 import logging
+from pkgutil import resolve_name
 import sys
 import warnings
 
@@ -20,7 +21,8 @@ from scheduler.logs import OneLineRecord
 
 NOT_RUN = 255
 
-Commands = Mapping[str, type[Command]]
+#: The words of a command -> the module in ``scheduler.cmd`` and the class.
+Commands = Mapping[str, str]
 
 
 class OperatorApp(App):
@@ -38,7 +40,7 @@ class OperatorApp(App):
         self.LOG = logging.getLogger(name)
         manager = CommandManager()
         for words, command in commands.items():
-            manager.add_command(words, command)
+            manager.add_command(words, resolve_name(f"scheduler.cmd.{command}"))
         super().__init__(description, version(), manager, deferred_help=True, **streams)
         self.conf: cfg.ConfigOpts | None = None
         self.completed = False
@@ -90,23 +92,29 @@ class OperatorApp(App):
         self.parser.print_help(self.stdout)
 
 
+class ConfiguredCommand(Command):
+    """The base of commands that read the configuration of the scheduler."""
+
+    needs_conf = True
+
+    @property
+    def conf(self) -> cfg.ConfigOpts:
+        return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+
+
 def run(
     name: str,
     description: str,
-    commands: Callable[[], Commands],
+    commands: Commands,
     argv: list[str] | None = None,
     **streams,
 ) -> int:
-    """Run a command and return its exit status.
-
-    Args:
-        commands: Returns its commands; called once threads are set up, so that their modules may be imported.
-    """
+    """Run a command and return its exit status. Its module is imported once threads are set up."""
     # futurist imports eventlet if it is installed; it is not used
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     # before oslo.messaging is imported, which would choose eventlet
     backend.init_backend(backend.BackendType.THREADING)
-    app = OperatorApp(name, description, commands(), **streams)
+    app = OperatorApp(name, description, commands, **streams)
     try:
         status = app.run(sys.argv[1:] if argv is None else argv)
     except SystemExit as stop:

@@ -13,7 +13,8 @@ from cliff.lister import Lister
 
 from scheduler import conf as options
 from scheduler.cmd import plan_text
-from scheduler.cmd.explain_decisions import NotShown, Question, Shown
+from scheduler.cmd.arguments import add_html, writing
+from scheduler.cmd.explain_decisions import Question
 from scheduler.errors import BerthError
 from scheduler.pages import files
 from scheduler.planning import page, snapshot
@@ -60,12 +61,10 @@ class PlanCommand(Question):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = Lister.get_parser(self, prog_name)
-        parser.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
+        add_html(parser)
         return parser
 
-    def plan(
-        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.ShowProgress
-    ) -> dict[str, Any]:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> dict[str, Any]:
         """Return the plan; its ``all_placed`` is whether every instance finds a place."""
         raise NotImplementedError
 
@@ -74,12 +73,13 @@ class PlanCommand(Question):
         progress = ProgressLine(sys.stderr)
         try:
             with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf, progress) as read:
-                plan = self.plan(PlannedCloud(read), parsed_args, progress)
+                plan = self.plan(PlannedCloud(read), parsed_args)
         finally:
             progress.clear()
         shown = plan_text.shown(plan)
         if parsed_args.html:
-            write_page(parsed_args.html, plan, shown)
+            with writing(f"Cannot write {parsed_args.html}"):
+                files.write(parsed_args.html, page.render(plan, shown.head, shown.tables))
         self._print(shown, parsed_args)
         return 0 if plan["all_placed"] else NO_PLACE
 
@@ -95,18 +95,6 @@ def quiet(wanted: bool) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-def write_page(path: str, plan: dict[str, Any], shown: Shown) -> None:
-    """Write the page of a plan.
-
-    Raises:
-        NotShown: It cannot be written.
-    """
-    try:
-        files.write(path, page.render(plan, shown.head, shown.tables))
-    except OSError as error:
-        raise NotShown(f"Cannot write {path}: {error}") from error
 
 
 def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:

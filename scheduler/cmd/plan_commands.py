@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.cmd.arguments import positive_integer, since
+from scheduler.cmd.arguments import add_number, add_since
 from scheduler.cmd.explain_decisions import Shown
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.planning import balance, drain, policy, survive
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.requests import pairs
-from scheduler.planning.snapshot import ShowProgress
 
 Plan = dict[str, Any]
 
@@ -40,8 +39,8 @@ class Drain(PlanCommand):
         )  # fmt: skip
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        found = drain.drain(cloud, rows_of_hosts(cloud, args), progress)
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        found = drain.drain(cloud, rows_of_hosts(cloud, args))
         return found | {"all_placed": not found["without_place"]}
 
     def _print(self, shown: Shown, args: argparse.Namespace) -> None:
@@ -61,10 +60,7 @@ class Survive(PlanCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--hosts", type=positive_integer, default=1, metavar="N",
-            help="number of hosts of a cell that fail together (default: %(default)d)",
-        )  # fmt: skip
+        add_number(what, "--hosts", 1, "number of hosts of a cell that fail together")
         what.add_argument(
             "--by",
             metavar="zone|aggregate:PATTERN",
@@ -77,9 +73,9 @@ class Survive(PlanCommand):
         )  # fmt: skip
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
-        found = survive.survive(cloud, domains, args.flavor, progress)
+        found = survive.survive(cloud, domains, args.flavor)
         return found | {"all_placed": found["survived"] == found["domains"]}
 
 
@@ -96,17 +92,11 @@ class Balance(PlanCommand):
             help="spread: move instances to the hosts that the weighers prefer; pack: empty as many hosts as "
             "possible (default: %(default)s)",
         )  # fmt: skip
-        parser.add_argument(
-            "--moves",
-            type=positive_integer,
-            default=20,
-            metavar="N",
-            help="maximum number of moves (default: %(default)d)",
-        )
+        add_number(parser, "--moves", 20, "maximum number of moves")
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        return balance.balance(cloud, args.goal, args.moves, progress) | {"all_placed": True}
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        return balance.balance(cloud, args.goal, args.moves) | {"all_placed": True}
 
 
 class Policy(PlanCommand):
@@ -125,19 +115,11 @@ class Policy(PlanCommand):
         parser.add_argument(
             "--other-config", metavar="FILE", help="use this configuration file as the other options"
         )
-        parser.add_argument(
-            "--last", type=positive_integer, metavar="N", default=100,
-            help="maximum number of requests (default: %(default)d)",
-        )  # fmt: skip
-        parser.add_argument(
-            "--since",
-            type=since,
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 1d",
-        )
+        add_number(parser, "--last", 100, "maximum number of requests")
+        add_since(parser, None)
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
         conf = cloud.snapshot.conf
@@ -149,5 +131,5 @@ class Policy(PlanCommand):
         begin = None if args.since is None else datetime.fromtimestamp(args.since, UTC).replace(tzinfo=None)
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
-        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other, progress)
+        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other)
         return found | {"all_placed": not found["sides"]["changed"]["refused"]}

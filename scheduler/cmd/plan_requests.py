@@ -5,12 +5,10 @@ from datetime import UTC, datetime, timedelta
 import logging
 from typing import Any
 
-from scheduler.cmd.arguments import positive_integer
-from scheduler.cmd.explain_decisions import NotShown
+from scheduler.cmd.arguments import add_number, writing
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument
 from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
 from scheduler.planning.cloud import PlannedCloud
-from scheduler.planning.snapshot import ShowProgress
 
 LOG = logging.getLogger("berth-plan")
 
@@ -61,12 +59,10 @@ class DryRun(RequestPlan):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--count", type=positive_integer, default=1, metavar="N", help="number of instances (default: 1)"
-        )
+        add_number(parser, "--count", 1, "number of instances")
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         found = dry_run.dry_run(cloud, requests.make_request(args, cloud.snapshot.stored, self.conf))
         return found | {"all_placed": found["placed"] == found["instances"]}
 
@@ -96,31 +92,29 @@ class Capacity(RequestPlan):
         )
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
             raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
         if args.textfile and not args.all:
             raise WrongArgument("--textfile needs --all")
         if args.all:
-            return self._all(cloud, args, progress)
+            return self._all(cloud, args)
         spec = requests.make_request(args, cloud.snapshot.stored, self.conf)
         hinted = any(name == hints.GROUP for name, _ in requests.pairs(args.hint))
         if requests.without_group(spec, hinted=hinted):
             LOG.warning("The server group of the request is left out: capacity is counted host by host")
         flavor = spec.flavor
-        found = capacity.capacity(cloud, spec, progress)
+        found = capacity.capacity(cloud, spec)
         if args.forecast:
             now = datetime.now(UTC).replace(tzinfo=None)
             changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS))
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 
-    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: ShowProgress) -> Plan:
-        found = textfile.capacities(cloud, cloud.snapshot.stored.flavors(), progress)
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        found = textfile.capacities(cloud, cloud.snapshot.stored.flavors())
         if args.textfile:
-            try:
+            with writing(f"Cannot write {args.textfile}"):
                 textfile.write(args.textfile, found)
-            except OSError as error:
-                raise NotShown(f"Cannot write {args.textfile}: {error}") from error
         return {"plan": "capacities", "flavors": found, "all_placed": True}

@@ -4,30 +4,20 @@ Exit status of run: 0 after SIGTERM or SIGINT, 1 if it cannot start. Of report: 
 report.
 """
 
+from functools import partial
 import sys
-from typing import Any
 
 from scheduler.cmd import operator_app
 
-
-def commands() -> operator_app.Commands:
-    from scheduler.cmd import shadow_commands
-
-    return {
-        "run": shadow_commands.RunCommand,
-        "report": shadow_commands.ReportCommand,
-    }
-
-
-def main(argv: list[str] | None = None, **streams: Any) -> int:
-    return operator_app.run(
-        "berth-shadow",
-        "Decide copies of nova-scheduler's requests, and compare the decisions.",
-        commands,
-        argv,
-        **streams,
-    )
-
+main = partial(
+    operator_app.run,
+    "berth-shadow",
+    "Decide copies of nova-scheduler's requests, and compare the decisions.",
+    {
+        "run": "shadow_commands:RunCommand",
+        "report": "shadow_commands:ReportCommand",
+    },
+)
 
 if __name__ == "__main__":
     sys.exit(main())

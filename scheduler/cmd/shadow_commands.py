@@ -3,12 +3,12 @@
 from pathlib import Path
 import signal
 import threading
+from typing import Any
 
-from cliff.command import Command
 import msgspec
 
-from scheduler.cmd.arguments import since
-from scheduler.cmd.explain_decisions import NotShown
+from scheduler.cmd.arguments import add_html, add_since, writing
+from scheduler.cmd.operator_app import ConfiguredCommand
 from scheduler.errors import BerthError, ConfigError
 from scheduler.pages import files
 from scheduler.rpc.transport import TOPIC
@@ -19,10 +19,8 @@ from scheduler.shadow.shadow import ComparisonFile, Shadow
 from scheduler.stream.broker import BrokerOptions
 
 
-class RunCommand(Command):
+class RunCommand(ConfiguredCommand):
     """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed and no reply is sent."""
-
-    needs_conf = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -30,7 +28,7 @@ class RunCommand(Command):
         return parser
 
     def take_action(self, parsed_args) -> int:
-        conf = self.app.conf  # type: ignore[attr-defined]
+        conf: Any = self.conf
         directory = Path(parsed_args.directory or conf.state_path)
         try:
             file = ComparisonFile(directory)
@@ -62,21 +60,13 @@ class RunCommand(Command):
         return 0
 
 
-class ReportCommand(Command):
+class ReportCommand(ConfiguredCommand):
     """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
-
-    needs_conf = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         _add_directory(parser)
-        parser.add_argument(
-            "--since",
-            type=since,
-            default="1d",
-            metavar="TIME",
-            help="only requests since this time in UTC, or of at most this age, such as 24h (default: 1d)",
-        )
+        add_since(parser, "1d")
         parser.add_argument(
             "-f",
             "--format",
@@ -84,18 +74,15 @@ class ReportCommand(Command):
             default="text",
             help="format of the output (default: %(default)s)",
         )
-        parser.add_argument("--html", metavar="FILE", help="also write an HTML page to this file")
+        add_html(parser)
         return parser
 
     def take_action(self, parsed_args) -> int:
-        conf = self.app.conf  # type: ignore[attr-defined]
-        directory = Path(parsed_args.directory or conf.state_path)
+        directory = Path(parsed_args.directory or self.conf.state_path)
         found = report.summarize(report.read(directory, parsed_args.since))
         if parsed_args.html:
-            try:
+            with writing(f"Cannot write {parsed_args.html}"):
                 files.write(parsed_args.html, report.page(found))
-            except OSError as error:
-                raise NotShown(f"Cannot write {parsed_args.html}: {error}") from error
         if parsed_args.format == "json":
             self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         else:

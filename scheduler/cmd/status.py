@@ -1,23 +1,19 @@
 """berth-status: checks of a deployment."""
 
+from functools import partial
 import sys
-from typing import Any
 
 from scheduler.cmd import operator_app
 
-
-def commands() -> operator_app.Commands:
-    from scheduler.cmd import audit, upgrade_check
-
-    return {
-        "audit": audit.AuditCommand,
-        "upgrade check": upgrade_check.UpgradeCheckCommand,
-    }
-
-
-def main(argv: list[str] | None = None, **streams: Any) -> int:
-    return operator_app.run("berth-status", "Check a deployment.", commands, argv, **streams)
-
+main = partial(
+    operator_app.run,
+    "berth-status",
+    "Check a deployment.",
+    {
+        "audit": "audit:AuditCommand",
+        "upgrade check": "upgrade_check:UpgradeCheckCommand",
+    },
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,7 +15,6 @@ from amqp import exceptions as amqp
 from keystoneauth1 import exceptions as keystone
 import kombu
 from oslo_config import cfg
-import oslo_messaging as messaging
 import requests
 import sqlalchemy as sa
 
@@ -36,6 +35,7 @@ from scheduler.request.query import MICROVERSION
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.transport import TOPIC
 from scheduler.rules import load_filters, load_weighers, nova_modules
+from scheduler.stream.broker import BrokerOptions, StreamUnavailable
 
 TIMEOUT = 10.0
 
@@ -280,55 +280,46 @@ def _newest_version(document: Any) -> tuple[int, int]:
 def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     step = "Check [DEFAULT]/transport_url and that RabbitMQ runs"
     try:
-        url = messaging.TransportURL.parse(conf)
-    except (messaging.InvalidTransportURL, ValueError):
-        text = "[DEFAULT]/transport_url cannot be read as a URL"
-        yield Finding(
-            State.FAILURE, "Message broker", text, "Percent-encode special characters of the password"
-        )
+        broker = BrokerOptions.from_conf(conf)
+    except ConfigError:
+        text = "[DEFAULT]/transport_url or [oslo_messaging_rabbit]/ssl_version cannot be read"
+        next_step = "Percent-encode special characters of the password"
+        yield Finding(State.FAILURE, "Message broker", text, next_step)
         return
-    if not url.transport.startswith(("rabbit", "kombu")):
-        text = f"The driver is {url.transport}; only RabbitMQ is checked"
+    if broker is None:
+        text = "The driver is not that of RabbitMQ, so the broker is not checked"
         yield Finding(State.WARNING, "Message broker", text, "Berth is tested with RabbitMQ only")
         return
-    for host in url.hosts:
-        name = f"Message broker {host.hostname}:{host.port or 5672}"
+    for host in broker.hosts:
+        name = f"Message broker {host}"
         try:
-            yield from _each_broker(conf, name, host, url.virtual_host)
-        except (OSError, kombu.exceptions.OperationalError, amqp.AMQPError) as error:
+            with broker.connection_to(host, TIMEOUT) as connection:
+                yield Finding(State.SUCCESS, name, _check_queue(conf.oslo_messaging_rabbit, connection))
+        except (StreamUnavailable, OSError, kombu.exceptions.OperationalError, amqp.AMQPError) as error:
             refusal = refusal_in(error)
-            text, next_step = (advice(refusal).split("; ", 1)) if refusal else (brief(error), step)
+            reason = brief(error).removeprefix(f"broker {host}: ")
+            text, next_step = (advice(refusal).split("; ", 1)) if refusal else (reason, step)
             yield Finding(State.FAILURE, name, text, next_step)
 
 
-def _each_broker(conf: cfg.ConfigOpts, name: str, host: Any, vhost: str | None) -> Iterator[Finding]:
-    rabbit = conf.oslo_messaging_rabbit
-    connection = kombu.Connection(
-        hostname=host.hostname,
-        port=host.port or 5672,
-        userid=host.username or "guest",
-        password=host.password or "guest",
-        virtual_host=vhost or "/",
-        ssl={"ca_certs": rabbit.ssl_ca_file or None} if rabbit.ssl else False,
-        connect_timeout=TIMEOUT,
-    )
-    with connection:
-        connection.connect()
-        present = _declared(connection, lambda channel: channel.queue_declare(TOPIC, passive=True))
-        if not present:
-            yield Finding(State.SUCCESS, name, f"Answers; queue {TOPIC} does not exist and will be created")
-            return
-        quorum = rabbit.rabbit_quorum_queue
-        # Declaring a queue that exists changes nothing: RabbitMQ compares the properties.
+def _check_queue(rabbit: Any, connection: kombu.Connection) -> str:
+    """Return what there is of the queue; the broker refuses a declaration with other properties."""
+    try:
         with connection.channel() as channel:
-            channel.queue_declare(
-                TOPIC,
-                durable=rabbit.amqp_durable_queues or quorum,
-                auto_delete=rabbit.amqp_auto_delete,
-                arguments=_quorum_arguments(rabbit) if quorum else None,
-            )
-        kind = "quorum" if quorum else "classic"
-        yield Finding(State.SUCCESS, name, f"Answers; queue {TOPIC} exists with the wanted type ({kind})")
+            channel.queue_declare(TOPIC, passive=True)
+    except amqp.NotFound:
+        return f"Answers; queue {TOPIC} does not exist and will be created"
+    quorum = rabbit.rabbit_quorum_queue
+    # Declaring a queue that exists changes nothing: RabbitMQ compares the properties.
+    with connection.channel() as channel:
+        channel.queue_declare(
+            TOPIC,
+            durable=rabbit.amqp_durable_queues or quorum,
+            auto_delete=rabbit.amqp_auto_delete,
+            arguments=_quorum_arguments(rabbit) if quorum else None,
+        )
+    kind = "quorum" if quorum else "classic"
+    return f"Answers; queue {TOPIC} exists with the wanted type ({kind})"
 
 
 def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
@@ -338,15 +329,6 @@ def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
         "x-max-in-memory-bytes": rabbit.rabbit_quorum_max_memory_bytes,
     }
     return {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
-
-
-def _declared(connection: kombu.Connection, declare: Callable[[Any], Any]) -> bool:
-    try:
-        with connection.channel() as channel:
-            declare(channel)
-    except amqp.NotFound:
-        return False
-    return True
 
 
 # -- rows ------------------------------------------------------------------------------------------------

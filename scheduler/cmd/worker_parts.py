@@ -23,7 +23,7 @@ from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
-from scheduler.health.decisions import DecisionCounter, TrafficCounter
+from scheduler.health.decisions import DecisionCounter, traffic_counter
 from scheduler.health.reports import WorkerState
 from scheduler.hosts.table import HostTable
 from scheduler.manager_parts import ManagerParts
@@ -58,7 +58,7 @@ def router_parts() -> WorkerParts:
 
     def make_router_server(_conf: cfg.ConfigOpts, router: RouterService, _worker_id: int) -> server.Server:
         made = router.server()
-        made.observer = TrafficCounter(counters)
+        made.count = traffic_counter(counters)
         return made
 
     return WorkerParts(
@@ -96,8 +96,8 @@ def make_server(
     counters: Counters | None = None,
 ) -> server.Server:
     """Return the RPC server of a worker for its manager, not started."""
-    observer = TrafficCounter(counters or Counters())
-    made = server.build(conf, transport.rpc_transport(conf), serving, observer=observer)
+    made = server.build(conf, transport.rpc_transport(conf), serving)
+    made.count = traffic_counter(counters or Counters())
     partition = own_partition(conf)
     if partition:
         made.topic = partition.topic

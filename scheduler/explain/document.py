@@ -7,6 +7,7 @@ doc/source/explain.rst has the keys.
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -283,6 +284,12 @@ class Decision(Entry, kw_only=True, gc=False):
     hosts: Hosts = msgspec.field(default_factory=Hosts)
     best: Best = msgspec.field(default_factory=Best)
     claims: dict[str, list[ClaimEvent]] = msgspec.field(default_factory=dict)
+
+    @property
+    def refused_claims(self) -> list[ClaimEvent]:
+        """The last events of claims that were not granted."""
+        events = chain.from_iterable(self.claims.values())
+        return [event for event in events if event.ended and not event.granted]
 
     def request_spec(self) -> objects.RequestSpec | None:
         """Return the request as received; None if it was not kept."""

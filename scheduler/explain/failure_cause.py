@@ -255,10 +255,7 @@ def code_of_filter(name: str, reason: str) -> CauseCode:
 
 
 def _of_claims(decision: Decision) -> Iterator[FailureCause]:
-    lost = [
-        event for event in chain.from_iterable(decision.claims.values()) if event.ended and not event.granted
-    ]
-    if lost:
+    if lost := decision.refused_claims:
         words = (
             f"{count_text(len(lost), 'claim')} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
         )

@@ -1,6 +1,6 @@
 """The status of a host as of now in the databases and Placement, and its problems."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 import time
@@ -11,12 +11,13 @@ import numpy as np
 from scheduler.explain.document import time_text
 from scheduler.explain.failure_cause import REMEDIES, CauseCode
 from scheduler.explain.hosts_now import MOST_NODES
-from scheduler.explain.providers import PlacementQuestions, Provider
+from scheduler.explain.providers import PlacementQuestions
 from scheduler.explain.trace import Names
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.table import HostTable
 from scheduler.placement.errors import PlacementError
+from scheduler.placement.providers import Inventory
 
 #: Classes without which a host takes no instance.
 NEEDED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
@@ -36,6 +37,18 @@ class Problem(msgspec.Struct):
 
     text: str
     remedy: str
+
+
+class Provider(msgspec.Struct):
+    """The provider of a compute node: inventories and usages by class, traits, UUIDs of aggregates."""
+
+    inventories: Mapping[str, Inventory]
+    usages: Mapping[str, int]
+    traits: list[str]
+    aggregates: list[str]
+
+    def used(self, resource_class: str) -> int:
+        return self.usages.get(resource_class, 0)
 
 
 class NodeStatus(msgspec.Struct):
@@ -97,7 +110,9 @@ class HostStatusReader:
         problems = list(self._problems_of_service(table, row))
         provider = None
         try:
-            provider = self.questions.provider(host.uuid)
+            if found := self.questions.provider(host.uuid):
+                traits, members = sorted(found.traits), sorted(found.aggregates)
+                provider = Provider(found.inventories, found.used, traits, members)
             problems += _problems_of_provider(provider, aggregates.uuids, disabled=service.disabled)
         except PlacementError as error:
             problems.append(

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from mmap import ACCESS_READ, mmap
 from operator import itemgetter
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -16,9 +17,6 @@ from scheduler.explain.failure_cause import list_values
 
 #: Request id and time of a decision, which identify its lines.
 Name = tuple[str, str]
-
-#: Bytes that are read in one step.
-BLOCK = 1 << 20
 
 #: Up to this number of names are searched in each line before it is parsed; for more, parsing costs less.
 FEW = 8
@@ -147,18 +145,12 @@ def _parsed(line: bytes) -> Entry | None:
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
     with suppress(FileNotFoundError), path.open("rb") as file:
-        yield from _backwards(file)
-
-
-def _backwards(file: BinaryIO) -> Iterator[bytes]:
-    left = file.seek(0, os.SEEK_END)
-    rest = b""
-    while left:
-        size = min(BLOCK, left)
-        left -= size
-        file.seek(left)
-        first, *lines = (file.read(size) + rest).split(b"\n")
-        yield from (line for line in reversed(lines) if line)
-        rest = first
-    if rest:
-        yield rest
+        if not os.fstat(file.fileno()).st_size:
+            return  # it cannot be mapped
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as text:
+            end = len(text)
+            while end >= 0:
+                begin = text.rfind(b"\n", 0, end) + 1
+                if line := text[begin:end]:
+                    yield line
+                end = begin - 1

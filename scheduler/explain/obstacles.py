@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.providers import PlacementQuestions
-from scheduler.explain.refusals import refusals
+from scheduler.explain.refusals import Stock, refusals
 from scheduler.explain.relaxation import Constraint, ConstraintKind, RelaxationSearch, constraints_of
 
 #: Constraints that the host table cannot judge.
@@ -56,11 +56,11 @@ class Obstacles:
         """Yield the amounts for which a host has no room: more than two, which no relaxation finds."""
         provider = self._questions.provider(uuid)
         for each in constraints if provider else ():
-            if provider and each.resource_class:
-                stocks, amount = provider.stocks(each.resource_class), int(each.value.partition(":")[2])
+            if provider and (name := each.resource_class):
+                inventory, amount = provider.inventories.get(name), int(each.value.partition(":")[2])
+                stocks = [Stock(inventory, provider.used.get(name, 0))] if inventory else []
                 if not any(stock.has_room(amount) for stock in stocks):
-                    limits = list(refusals(each.resource_class, amount, [stocks]))
-                    yield _obstacle([(each.text, each.kind)], limits)
+                    yield _obstacle([(each.text, each.kind)], list(refusals(name, amount, [stocks])))
 
 
 def _obstacle(constraints: Sequence[tuple[str, ConstraintKind]], limits: Sequence[str]) -> Obstacle:

@@ -71,9 +71,7 @@ class DecisionRecorder:
             self._log.stop(timeout)
 
     def begin(self, request: SchedulingRequest) -> Trace:
-        trace = Trace(request, self._clock, names=self._names)
-        trace.decision.partition = own_name(self._conf) or None
-        return trace
+        return Trace(request, self._clock, names=self._names)
 
     def amend(self, decision: Decision) -> None:
         self.memory.amend(decision)
@@ -92,13 +90,11 @@ class DecisionRecorder:
         self._end(trace, None)
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:
-        trace.finish(error)
+        decision = trace.finish(error)
+        decision.partition = own_name(self._conf) or None
         self._observe(trace, error)
-        self._keep(trace)
-
-    def _keep(self, trace: Trace) -> None:
-        encoded = encode(trace.decision)
-        self.memory.add(trace.decision, encoded)
+        encoded = encode(decision)
+        self.memory.add(decision, encoded)
         if self._log is not None:
             self._log.add(encoded)
 

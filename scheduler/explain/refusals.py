@@ -4,34 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
+from scheduler.placement.providers import Inventory
 
 #: Why a provider refuses an amount, mildest first. For a host the mildest of its providers counts.
 ROOM, FREE, CAPACITY, STEP_SIZE, MIN_UNIT, MAX_UNIT, ABSENT = range(7)
-
-
-class Inventory(msgspec.Struct, frozen=True, order=True):
-    """The inventory of a resource class on a provider, as in Placement.
-
-    Attributes:
-        total: All of it.
-        reserved: What must not be allocated.
-        min_unit: The smallest amount of one allocation.
-        max_unit: The largest amount of one allocation.
-        step_size: Each amount must be a multiple of it.
-        allocation_ratio: How often what is not reserved can be allocated.
-    """
-
-    total: int
-    max_unit: int
-    reserved: int = 0
-    min_unit: int = 1
-    step_size: int = 1
-    allocation_ratio: float = 1.0
-
-    @property
-    def capacity(self) -> int:
-        return int((self.total - self.reserved) * self.allocation_ratio)
 
 
 class Stock(NamedTuple):
@@ -59,7 +35,7 @@ def refusals(name: str, amount: int, hosts: Iterable[Sequence[Stock]], noun: str
     kinds: defaultdict[int, list[_Refusal]] = defaultdict(list)
     for stocks in hosts:
         refusal = min(
-            (_refusal(amount, *stock) for stock in stocks), default=_Refusal(ABSENT, 0, Inventory(0, 0))
+            (_refusal(amount, *stock) for stock in stocks), default=_Refusal(ABSENT, 0, Inventory(0))
         )
         kinds[refusal.kind].append(refusal)
     for kind, found in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
@@ -94,7 +70,7 @@ def _text(name: str, kind: int, found: Sequence[_Refusal], noun: str) -> str:
 
 
 def _formula(found: Sequence[_Refusal]) -> str:
-    _, inventory = max((each.value, each.inventory) for each in found)
+    inventory = max(found, key=lambda each: each.value).inventory
     return (
         f"total {inventory.total}, reserved {inventory.reserved}, "
         f"allocation_ratio {inventory.allocation_ratio:g}"

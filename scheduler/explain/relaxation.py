@@ -19,8 +19,9 @@ from urllib.parse import parse_qsl, urlencode
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.document import Relaxed
 from scheduler.explain.providers import OfferedHosts, PlacementQuestions
-from scheduler.explain.refusals import Inventory, Stock, count_text, refusals
+from scheduler.explain.refusals import Stock, count_text, refusals
 from scheduler.placement.errors import PlacementError
+from scheduler.placement.providers import Inventory
 
 #: Maximum number of queries for one analysis, and their maximum total time in seconds.
 MOST_QUESTIONS = 48

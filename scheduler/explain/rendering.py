@@ -10,7 +10,6 @@ from msgspec import to_builtins
 from scheduler.explain.document import EXCLUDED, REFUSED, REJECTED, Candidates, Decision, Flavor
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.causes import group
-from scheduler.placement.claim_events import ClaimEvent
 
 #: The name of the first stage, by the source of the candidates.
 SOURCES = {
@@ -158,7 +157,7 @@ def funnel(decision: Decision) -> Iterator[Stage]:
         yield Stage("request", "Allowed by request", found.known, found.allowed, excluded)
     yield from _filters(decision, named)
     if decision.claims:
-        yield _claims(list(chain.from_iterable(decision.claims.values())))
+        yield _claims(decision)
 
 
 def _absent(found: Candidates) -> Iterator[Cause]:
@@ -183,9 +182,9 @@ def _filters(decision: Decision, named: defaultdict[int, list[str]]) -> Iterator
             yield Stage("filter", step.filter, step.start, step.end, causes, step.instance, unexplained)
 
 
-def _claims(events: Sequence[ClaimEvent]) -> Stage:
-    refused = [event for event in events if event.ended and not event.granted]
-    granted = sum(event.granted for event in events)
+def _claims(decision: Decision) -> Stage:
+    refused = decision.refused_claims
+    granted = sum(event.granted for event in chain.from_iterable(decision.claims.values()))
     causes = [
         Cause(each.reason, each.count, list(dict.fromkeys(each.names)))
         for each in group((event.host, event.cause) for event in refused)

@@ -89,10 +89,7 @@ def _filters(decision: Decision, last: Sequence[Step], left: int | None) -> Iter
 
 
 def _claims(decision: Decision, *, claimable: bool) -> Iterator[str]:
-    lost = [
-        event for events in decision.claims.values() for event in events if event.ended and not event.granted
-    ]
-    if lost:
+    if lost := decision.refused_claims:
         count = "1 claim was" if len(lost) == 1 else f"{len(lost)} claims were"
         yield f"{count} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
     elif claimable and decision.error and decision.error.text == _UNSPECIFIC[1]:

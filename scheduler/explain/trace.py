@@ -315,11 +315,10 @@ class Trace(DecisionObserver):
         for row in chain.from_iterable(rows[1:] for rows in self._rows):
             if row not in found:
                 found[row] = self._code(ALTERNATE)
-        for event in chain.from_iterable(self.decision.claims.values()):
-            if event.ended and not event.granted:
-                for row in table.rows_named.get(event.host, ()):
-                    if row not in found:
-                        found[row] = self._code(REFUSED, None, event.cause)
+        for event in self.decision.refused_claims:
+            for row in table.rows_named.get(event.host, ()):
+                if row not in found:
+                    found[row] = self._code(REFUSED, None, event.cause)
         return found
 
 

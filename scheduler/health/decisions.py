@@ -1,6 +1,7 @@
 """What a decision adds to the counters; on the path of every request."""
 
 from collections import Counter
+from collections.abc import Callable
 import threading
 
 from cachetools import LRUCache
@@ -93,27 +94,17 @@ class DecisionCounter:
                     self._counters.add(catalogue.CAPACITY_CHECKS, 1, _CAPACITY_RESULTS[event.next_step])
 
 
-class TrafficCounter:
-    """Counts messages that are not answered here."""
+_TRAFFIC = {
+    "refused": catalogue.REFUSED,
+    "undelivered": catalogue.UNDELIVERED,
+    "dropped": catalogue.DROPPED,
+    "forwarded": catalogue.FORWARDED,
+}
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
 
-    def refused(self) -> None:
-        """Count a message that could not be read."""
-        self._counters.add(catalogue.REFUSED)
-
-    def undelivered(self) -> None:
-        """Count a reply that was not delivered."""
-        self._counters.add(catalogue.UNDELIVERED)
-
-    def dropped(self, reason: str) -> None:
-        """Count a call that was not served, as its caller had left."""
-        self._counters.add(catalogue.DROPPED)
-
-    def forwarded(self, reason: str) -> None:
-        """Count a call that was forwarded to another scheduler."""
-        self._counters.add(catalogue.FORWARDED, 1, reason)
+def traffic_counter(counters: Counters) -> Callable[[str, str], None]:
+    """Return what counts messages that are not answered here, for ``rpc.server.Server.count``."""
+    return lambda what, reason: counters.add(_TRAFFIC[what], 1, *filter(None, [reason]))
 
 
 def outcome_of(error: BaseException | None) -> str:

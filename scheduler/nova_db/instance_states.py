@@ -1,8 +1,8 @@
 """What nova's databases say of instances whose caller may have timed out.
 
 A conductor waits for a build while the mapping of its instance has no cell and the request to build it
-exists. The user who deletes the instance, or the conductor that gives it up, changes that first. It waits for
-a move while the instance has a task state (spec: host-state-and-cells 1.2, 1.3).
+exists. The user who deletes the instance, or the conductor that gives it up, changes that first. It may wait
+for a move while the instance has a task state; computes go on with it (spec: host-state-and-cells 1.2, 1.3).
 """
 
 from collections.abc import Collection, Mapping
@@ -105,5 +105,5 @@ def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> Instan
     if row is None or (row.vm_state == BUILDING and row.host is not None):
         return InstanceState.PLACED
     if row.task_state is not None:
-        return InstanceState.WAITING
+        return InstanceState.MOVING
     return InstanceState.GIVEN_UP if row.host in ignored_hosts else InstanceState.PLACED

@@ -126,7 +126,7 @@ class CellCalls:
             value = function(cell)
         except Exception as error:  # noqa: BLE001 - any error is this cell's answer
             if isinstance(error, DBConnectionError):
-                breaker.trip(brief(error), begun_at)
+                breaker.failed(brief(error), begun_at)
             answer = CellAnswer(error=error)
         else:
             breaker.reset()
@@ -145,5 +145,5 @@ class CellCalls:
                 error=CellUnavailable(f"no answer of cell {cell} before the request's deadline")
             )
         reason = f"no answer within {self.timeout():g} seconds"
-        self._breaker(cell).trip(reason)
+        self._breaker(cell).failed(reason)
         return CellAnswer(error=CellUnavailable(f"cell {cell}: {reason}"))

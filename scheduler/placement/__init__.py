@@ -5,12 +5,11 @@
 - allocation_writer: the only place that writes allocations; write_queue: which writes are sent together
 - writes: what consumers shall hold, and what became of that; write_outcomes: what a response means
 - write_policy: the bounds of writes; claim_events: what happened to a claim, try by try, and its log lines
-- allocations: what consumers hold; empty_consumers: those with a record without allocations
-- mirror, mirror_source: candidates without a query for each request, and keeping them true
+- allocations: what consumers hold
+- mirror, mirror_reader, mirror_source: candidates without a query for each request, and keeping them true
 - plain_query: which queries it answers; winner_check: reading what was chosen by it before it is claimed
 - trees: whether other providers than compute nodes have what it mirrors
 - providers, read_each: lists of providers, and reading single ones
 - batching: equal queries that wait at the same time are sent once
-- provider_aggregates: the aggregates of a provider
 - partition_members: whether Placement knows the hosts of a partition as members of its aggregates
 """

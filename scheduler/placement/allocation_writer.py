@@ -23,14 +23,15 @@ hiding what that one wrote (4.5); so the caller checks the consumers of ``Writte
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import math
+import threading
 from typing import Any
 
+from cachetools import FIFOCache
 import orjson
 
 from scheduler.placement.allocations import NOTHING, AllocationReader, ConsumerAllocations, path_of
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.empty_consumers import EmptyConsumers
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_outcomes import (
@@ -62,7 +63,6 @@ class AllocationWriter:
         queue: Sends what is written.
         policy: The bounds.
         timing: Clock, sleep and randomness.
-        empty: Consumers that have a record without allocations in Placement.
         written: Called after each try with what was sent for each consumer, when it was begun in seconds of
             the clock, and ``done``: whether it was carried out; None: that is not known.
     """
@@ -79,7 +79,8 @@ class AllocationWriter:
         self.policy, self.timing, self.written = policy, timing, written
         self.reader = AllocationReader(client, policy.reads_at_once)
         self.queue = WriteQueue(self._post, timing.monotonic, policy.queue_timeout)
-        self.empty = EmptyConsumers(policy.empty_consumers)
+        self._empty: FIFOCache[str, int] = FIFOCache(policy.empty_consumers)
+        self._lock = threading.Lock()
 
     def write(
         self,
@@ -112,11 +113,24 @@ class AllocationWriter:
         return {uuid: done[uuid] for uuid in writes}
 
     def _unit(self, writes: Mapping[str, Write], refusal: Callable[[], str]) -> Unit:
-        generations = {
-            uuid: self.empty.generation_of(uuid) if write.generation is None else write.generation
-            for uuid, write in writes.items()
-        }
+        with self._lock:
+            generations = {
+                uuid: self._empty.get(uuid) if write.generation is None else write.generation
+                for uuid, write in writes.items()
+            }
         return Unit(writes, generations, refusal)
+
+    def note_record(self, uuid: str, *, empty: bool) -> None:
+        """Note whether Placement has a record of a consumer without allocations.
+
+        A claim on a missing provider leaves one. The next claim for the consumer has to send generation 0: to
+        know that saves two requests.
+        """
+        with self._lock:
+            if empty:
+                self._empty[uuid] = 0
+            else:
+                self._empty.pop(uuid, None)
 
     def _post(self, units: Sequence[Unit], context: Any) -> Reply:
         """Send units in one request."""
@@ -149,7 +163,7 @@ class _Exchange:
         refusal: Callable[[], str],
         context: Any,
     ) -> None:
-        self._reader, self._queue, self._empty = writer.reader, writer.queue, writer.empty
+        self._reader, self._queue, self._note_record = writer.reader, writer.queue, writer.note_record
         self._policy, self._timing = writer.policy, writer.timing
         self._units = units
         self._until = until
@@ -355,7 +369,6 @@ class _Exchange:
             for uuid in unit.writes
         }
         for uuid, write in unit.writes.items():
-            if done:
-                self._empty.discard(uuid)
-            elif write.generation is None and unit.generations[uuid] == 0:
-                self._empty.add(uuid)
+            empty = not done and write.generation is None and unit.generations[uuid] == 0
+            if done or empty:
+                self._note_record(uuid, empty=empty)

@@ -10,27 +10,15 @@ Keys get slots in the order of their first callers. A server that is given more 
 answers none sooner, and callers that come during the wait can still join.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 import threading
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from scheduler import deadline
 from scheduler.placement.errors import PlacementUnanswered
 
-Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
-
-
-class Shared(NamedTuple, Generic[Result]):
-    """The result of a call.
-
-    Attributes:
-        result: What it returned.
-        callers: How many callers it was made for.
-    """
-
-    result: Result
-    callers: int
 
 
 class _Batch(Generic[Result]):
@@ -38,11 +26,11 @@ class _Batch(Generic[Result]):
 
     def __init__(self) -> None:
         self.callers = 0
-        self.result: Future[Shared[Result]] = Future()
+        self.result: Future[tuple[Result, int]] = Future()
         self.may_begin = threading.Event()
 
 
-class BatchedCalls(Generic[Key, Result]):
+class BatchedCalls(Generic[Result]):
     """Calls with equal keys, one at a time, and few at once in all; see the module."""
 
     def __init__(self, wait_timeout: float, at_once: int) -> None:
@@ -50,16 +38,18 @@ class BatchedCalls(Generic[Key, Result]):
 
         Args:
             wait_timeout: Seconds after which a slot is no longer waited for: the call is made without one. A
-                caller waits three times as long at most.
+                caller waits three times as long at most, and none longer than until its own deadline.
         """
         self._wait_timeout = wait_timeout
         self._free = at_once
         self._lock = threading.Lock()
-        self._waiting: dict[Key, _Batch[Result]] = {}  # in the order of their first callers
-        self._running: dict[Key, int] = {}
+        self._waiting: dict[str, _Batch[Result]] = {}  # in the order of their first callers
+        self._running: dict[str, int] = {}
 
-    def call(self, key: Key, make: Callable[[], Result]) -> Shared[Result]:
+    def call(self, key: str, make: Callable[[], Result]) -> tuple[Result, int]:
         """Return what ``make`` returns, or that of an equal call which begins from now on; or raise it.
+
+        With it comes the number of callers that it was made for.
 
         Raises:
             PlacementUnanswered: The caller that makes the call got no result in time.
@@ -71,12 +61,12 @@ class BatchedCalls(Generic[Key, Result]):
             self._admit()
         if leads:
             self._lead(key, batch, make)
-        elif not wait((batch.result,), 3 * self._wait_timeout).done:
+        elif not wait((batch.result,), deadline.current().bound(3 * self._wait_timeout)).done:
             text = "the same query of another request got no response"
             raise PlacementUnanswered(text, timed_out=True)
         return batch.result.result()
 
-    def waiting(self, key: Key) -> int:
+    def waiting(self, key: str) -> int:
         """Return how many callers wait for the next call with this key."""
         with self._lock:
             batch = self._waiting.get(key)
@@ -96,20 +86,20 @@ class BatchedCalls(Generic[Key, Result]):
                 self._free -= 1
                 batch.may_begin.set()
 
-    def _lead(self, key: Key, batch: _Batch[Result], make: Callable[[], Result]) -> None:
-        batch.may_begin.wait(self._wait_timeout)
+    def _lead(self, key: str, batch: _Batch[Result], make: Callable[[], Result]) -> None:
+        batch.may_begin.wait(deadline.current().bound(self._wait_timeout))
         with self._lock:
             has_slot = batch.may_begin.is_set()
             del self._waiting[key]  # later callers wait for the next call
             self._running[key] = self._running.get(key, 0) + 1
         try:
-            batch.result.set_result(Shared(make(), batch.callers))
+            batch.result.set_result((make(), batch.callers))
         except BaseException as error:  # noqa: BLE001 - each caller raises it
             batch.result.set_exception(error)
         finally:
             self._end(key, has_slot=has_slot)
 
-    def _end(self, key: Key, *, has_slot: bool) -> None:
+    def _end(self, key: str, *, has_slot: bool) -> None:
         with self._lock:
             self._running[key] -= 1
             if not self._running[key]:

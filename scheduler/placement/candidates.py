@@ -34,46 +34,36 @@ Fetch = Callable[[Query, Any], Candidates]
 
 
 class CandidateSource:
-    """Answers which hosts could take a request. How old an answer may be depends on ``fetch``."""
+    """Answers which hosts could take a request, by a question that is sent after the request came.
 
-    def __init__(self, fetch: Fetch) -> None:
-        self._fetch = fetch
-
-    @classmethod
-    def of(
-        cls, client: PlacementClient, before_question: Callable[[], None] = lambda: None
-    ) -> "CandidateSource":
-        """Make the default source: every question is sent after the request came.
-
-        Args:
-            before_question: Called when a question is about to be sent for the requests that waited for it.
-        """
-        return cls(SharedCandidates(FetchCandidates(client), before_question))
-
-    def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
-        """Return the candidates of one query, or of two: those of the fallback query come last."""
-        found = reduce(merge, [self._fetch(query, context) for query in queries])
-        if not found.by_root and not found.failed:
-            LOG.info("Got no allocation candidates from the Placement API: %s", found.reason)
-        return found
-
-
-class SharedCandidates:
-    """Answers each query by a question that is sent after it came; equal ones that wait together share it."""
+    Equal questions of requests that wait together are sent once.
+    """
 
     def __init__(self, fetch: Fetch, before_question: Callable[[], None] = lambda: None) -> None:
         """Ask nothing yet.
 
         Args:
-            before_question: Called when a question is about to be sent.
+            before_question: Called when a question is about to be sent for the requests that waited for it.
         """
         self._fetch = fetch
         self._before_question = before_question
-        self._calls: BatchedCalls[str, Candidates] = BatchedCalls(WAIT_TIMEOUT, AT_ONCE)
+        self._calls: BatchedCalls[Candidates] = BatchedCalls(WAIT_TIMEOUT, AT_ONCE)
 
-    def __call__(self, query: Query, context: Any) -> Candidates:
-        """Return the candidates of a query."""
+    @classmethod
+    def of(
+        cls, client: PlacementClient, before_question: Callable[[], None] = lambda: None
+    ) -> "CandidateSource":
+        """Make the source that asks Placement; arguments as of the constructor."""
+        return cls(FetchCandidates(client), before_question)
 
+    def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
+        """Return the candidates of one query, or of two: those of the fallback query come last."""
+        found = reduce(merge, [self._ask(query, context) for query in queries])
+        if not found.by_root and not found.failed:
+            LOG.info("Got no allocation candidates from the Placement API: %s", found.reason)
+        return found
+
+    def _ask(self, query: Query, context: Any) -> Candidates:
         def ask() -> Candidates:
             self._before_question()
             return self._fetch(query, context)

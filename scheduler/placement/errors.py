@@ -52,7 +52,7 @@ class PlacementUnanswered(PlacementSilent):
         super().__init__(text)
 
 
-def unavailable(error: PlacementSilent, what: str = "") -> PlacementUnavailable:
+def unavailable(error: PlacementError, what: str = "") -> PlacementUnavailable:
     """Return the error of a request that needs what Placement did not answer; ``what`` names it."""
     timed_out = isinstance(error, PlacementUnanswered) and error.timed_out
     return PlacementUnavailable(f"{what}: {error}" if what else str(error), timed_out=timed_out)

@@ -138,12 +138,18 @@ class Nodes:
 
     def copy(self, rows: np.ndarray, source: "Nodes", source_rows: np.ndarray) -> None:
         """Take over all that is known of some nodes, by rows here and there; int64."""
-        for name in ("capacity", "used", "min_unit", "max_unit", "step_size"):
+        for name in ("capacity", "used"):
             getattr(self, name)[:, rows] = getattr(source, name)[:, source_rows]
+        self.copy_limits(rows, source, source_rows)
         for name in ("generation", "heard", "read_from", "read_to", "written_at", "gone"):
             getattr(self, name)[rows] = getattr(source, name)[source_rows]
         self.traits.copy(rows, source.traits, source_rows)
         self.aggregates.copy(rows, source.aggregates, source_rows)
+
+    def copy_limits(self, rows: np.ndarray, source: "Nodes", source_rows: np.ndarray) -> None:
+        """Take over the unit limits of some nodes."""
+        for name in ("min_unit", "max_unit", "step_size"):
+            getattr(self, name)[:, rows] = getattr(source, name)[:, source_rows]
 
     def with_more(self, uuids: Iterable[str]) -> "Nodes":
         """Return these nodes, and further ones without inventories."""
@@ -303,23 +309,12 @@ class Reading(NamedTuple):
     least: np.ndarray
 
 
-class Moves(NamedTuple):
-    """The changes in a list of generations.
-
-    Attributes:
-        moved: Nodes that changed for a reason that is not known.
-        new: Roots of trees that are not mirrored.
-    """
-
-    moved: list[str]
-    new: list[str]
-
-
 class Mirror:
     """What is known of the compute nodes. Any thread may use it; one of them publishes, compares and adds.
 
     Attributes:
         clock: Seconds that only grow.
+        known_aggregates: The aggregates whose nodes are known.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -327,7 +322,7 @@ class Mirror:
         self.clock = clock
         self._lock = threading.Lock()
         self._nodes = Nodes()
-        self._known_aggregates: frozenset[str] = frozenset()
+        self.known_aggregates: frozenset[str] = frozenset()
         self._published_at = -math.inf
 
     def __len__(self) -> int:
@@ -339,15 +334,6 @@ class Mirror:
         return uuid in self._nodes.row_of_uuid
 
     # -- answers ---------------------------------------------------------------------------------------------
-
-    def unknown_aggregates(self, query: PlainQuery) -> frozenset[str]:
-        """Return the aggregates of a query whose nodes are not known."""
-        return query.aggregates - self._known_aggregates
-
-    @property
-    def known_aggregates(self) -> frozenset[str]:
-        """The aggregates whose nodes are known."""
-        return self._known_aggregates
 
     def find(self, query: PlainQuery) -> MirrorAnswer:
         """Return the nodes that a query may have; its aggregates are known."""
@@ -362,7 +348,9 @@ class Mirror:
         """
         with self._lock:
             row = self._nodes.row_of_uuid.get(uuid)
-            if row is None or self._nodes.generation[row] == UNKNOWN or self.unknown_aggregates(query):
+            if row is None or self._nodes.generation[row] == UNKNOWN:
+                return None
+            if not query.aggregates <= self.known_aggregates:
                 return None
             return self._nodes.state(row)
 
@@ -409,11 +397,12 @@ class Mirror:
             kept = (known >= len(nodes)) | (old.read_from[of_known] >= reading.begun)
             written = old.written_at[of_known] >= reading.begun
             expected = self._expected(reading, of_known, new.generation[known])
+            new.copy_limits(known[expected], old, of_known[expected])  # a wide answer has none
             new.generation[known[written & ~expected]] = UNKNOWN
             kept |= written & expected
             new.copy(known[kept], old, of_known[kept])
             self._nodes, self._published_at = new, now
-            self._known_aggregates = frozenset(members)
+            self.known_aggregates = frozenset(members)
 
     def _expected(self, reading: Reading, rows: np.ndarray, generations: np.ndarray) -> np.ndarray:
         """Return for which rows known writes explain the generations; bool. The caller holds the lock."""
@@ -422,8 +411,8 @@ class Mirror:
         known = (nodes.generation[rows] != UNKNOWN) & (least != UNKNOWN) & ~nodes.gone[rows]
         return known & (least <= generations) & (generations <= most)
 
-    def compare(self, reading: Reading, listed: Mapping[str, int]) -> Moves:
-        """Return what a list of all roots says that is not known. Nodes that it lacks are no more offered.
+    def compare(self, reading: Reading, listed: Mapping[str, int]) -> list[str]:
+        """Return which nodes changed for an unknown reason. Those that the list lacks are not offered.
 
         Args:
             listed: Root uuid -> generation.
@@ -434,9 +423,7 @@ class Mirror:
         with self._lock:
             moved = np.flatnonzero(~self._expected(reading, everywhere, generations) & ~missing)
             nodes.gone |= missing
-        return Moves(
-            [nodes.uuids[row] for row in moved], [uuid for uuid in listed if uuid not in nodes.row_of_uuid]
-        )
+        return [nodes.uuids[row] for row in moved]
 
     def correct(self, state: ProviderState, begun: float) -> None:
         """Set what is known of a node to what was read of it alone.
@@ -472,7 +459,7 @@ class Mirror:
             rows = nodes.rows(members)
             rows = rows[rows >= 0]
             nodes.aggregates.add_name(rows[nodes.read_from[rows] < begun], aggregate)
-            self._known_aggregates |= {aggregate}
+            self.known_aggregates |= {aggregate}
 
     # -- what happened ---------------------------------------------------------------------------------------
 

@@ -93,8 +93,11 @@ class _Usages(msgspec.Struct):
     resource_provider_generation: int = -1
 
 
-class _Traits(msgspec.Struct):
+class _TraitNames(msgspec.Struct):
     traits: frozenset[str]
+
+
+class _Traits(_TraitNames):
     resource_provider_generation: int
 
 
@@ -171,6 +174,21 @@ def read_inventories(client: PlacementClient, provider: str, context: Any = None
     """Return the inventories of a provider, none if it does not exist; raises as ``read_list``."""
     found = _get(client, provider, "/inventories", _Inventories, context)
     return {} if found is None else found.inventories
+
+
+def read_aggregates(client: PlacementClient, context: Any, provider: str) -> frozenset[str]:
+    """Return the aggregates of a provider, none if it does not exist; raises as ``read_list``."""
+    found = _get(client, provider, "/aggregates", _Aggregates, context)
+    return frozenset() if found is None else found.aggregates
+
+
+def which_traits_exist(client: PlacementClient, names: Collection[str]) -> frozenset[str]:
+    """Return those of some traits that Placement has; raises as ``read_list``."""
+    any_of = ",".join(sorted(names))
+    reply = client.get(f"/traits?{urlencode({'name': f'in:{any_of}'})}", MICROVERSION)
+    if reply.status != 200:
+        raise QuestionRefused(reply.summary)
+    return _decode(reply.body, _TraitNames).traits
 
 
 def read_usage(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Usage]:

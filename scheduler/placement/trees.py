@@ -16,19 +16,18 @@ READ_AT_ONCE = 100
 
 
 class Trees:
-    """What is known of providers that are no compute nodes. One thread uses it."""
+    """What is known of providers that are no compute nodes. One thread updates it.
+
+    Attributes:
+        blocked: Whether another provider than a compute node has a mirrored class.
+    """
 
     def __init__(self, client: PlacementClient) -> None:
         """Know nothing yet."""
         self._client = client
         self._children: dict[str, tuple[int, bool]] = {}  # generation, whether it has a mirrored class
         self._shares: dict[tuple[str, int], bool] = {}
-        self._blocked = False
-
-    @property
-    def blocked(self) -> bool:
-        """Whether another provider than a compute node has a mirrored class."""
-        return self._blocked
+        self.blocked = False
 
     def learn(self, children: Mapping[str, bool], listed: Iterable[ListedProvider]) -> None:
         """Take over what a wide answer says of children; those that it does not name are of full nodes.
@@ -55,7 +54,7 @@ class Trees:
             self._update_children({one.uuid: one.generation for one in listed if not one.is_root})
         sharing = read_list(self._client, list_path(required=[SHARING]))
         shares = any(self._does_share(one) for one in sharing)
-        self._blocked = shares or any(mirrored for _, mirrored in self._children.values())
+        self.blocked = shares or any(mirrored for _, mirrored in self._children.values())
 
     def _update_children(self, generations: Mapping[str, int]) -> None:
         self._children = {uuid: known for uuid, known in self._children.items() if uuid in generations}

@@ -13,7 +13,6 @@ import numpy as np
 from scheduler.errors import BerthError
 from scheduler.planning.cloud import Chosen, PlannedCloud
 from scheduler.planning.moves import WAYS, Document, Move, Mover, described
-from scheduler.planning.snapshot import ShowProgress, no_progress
 
 SPREAD, PACK = "spread", "pack"
 
@@ -45,9 +44,9 @@ class Balance:
         self._moved: set[int] = set()
         self._known: dict[int, float] = {}  # gains as they were when last looked at
 
-    def spread(self, most: int, progress: ShowProgress) -> Iterator[tuple[Move, float]]:
+    def spread(self, most: int) -> Iterator[tuple[Move, float]]:
         for number in range(most):
-            progress("moves", number, most)
+            self._snapshot.progress("moves", number, most)
             best = self._best()
             if best is None or best.gain <= LEAST_GAIN:
                 return
@@ -149,7 +148,7 @@ class Balance:
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
-    def pack(self, most: int, progress: ShowProgress) -> tuple[list[Move], list[int]]:
+    def pack(self, most: int) -> tuple[list[Move], list[int]]:
         """Return moves that empty hosts, and the rows of these hosts, those that need the fewest moves first.
 
         Instances go to other hosts that have some.
@@ -164,7 +163,7 @@ class Balance:
         moves, emptied = list[Move](), list[int]()
         targets: set[int] = set()
         for done, row in enumerate(hosts[:MOST_TRIED]):
-            progress("hosts", done, min(len(hosts), MOST_TRIED))
+            self._snapshot.progress("hosts", done, min(len(hosts), MOST_TRIED))
             indices = instances.on([row]).tolist()
             if row in targets or len(moves) + len(indices) > most:
                 continue
@@ -184,19 +183,19 @@ class Balance:
         return moves, emptied
 
 
-def balance(cloud: PlannedCloud, goal: str, most: int, progress: ShowProgress = no_progress) -> Document:
+def balance(cloud: PlannedCloud, goal: str, most: int) -> Document:
     """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
     snapshot = cloud.snapshot
-    snapshot.load_requests(range(len(snapshot.instances)), progress)
+    snapshot.load_requests(range(len(snapshot.instances)))
     before = spread_of(cloud)
     plan = Balance(cloud)
     gains: Sequence[float | None]
     emptied: list[int] = []
     if goal == PACK:
-        moves, emptied = plan.pack(most, progress)
+        moves, emptied = plan.pack(most)
         gains = [None] * len(moves)
     else:
-        taken = list(plan.spread(most, progress))
+        taken = list(plan.spread(most))
         moves, gains = [move for move, _ in taken], [gain for _, gain in taken]
     return {
         "plan": "balance",

@@ -31,11 +31,10 @@ from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.hosts.coordinates import TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.planning.cloud import Asked, PlannedCloud
 from scheduler.planning.snapshot import ShowProgress, no_progress
 from scheduler.selection.consume import consume, consumed_amounts
-from scheduler.selection.headroom import Usage
 from scheduler.selection.narrowing import narrow
 
 Document = dict[str, Any]
@@ -243,13 +242,11 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 # -- documents -------------------------------------------------------------------------------------------
 
 
-def capacity(
-    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
-) -> Document:
+def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> Document:
     name = spec.flavor.name if "name" in spec.flavor else None
     reason, again = "", spec.obj_clone()
     try:
-        found = fits(cloud, spec, progress)
+        found = fits(cloud, spec, cloud.snapshot.progress)
         if not any(fit.count for fit in found.values()):
             why = cloud.decide(again, [again.instance_uuid], explain=True).why
             reason = "" if why is None else why.text

@@ -23,6 +23,7 @@ from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.mirror import Allocations
 from scheduler.planning.reasons import Watcher, Why
 from scheduler.planning.snapshot import Snapshot
 from scheduler.request.query import Query, without_limit
@@ -30,7 +31,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.headroom import Allocations, Usages
+from scheduler.selection.headroom import Usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.ranking import Ranking, rank
 from scheduler.selection.server_groups import ServerGroups

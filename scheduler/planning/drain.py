@@ -17,10 +17,9 @@ from scheduler.planning.moves import (
     summed,
 )
 from scheduler.planning.reasons import Why
-from scheduler.planning.snapshot import ShowProgress, no_progress
 
 
-def drain(cloud: PlannedCloud, rows: Collection[int], progress: ShowProgress = no_progress) -> Document:
+def drain(cloud: PlannedCloud, rows: Collection[int]) -> Document:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 
     No instance goes to one of them. If some have no place in the order of ``Mover.order``, these go first in
@@ -28,20 +27,18 @@ def drain(cloud: PlannedCloud, rows: Collection[int], progress: ShowProgress = n
     """
     snapshot = cloud.snapshot
     indices = snapshot.instances.on(rows).tolist()
-    snapshot.load_requests(indices, progress)
+    snapshot.load_requests(indices)
     cloud.closed[list(rows)] = True
     fixed = [_fixed(index, snapshot.instances.states[index]) for index in indices
              if snapshot.instances.states[index] not in WAYS]  # fmt: skip
     movable = [index for index in indices if snapshot.instances.states[index] in WAYS]
     sources = dict(zip(indices, snapshot.instances.rows[indices].tolist(), strict=True))
-    moves, stuck = _best(cloud, movable, progress)
+    moves, stuck = _best(cloud, movable)
     return _document(cloud, rows, sources, moves, [*stuck, *fixed])
 
 
-def _best(
-    cloud: PlannedCloud, indices: Sequence[int], progress: ShowProgress
-) -> tuple[list[Move], list[Stuck]]:
-    mover, start = Mover(cloud), cloud.mark
+def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
+    mover, start, progress = Mover(cloud), cloud.mark, cloud.snapshot.progress
     first = mover.order(indices)
     moves, stuck = mover.move_all(first, progress)
     if not stuck:

@@ -1,5 +1,6 @@
 """When a cloud will be full, if the growth of the last 30 days continues."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 import math
@@ -13,8 +14,9 @@ DAYS = 30
 #: The reported interval has a probability of 80 %.
 QUANTILE = 1.2816
 
-#: Days beyond which the end is not reported.
+#: Days beyond which the end is not reported, and parts of a day that are distinguished.
 HORIZON = 3650
+STEPS = 100
 
 
 def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) -> dict[str, Any]:
@@ -53,22 +55,13 @@ def end(left: int, mean: float, deviation: float, quantile: float) -> float | No
 
     The growth of t days is ``t * mean + quantile * deviation * sqrt(t + t * t / DAYS)``.
     """
-    if left <= 0:
-        return 0.0
 
     def grown(days: float) -> float:
         return days * mean + quantile * deviation * math.sqrt(days + days * days / DAYS)
 
-    low, high = 0.0, float(HORIZON)
-    if quantile >= 0:
-        if grown(high) < left:
-            return None
-    elif grown(high) < left or mean <= 0:
-        return None
-    while high - low > 0.01:
-        middle = (low + high) / 2
-        low, high = (middle, high) if grown(middle) < left else (low, middle)
-    return high
+    steps = range(HORIZON * STEPS)
+    found = bisect_left(steps, float(left), key=lambda step: grown(step / STEPS))
+    return found / STEPS if found < len(steps) else None
 
 
 def _week(now: datetime, days: float | None) -> str | None:

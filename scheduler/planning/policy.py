@@ -17,7 +17,7 @@ from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import ShowProgress, Snapshot, no_progress
+from scheduler.planning.snapshot import Snapshot
 from scheduler.rules.drivers import Rules, load_rules
 
 
@@ -40,7 +40,6 @@ def policy(
     settings: Mapping[str, str],
     uuids: Sequence[str],
     changed: cfg.ConfigOpts,
-    progress: ShowProgress = no_progress,
 ) -> Document:
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
 
@@ -56,12 +55,9 @@ def policy(
     differing = change(changed, settings)
     rules = {"now": (conf, load_rules(conf)), "changed": (changed, load_rules(changed))}
     known = [snapshot.instances.index_of[uuid] for uuid in uuids if uuid in snapshot.instances.index_of]
-    snapshot.load_requests(known, progress)
+    snapshot.load_requests(known)
     indices, left_out = _decidable(snapshot, uuids)
-    sides = {
-        name: _decided(snapshot, options, loaded, indices, progress)
-        for name, (options, loaded) in rules.items()
-    }
+    sides = {name: _decided(snapshot, options, loaded, indices) for name, (options, loaded) in rules.items()}
     now, then = sides["now"].hosts, sides["changed"].hosts
     choices = []
     for number, index in enumerate(indices):
@@ -117,9 +113,7 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
     return found, left_out
 
 
-def _decided(
-    snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Sequence[int], progress: ShowProgress
-) -> Side:
+def _decided(snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Sequence[int]) -> Side:
     cloud = PlannedCloud(snapshot, conf, rules)
     mover, start = Mover(cloud), cloud.mark
     try:
@@ -127,7 +121,7 @@ def _decided(
             cloud.remove(index, mover.held(index))
         hosts = []
         for done, index in enumerate(indices):
-            progress("instances", done, len(indices))
+            snapshot.progress("instances", done, len(indices))
             spec = snapshot.request(index)
             decision = cloud.decide(spec, [snapshot.instances.uuids[index]])
             for chosen in decision.chosen[:1]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 import time
 from typing import Any, Self
@@ -26,7 +26,7 @@ from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror_source import CandidateMirror
-from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.providers import read_aggregates
 from scheduler.planning.stored_requests import MISSING, StoredRequests
 from scheduler.request import pci_aliases
 from scheduler.request.network import NeutronNetwork
@@ -104,6 +104,7 @@ class Snapshot:
         requests: The distinct requests that were read.
         groups: Server groups by UUID, with their members.
         read_at: When the heartbeats of services were read, in seconds since the epoch.
+        progress: Called while a plan is made.
     """
 
     conf: cfg.ConfigOpts
@@ -118,6 +119,7 @@ class Snapshot:
     requests: StoredRequests = field(default_factory=StoredRequests)
     groups: dict[str, objects.InstanceGroup] = field(default_factory=dict)
     read_at: float = field(default_factory=time.time)
+    progress: ShowProgress = no_progress
 
     def __post_init__(self) -> None:
         self._seen = self.table.numbers["service_seen"]
@@ -126,7 +128,7 @@ class Snapshot:
         """Keep heartbeats as old as when they were read: a plan may take longer than service_down_time."""
         self.table.numbers["service_seen"] = self._seen + (time.time() - self.read_at)
 
-    def load_requests(self, indices: Iterable[int], progress: ShowProgress = no_progress) -> None:
+    def load_requests(self, indices: Iterable[int]) -> None:
         """Read the requests of some instances, and their server groups.
 
         Raises:
@@ -144,7 +146,7 @@ class Snapshot:
                 if group is not None:
                     instances.group_of[uuid] = group
                 if not done % 1000:
-                    progress("requests", done, len(wanted))
+                    self.progress("requests", done, len(wanted))
             missing = {instances.group_of[instances.uuids[index]] for index in wanted
                        if instances.uuids[index] in instances.group_of} - self.groups.keys()  # fmt: skip
             self.groups |= self.stored.groups(sorted(missing))
@@ -224,7 +226,7 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Sna
     with _readable("Placement"):
         mirror.read()
     candidates = CandidateSource(FetchCandidates(client))
-    network, aggregates = NeutronNetwork.from_conf(conf), ProviderAggregates(client)
+    network, aggregates = NeutronNetwork.from_conf(conf), partial(read_aggregates, client)
     snapshot = Snapshot(
         conf=conf,
         table=table,
@@ -237,13 +239,14 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Sna
         ),
         stored=RequestSpecs(hosts.engines),
         read_at=read_at,
+        progress=progress,
     )
     with _readable("A cell's database"):
-        snapshot.instances = _read_instances(snapshot, progress)
+        snapshot.instances = _read_instances(snapshot)
     return snapshot
 
 
-def _read_instances(snapshot: Snapshot, progress: ShowProgress) -> Instances:
+def _read_instances(snapshot: Snapshot) -> Instances:
     found, rows, visible = Instances(), list[int](), list[bool]()
     row_of = {
         (row.cell_uuid, row.host, row.nodename): number for number, row in enumerate(snapshot.table.rows)
@@ -259,7 +262,7 @@ def _read_instances(snapshot: Snapshot, progress: ShowProgress) -> Instances:
             found.states.append(states.setdefault(one.vm_state, one.vm_state))
             rows.append(row)
             visible.append(not one.hidden and one.vm_state != SOFT_DELETED)
-        progress("instances", len(rows), total)
+        snapshot.progress("instances", len(rows), total)
     found.rows, found.visible = np.array(rows, np.int32), np.array(visible, bool)
     found.specs = np.full(len(rows), UNREAD, np.int32)
     found.index_of = {uuid: index for index, uuid in enumerate(found.uuids)}

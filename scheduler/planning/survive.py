@@ -22,7 +22,7 @@ from scheduler.planning.capacity import OF_ROOM, OF_TOPOLOGY, fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, summed
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import SOFT_DELETED, ShowProgress, Snapshot, no_progress
+from scheduler.planning.snapshot import SOFT_DELETED, Snapshot
 
 #: Failure domains that are reported in full, and those for which instances that may be added are counted.
 MOST_REPORTED = 20
@@ -270,7 +270,6 @@ def survive(
     cloud: PlannedCloud,
     domains: Sequence[Domain],
     flavor: str | None = None,
-    progress: ShowProgress = no_progress,
 ) -> Document:
     """Return which failure domains the cloud would survive, the worst first.
 
@@ -280,10 +279,10 @@ def survive(
     """
     snapshot, survival = cloud.snapshot, Survival(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})
-    snapshot.load_requests(snapshot.instances.on(rows).tolist(), progress)
+    snapshot.load_requests(snapshot.instances.on(rows).tolist())
     answers = []
     for done, domain in enumerate(domains):
-        progress("failure domains", done, len(domains))
+        snapshot.progress("failure domains", done, len(domains))
         indices = survival.instances_of(domain)
         answers.append(_Answer(domain, len(indices), survival.stuck(domain, indices)))
     answers.sort(key=lambda each: (-len(each.stuck), -each.instances))

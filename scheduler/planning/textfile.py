@@ -12,12 +12,9 @@ from scheduler.planning.capacity import Fit, fits, summed
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document
 from scheduler.planning.requests import of_flavor
-from scheduler.planning.snapshot import ShowProgress, no_progress
 
 
-def capacities(
-    cloud: PlannedCloud, flavors: Iterable[objects.Flavor], progress: ShowProgress = no_progress
-) -> list[Document]:
+def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> list[Document]:
     """Return for each flavor and zone how many fit and what is stranded, and the headroom of each flavor.
 
     The headroom is how many more fit after the loss of any one host: what fits without the host that matters
@@ -26,7 +23,7 @@ def capacities(
     flavors = list(flavors)
     found: list[Document] = []
     for done, flavor in enumerate(flavors):
-        progress("flavors", done, len(flavors))
+        cloud.snapshot.progress("flavors", done, len(flavors))
         try:
             counts = fits(cloud, of_flavor(cloud.snapshot, flavor.name))
         except BerthError as error:

@@ -1,5 +1,6 @@
 """Counts over the entries of a list of decisions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -120,10 +121,7 @@ def summarize(entries: Iterable[Entry], since: float, until: float) -> Overview:
 
 def flavors_by_frequency(entries: Iterable[Entry]) -> list[str]:
     """Return the names of the requested flavors, the most frequent first."""
-    counts: dict[str, int] = {}
-    for entry in entries:
-        if name := entry["flavor"]["name"]:
-            counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for entry in entries if (name := entry["flavor"]["name"]))
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 

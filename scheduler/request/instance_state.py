@@ -8,7 +8,8 @@ class InstanceState(Enum):
     """What nova says of an instance.
 
     Attributes:
-        WAITING: A caller may wait for a host for it.
+        WAITING: A caller may wait for a host to build it on.
+        MOVING: It has a task state: a caller may wait for a host to move it to, or it is on its way there.
         PLACED: Nobody waits, and what the instance holds may be in use.
         GIVEN_UP: Its conductor gave it up: no host that was claimed for it is in use.
         DELETED: Its user deleted it.
@@ -17,6 +18,7 @@ class InstanceState(Enum):
     """
 
     WAITING = auto()
+    MOVING = auto()
     PLACED = auto()
     GIVEN_UP = auto()
     DELETED = auto()

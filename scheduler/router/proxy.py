@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_log import log as logging
 
 from scheduler.conf.partitions import Partition
 from scheduler.router.presence import Presence
 from scheduler.router.routing import RoutingFacts, in_order, why
-from scheduler.rpc.client import BrokerAway, NoReply, Patience, Reply
+from scheduler.rpc.client import BrokerAway, Client, Failure, NoReply, Patience
 from scheduler.rpc.transport import BASE_NAMESPACE
 
 LOG = logging.getLogger(__name__)
@@ -42,21 +42,6 @@ class Unreachable(Exception):
     """Partitions that may have a host do not answer."""
 
 
-class Caller(Protocol):
-    """Calls schedulers; as ``rpc.client.Client``."""
-
-    def call(
-        self,
-        topic: str,
-        message: Mapping[str, Any],
-        patience: Patience,
-        heard: Callable[[], None],
-        *,
-        again: bool,
-    ) -> Reply:
-        """Return what a scheduler of a topic replies."""
-
-
 @dataclass
 class _Way:
     """The way of one request.
@@ -70,8 +55,30 @@ class _Way:
 
     left: list[Partition]
     again: bool
-    last: Reply | None = None
-    unsure: Reply | None = None
+    last: Failure | None = None
+    unsure: Failure | None = None
+
+    def miss(self, partition: Partition) -> None:
+        """Try a partition that was not heard of once more, after the others."""
+        self.again = True
+        self.left.append(self.left.pop(self.left.index(partition)))
+
+    def refuse(self, partition: Partition, failure: Failure) -> None:
+        """Leave out a partition that has no host."""
+        self.left.remove(partition)
+        self.last = failure
+        if failure.name != NO_HOST:
+            self.unsure = failure
+
+    def end(self) -> Failure:
+        """Return the reply to a request that no partition has a host for.
+
+        Raises:
+            Unreachable: One that may have a host does not answer.
+        """
+        if self.left or self.last is None:
+            raise Unreachable(", ".join(each.name for each in self.left))
+        return self.unsure or self.last
 
 
 class Router:
@@ -85,7 +92,7 @@ class Router:
     def __init__(
         self,
         partitions: Iterable[Partition],
-        caller: Caller,
+        caller: Client,
         outage_patience: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,8 +108,8 @@ class Router:
         self.presence = Presence(self._partitions, self._ping)
         self.on_sign: Callable[[], None] = lambda: None
 
-    def reply_to(self, message: Mapping[str, Any], patience: float, *, again: bool) -> Reply:
-        """Return the reply to a call.
+    def reply_to(self, message: Mapping[str, Any], patience: float, *, again: bool) -> object:
+        """Return the reply to a call; a ``Failure`` for an error.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.
@@ -120,13 +127,23 @@ class Router:
         tries: dict[str, int] = {}
         while (partition := self._next(way, end)) is not None:
             LOG.info("Calling partition %s (%s)", partition.name, why(facts, partition))
-            reply = self._try(partition, message, way, end)
-            if reply is not None:
+            limits = Patience(SILENCE, max(0.0, end - self._clock()))
+            hear = partial(self._hear, partition)
+            try:
+                reply = self._caller.call(partition.topic, message, limits, hear, again=way.again)
+            except NoReply as error:
+                LOG.warning("Partition %s did not answer: %s", partition.name, error)
+                self.presence.miss(partition)
+                way.miss(partition)
+                tries[partition.name] = tries.get(partition.name, 0) + 1
+                if tries[partition.name] >= MOST_TRIES:
+                    break
+                continue
+            if not isinstance(reply, Failure) or reply.name not in ELSEWHERE or reply.kwargs.get("final"):
                 return reply
-            tries[partition.name] = tries.get(partition.name, 0) + 1
-            if tries[partition.name] >= MOST_TRIES and partition in way.left:
-                break
-        return _end_of(way)
+            LOG.info("Partition %s has no host: %s", partition.name, reply.text)
+            way.refuse(partition, reply)
+        return way.end()
 
     def _next(self, way: _Way, end: float) -> Partition | None:
         """Return the partition to try. If none replies, wait for one."""
@@ -134,29 +151,6 @@ class Router:
             return None
         wait = self._outage_patience() if way.last is None else WAIT_FOR_SILENT
         return self.presence.wait_for_one_of(way.left, min(wait, end - self._clock()))
-
-    def _try(self, partition: Partition, message: Mapping[str, Any], way: _Way, end: float) -> Reply | None:
-        """Return the reply of a partition; None if the next one has to be tried."""
-        patience = Patience(SILENCE, max(0.0, end - self._clock()))
-        try:
-            reply = self._caller.call(
-                partition.topic, message, patience, partial(self._hear, partition), again=way.again
-            )
-        except NoReply as error:
-            LOG.warning("Partition %s did not answer: %s", partition.name, error)
-            self.presence.miss(partition)
-            way.again = True
-            way.left.append(way.left.pop(way.left.index(partition)))
-            return None
-        failure = reply.failure
-        if failure is None or failure.name not in ELSEWHERE or failure.kwargs.get("final"):
-            return reply
-        LOG.info("Partition %s has no host: %s", partition.name, failure.text)
-        way.left.remove(partition)
-        way.last = reply
-        if failure.name != NO_HOST:
-            way.unsure = reply
-        return None
 
     def _hear(self, partition: Partition) -> None:
         self.presence.hear(partition)
@@ -169,14 +163,3 @@ class Router:
         with suppress(NoReply, BrokerAway):
             self._caller.call(partition.topic, ping, PING_PATIENCE, lambda: heard.append(True), again=False)
         return bool(heard)
-
-
-def _end_of(way: _Way) -> Reply:
-    """Return the reply to a request that no partition has a host for.
-
-    Raises:
-        Unreachable: One that may have a host does not answer.
-    """
-    if way.left or way.last is None:
-        raise Unreachable(", ".join(each.name for each in way.left))
-    return way.unsure or way.last

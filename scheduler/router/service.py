@@ -13,7 +13,7 @@ from scheduler import errors
 from scheduler.conf.partitions import PREFIX, all_partitions
 from scheduler.router.proxy import Router, Unreachable
 from scheduler.rpc import delivery, server, transport
-from scheduler.rpc.client import BrokerAway, Client
+from scheduler.rpc.client import BrokerAway, Client, Failure
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import VERSION
 from scheduler.rpc.errors import for_caller, of_failure
@@ -121,6 +121,6 @@ class Calls:
             if current is not None and current.can_be_requeued:
                 raise delivery.Requeued(str(error)) from error
             raise
-        if reply.failure is not None:
-            raise of_failure(*reply.failure)
-        return reply.result
+        if isinstance(reply, Failure):
+            raise of_failure(*reply)
+        return reply

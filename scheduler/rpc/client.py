@@ -9,7 +9,6 @@ This module uses private names of oslo.messaging; ``tests/unit/rpc/test_client.p
 # ruff: noqa: SLF001
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial
 import queue
 import threading
@@ -38,6 +37,9 @@ SEND_TIMEOUT = 3.0
 #: Seconds that the thread that reads may take to make or delete a reply queue.
 QUEUE_TIMEOUT = 5.0
 
+#: Seconds between a failure to read and the next attempt.
+RETRY_INTERVAL = 1.0
+
 #: Reply queues that are kept for the next calls, and how many are made at a time.
 SPARE = 16
 
@@ -60,13 +62,6 @@ class Failure(NamedTuple):
     module: str
     text: str
     kwargs: Mapping[str, object]
-
-
-class Reply(NamedTuple):
-    """What a scheduler replied: a result, unless there is a failure."""
-
-    result: object = None
-    failure: Failure | None = None
 
 
 class Patience(NamedTuple):
@@ -94,7 +89,7 @@ class _ReplyQueue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.received: queue.SimpleQueue[RabbitMessage] = queue.SimpleQueue()
+        self.received: queue.SimpleQueue[RabbitMessage | None] = queue.SimpleQueue()
 
     def __call__(self, message: RabbitMessage) -> None:
         """Take a message of the broker, in the thread that reads."""
@@ -105,22 +100,15 @@ class _ReplyQueue:
 class Client:
     """Calls the schedulers of a topic. Any thread may use it, once it is started."""
 
-    def __init__(
-        self,
-        transport: messaging.Transport,
-        largest_message: int,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, transport: messaging.Transport, largest_message: int) -> None:
         """Call over a transport; nothing is connected to yet.
 
         Args:
             transport: What ``transport.rpc_transport`` returned, for RabbitMQ.
             largest_message: Bytes of the largest message.
-            sleep: Waits for a number of seconds, after a failure to read.
         """
         self._driver = transport._driver
         self._largest = largest_message
-        self._sleep = sleep
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
         self._stopped = threading.Event()
@@ -151,8 +139,8 @@ class Client:
         heard: Callable[[], None] = lambda: None,
         *,
         again: bool = False,
-    ) -> Reply:
-        """Return what a scheduler of a topic replies.
+    ) -> object:
+        """Return what a scheduler of a topic replies: a result, or a ``Failure``.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.
@@ -208,7 +196,7 @@ class Client:
                 )
             except queue.Empty:
                 return self._give_up(replies, identity)
-            if message.get("_msg_id") != identity:
+            if message is None or message.get("_msg_id") != identity:
                 continue
             heard()
             if message.get("ending"):
@@ -216,12 +204,18 @@ class Client:
                 return message
 
     def _give_up(self, replies: _ReplyQueue, identity: str) -> RabbitMessage | None:
-        """Delete a reply queue; return the reply if it came all the same."""
-        self._do(partial(self._delete, replies.name))
-        while not replies.received.empty():
-            message = replies.received.get()
-            if message.get("_msg_id") == identity and message.get("ending"):
-                return message
+        """Delete a reply queue; return the reply if it came all the same.
+
+        Raises:
+            BrokerAway: The queue was not deleted in time.
+        """
+        self._tasks.put(partial(self._delete, replies))
+        try:
+            while (message := replies.received.get(timeout=QUEUE_TIMEOUT)) is not None:
+                if message.get("_msg_id") == identity and message.get("ending"):
+                    return message
+        except queue.Empty:
+            raise BrokerAway("a reply queue cannot be deleted in time") from None
         return None
 
     def _take(self) -> _ReplyQueue:
@@ -249,7 +243,7 @@ class Client:
                 continue
             except Exception:
                 LOG.exception("Cannot read replies; trying again")
-                self._sleep(1.0)
+                time.sleep(RETRY_INTERVAL)
 
     def _make_queues(self, connection: library.ConnectionContext) -> None:
         for _ in range(SPARE - self._spare.qsize()):
@@ -257,42 +251,22 @@ class Client:
             connection.declare_direct_consumer(replies.name, replies)
             self._spare.put(replies)
 
-    def _delete(self, name: str, connection: library.ConnectionContext) -> None:
-        """Delete a queue; what came until then is received before this returns, on the same channel."""
+    def _delete(self, replies: _ReplyQueue, connection: library.ConnectionContext) -> None:
+        """Delete a queue; what came until then is received before the None, on the same channel."""
         consumers = connection._consumers
-        consumer = next(each for each in consumers if each.queue_name == name)
+        consumer = next(each for each in consumers if each.queue_name == replies.name)
         tag = consumers.pop(consumer)
         connection._new_tags.discard(tag)
         # RabbitMQ reports that the queue was deleted; amqp would take this for an error
         connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
-        connection.channel.queue_delete(name)
-
-    def _do(self, task: Task) -> None:
-        """Let the thread that reads do something, and wait for it.
-
-        Raises:
-            BrokerAway: It could not, or not in time.
-        """
-        done: Future[None] = Future()
-
-        def run(connection: library.ConnectionContext) -> None:
-            try:
-                task(connection)
-                done.set_result(None)
-            except Exception as error:  # noqa: BLE001 - for the thread that waits
-                done.set_exception(error)
-
-        self._tasks.put(run)
-        try:
-            done.result(QUEUE_TIMEOUT)
-        except Exception as error:
-            raise BrokerAway(f"a reply queue cannot be deleted: {error or 'not in time'}") from error
+        connection.channel.queue_delete(replies.name)
+        replies.received.put(None)
 
 
-def _reply_of(message: RabbitMessage) -> Reply:
+def _reply_of(message: RabbitMessage) -> object:
     failure = message.get("failure")
     if not failure:
-        return Reply(message.get("result"))
+        return message.get("result")
     found = jsonutils.loads(str(failure))
     name, module = str(found.get("class")), str(found.get("module"))
-    return Reply(failure=Failure(name, module, str(found.get("message")), found.get("kwargs") or {}))
+    return Failure(name, module, str(found.get("message")), found.get("kwargs") or {})

@@ -9,7 +9,7 @@ its next run finds it in Placement.
 from collections.abc import Callable
 from contextvars import ContextVar
 import math
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from oslo_log import log as logging
 
@@ -52,43 +52,36 @@ def _never() -> bool:
     return False
 
 
-class Receipt(NamedTuple):
-    """What is known of a message.
+class Delivery:
+    """A message that is being answered. One thread uses it.
 
     Attributes:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
         redelivered: Whether the broker has delivered the message before.
         received: When it was received, in seconds of ``time.monotonic``; infinity: right now.
-        has_past: Returns whether it may have been run before, or its caller may have left; that may change
-            while it is run.
         can_be_requeued: Whether it may be returned to the broker, for another scheduler.
-        forward: Sends it on to a topic, with the reason, and raises ``Forwarded``; or returns whether the
-            broker may have it there. None if it may not be forwarded.
-    """
-
-    message_id: str = ""
-    redelivered: bool = False
-    received: float = math.inf
-    has_past: Callable[[], bool] = _never
-    can_be_requeued: bool = False
-    forward: Callable[[str, str], bool] | None = None
-
-
-class Delivery:
-    """A message that is being answered. One thread uses it.
-
-    Attributes:
-        message_id: See ``Receipt``, as for the three that follow.
-        redelivered: See there.
-        received: See there.
-        can_be_requeued: See there.
         dropped: Why it is answered with an error without having been served; "" if it is served.
     """
 
-    def __init__(self, receipt: Receipt = Receipt()) -> None:  # noqa: B008 - it is immutable
-        """Begin with nothing that depends on the reply."""
-        self.message_id, self.redelivered, self.received, self._has_past = receipt[:4]
-        self.can_be_requeued, self._forward = receipt[4:]
+    def __init__(
+        self,
+        message_id: str = "",
+        redelivered: bool = False,
+        received: float = math.inf,
+        has_past: Callable[[], bool] = _never,
+        can_be_requeued: bool = False,
+        forward: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        """Begin with nothing that depends on the reply.
+
+        Args:
+            has_past: Returns whether it may have been run before, or its caller may have left; that may
+                change while it is run.
+            forward: Sends it on to a topic, with the reason, and raises ``Forwarded``; or returns whether the
+                broker may have it there. None if it may not be forwarded.
+        """
+        self.message_id, self.redelivered, self.received = message_id, redelivered, received
+        self._has_past, self.can_be_requeued, self._forward = has_past, can_be_requeued, forward
         self.dropped = ""
         self._may_be_elsewhere = False
         self._held: list[Held] = []

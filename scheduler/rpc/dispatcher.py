@@ -74,7 +74,7 @@ def _check_channel(incoming: RpcIncomingMessage) -> None:
         Lost: It has.
     """
     if getattr(incoming, "is_lost", False):
-        raise delivery.Lost
+        raise delivery.Lost("its channel was lost")
 
 
 def _check_frame(message: Mapping[str, object]) -> None:

@@ -28,9 +28,6 @@ LOG = logging.getLogger(__name__)
 VERSION = "4.5"
 BASE_VERSION = "1.1"
 
-#: Bytes of the largest reply by default: what RabbitMQ accepts if nothing else is configured.
-LARGEST_REPLY = 16 << 20
-
 Method = Callable[..., object]
 """A method of an endpoint."""
 
@@ -136,9 +133,9 @@ class Scheduler(Endpoint):
     def __init__(
         self,
         manager: "SchedulerManager",
-        warnings: RateLimitedLogger | None = None,
-        largest_reply: int = LARGEST_REPLY,
-        most_selections: Callable[[], int] = lambda: 1,
+        warnings: RateLimitedLogger,
+        largest_reply: int,
+        most_selections: Callable[[], int],
     ) -> None:
         """Serve the methods of a manager.
 

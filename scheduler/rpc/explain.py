@@ -7,9 +7,10 @@ Only contexts of administrators are answered. Nothing can be changed here.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+import functools
 import threading
 import time
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -17,12 +18,15 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import base
 from oslo_messaging.rpc import server
 
-from scheduler import errors, objects
+from scheduler import errors
 from scheduler.rpc import checks
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.endpoints import Endpoint, answering
+from scheduler.rpc.endpoints import Endpoint, Method, answering
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
+
+if TYPE_CHECKING:
+    from scheduler.explain.explainer import Explainer
 
 LOG = logging.getLogger(__name__)
 
@@ -31,10 +35,6 @@ VERSION = "2.1"
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
-
-
-Document = dict[str, object]
-"""Plain JSON."""
 
 
 class WorkerAnswer(TypedDict):
@@ -54,31 +54,26 @@ def server_name(host: str, worker: int) -> str:
     return f"{host}.{worker}"
 
 
-class Explainer(Protocol):
-    """Has a method for each question; as ``explain.explainer.Explainer``. Documents are plain JSON."""
+def _for_admins(method: Method) -> Method:
+    """Decorate a question: the answer of a worker has its name, and how many its daemon has."""
 
-    def decision(self, name: str) -> str | None:
-        """Return the document of a decision."""
+    @answering
+    @functools.wraps(method)
+    def ask(self: "Explanations", context: RequestContext, **arguments: object) -> WorkerAnswer:
+        if not context.is_admin:
+            raise AdminRequired("Questions about decisions are answered to administrators only")
+        answer = method(self, context, **arguments)
+        return {"scheduler": self._name, "workers": self._workers, "answer": answer}
 
-    def decisions(self, *, failed: bool, since: float, project: str | None, at_most: int) -> list[Document]:
-        """Return an entry for each decision."""
-
-    def host_history(self, name: str, since: float) -> Document:
-        """Return what became of a host."""
-
-    def host_status(self, name: str) -> Document:
-        """Return how a host is."""
-
-    def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> Document:
-        """Return why a host can take a request, or not."""
+    return ask
 
 
 class Explanations(Endpoint):
-    """The questions that a worker answers. Each answer names the worker, and how many its daemon has."""
+    """The questions that a worker answers."""
 
     target = messaging.Target(version=VERSION)
 
-    def __init__(self, explainer: Explainer, name: str, workers: int) -> None:
+    def __init__(self, explainer: "Explainer", name: str, workers: int) -> None:
         """Answer with the explainer of a worker.
 
         Args:
@@ -89,35 +84,29 @@ class Explanations(Endpoint):
         self._name = name
         self._workers = workers
 
-    @answering
-    def decision(self, context: RequestContext, name: object) -> WorkerAnswer:
+    @_for_admins
+    def decision(self, context: RequestContext, name: object) -> object:
         """Return the document of the latest decision on a request id or an instance, as JSON."""
-        _require_admin(context)
-        return self._answer(self._explainer.decision(checks.text(name, "name")))
+        return self._explainer.decision(checks.text(name, "name"))
 
-    @answering
-    def host_now(
-        self, context: RequestContext, spec_obj: object, instances: object, host: object
-    ) -> WorkerAnswer:
+    @_for_admins
+    def host_now(self, context: RequestContext, spec_obj: object, instances: object, host: object) -> object:
         """Say what Placement and each filter say of a host for a recorded request as of now."""
-        _require_admin(context)
         spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
-        return self._answer(self._explainer.host_now(spec, uuids, checks.text(host, "host")))
+        return self._explainer.host_now(spec, uuids, checks.text(host, "host"))
 
-    @answering
-    def host_history(self, context: RequestContext, host: object, since: object = 0) -> WorkerAnswer:
+    @_for_admins
+    def host_history(self, context: RequestContext, host: object, since: object = 0) -> object:
         """Say what became of a host in the latest decisions."""
-        _require_admin(context)
         name, began = checks.text(host, "host"), checks.number(since, "since")
-        return self._answer(self._explainer.host_history(name, began))
+        return self._explainer.host_history(name, began)
 
-    @answering
-    def host_status(self, context: RequestContext, host: object) -> WorkerAnswer:
+    @_for_admins
+    def host_status(self, context: RequestContext, host: object) -> object:
         """Say how a host is as of now."""
-        _require_admin(context)
-        return self._answer(self._explainer.host_status(checks.text(host, "host")))
+        return self._explainer.host_status(checks.text(host, "host"))
 
-    @answering
+    @_for_admins
     def decisions(
         self,
         context: RequestContext,
@@ -125,24 +114,14 @@ class Explanations(Endpoint):
         since: object = 0,
         project: object = None,
         at_most: object = 100,
-    ) -> WorkerAnswer:
+    ) -> object:
         """List the latest decisions."""
-        _require_admin(context)
-        found = self._explainer.decisions(
+        return self._explainer.decisions(
             failed=checks.flag(failed, "failed"),
             since=checks.number(since, "since"),
             project=None if project is None else checks.text(project, "project"),
             at_most=int(min(checks.number(at_most, "at_most"), MOST_ENTRIES)),
         )
-        return self._answer(found)
-
-    def _answer(self, content: object) -> WorkerAnswer:
-        return {"scheduler": self._name, "workers": self._workers, "answer": content}
-
-
-def _require_admin(context: RequestContext) -> None:
-    if not context.is_admin:
-        raise AdminRequired("Questions about decisions are answered to administrators only")
 
 
 class _Server(server.RPCServer):
@@ -151,7 +130,7 @@ class _Server(server.RPCServer):
 
 
 def build(
-    conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: Explainer, worker: int, workers: int
+    conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: "Explainer", worker: int, workers: int
 ) -> server.RPCServer:
     """Return the server of a worker, not started.
 

@@ -109,13 +109,7 @@ def _consumer(listener: LateListener, topic: str, back_to: str) -> impl_rabbit.C
     return consumer
 
 
-def forward(
-    call: ConfirmedMessage,
-    on_sent: Callable[[str], None],
-    topic: str,
-    reason: str,
-    timeout: float = SEND_TIMEOUT,
-) -> bool:
+def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, reason: str) -> bool:
     """Forward a call to a topic, and acknowledge it.
 
     Args:
@@ -123,7 +117,6 @@ def forward(
         on_sent: Called with the reason if it was forwarded.
         topic: Where another scheduler takes calls.
         reason: Why, in one word.
-        timeout: Seconds in which the broker must confirm it.
 
     Returns:
         Whether the broker may have it there all the same. It is to be answered here.
@@ -132,7 +125,7 @@ def forward(
         Forwarded: It was forwarded.
     """
     try:
-        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, timeout)
+        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
         LOG.warning("Serving call %s here: there is no queue %s", call.msg_id, topic)
         return False

@@ -34,7 +34,7 @@ class Heartbeats:
         tick: float = TICK,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
-        """Watch no call yet; the thread starts with ``start``, or with the first call.
+        """Watch no call yet.
 
         Args:
             tick: Seconds between looks at the calls.
@@ -45,10 +45,6 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._loop = make_loop("heartbeats", self._round)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
-
-    def __len__(self) -> int:
-        """Return the number of watched calls."""
-        return len(self._calls)
 
     def start(self) -> None:
         """Start the thread, before the first call is received.
@@ -73,10 +69,6 @@ class Heartbeats:
         with self._lock:
             is_first = not self._calls
             self._calls[id(incoming)] = _Call(incoming, interval, silence, self._clock)
-        try:
-            self._loop.start()
-        except RuntimeError as error:  # the next call tries again
-            self._warnings.warning("start", "Cannot start the heartbeat thread: %s", error)
         if is_first:
             self._loop.wake()
 

@@ -42,15 +42,6 @@ class Channel(NamedTuple):
     of_service: Callable[[Mapping[str, object]], payloads.Payload] | None = None
 
 
-class Notification(NamedTuple):
-    """One that waits to be sent."""
-
-    notifier: messaging.Notifier
-    context: RequestContext
-    event: str
-    payload: payloads.Payload
-
-
 class Notifications:
     """Sends what the manager reports; each method but ``stop`` returns at once, and none raises."""
 
@@ -63,7 +54,7 @@ class Notifications:
         """Send on each of ``channels``; further notifications are dropped while ``most_waiting`` wait."""
         self._channels = list(channels)
         self._clock = clock
-        self._waiting: queue.Queue[Notification | threading.Event] = queue.Queue(most_waiting)
+        self._waiting: queue.Queue[Callable[[], None]] = queue.Queue(most_waiting)
         # not started before the first use: a process that forks would lose the thread
         self._loop = BackgroundLoop("notifications", self._send_waiting)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
@@ -94,7 +85,7 @@ class Notifications:
         end = self._clock() + timeout
         all_sent = threading.Event()
         try:
-            self._waiting.put(all_sent, timeout=timeout)
+            self._waiting.put(all_sent.set, timeout=timeout)
         except queue.Full:
             return
         self._loop.wake()
@@ -110,11 +101,11 @@ class Notifications:
     ) -> None:
         try:
             # made here, as the request continues to change
-            self._put(Notification(channel.notifier, context.redacted_copy(), event, make()))
+            self._put(partial(self._send, channel.notifier, context.redacted_copy(), event, make()))
         except Exception:
             LOG.exception("Cannot make notification %s", event)
 
-    def _put(self, notification: Notification) -> None:
+    def _put(self, notification: Callable[[], None]) -> None:
         try:
             self._waiting.put_nowait(notification)
         except queue.Full:
@@ -131,19 +122,18 @@ class Notifications:
         """Send all that waits; return the seconds until the next look."""
         while True:
             try:
-                notification = self._waiting.get_nowait()
+                send = self._waiting.get_nowait()
             except queue.Empty:
                 return IDLE
-            if isinstance(notification, threading.Event):
-                notification.set()
-            else:
-                self._send(notification)
+            send()
 
-    def _send(self, one: Notification) -> None:
+    def _send(
+        self, notifier: messaging.Notifier, context: RequestContext, event: str, payload: payloads.Payload
+    ) -> None:
         try:
-            one.notifier.info(one.context, one.event, one.payload)
+            notifier.info(context, event, payload)
         except Exception as error:  # noqa: BLE001 - one lost notification must not end the others
-            self._warnings.warning("send", "Notification %s was not sent: %s", one.event, error)
+            self._warnings.warning("send", "Notification %s was not sent: %s", event, error)
 
 
 def build(conf: cfg.ConfigOpts, serializer: messaging.Serializer) -> Notifications:

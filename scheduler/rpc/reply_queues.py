@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from scheduler.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc.amqp.message import ConfirmedMessage
+from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 
 LOG = logging.getLogger(__name__)
 
@@ -38,19 +38,10 @@ class ReplyQueues:
 
     def __init__(
         self,
-        send_back: Callable[[ConfirmedMessage], None],
-        drop: Callable[[ConfirmedMessage], None],
         clock: Callable[[], float] = time.monotonic,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
-        """Begin without a call.
-
-        Args:
-            send_back: Returns a call to the broker: its queue is there, or this process stops.
-            drop: Acknowledges a call that is not answered.
-        """
-        self._send_back = send_back
-        self._drop = drop
+        """Begin without a call."""
         self._clock = clock
         self._lock = threading.Lock()
         self._stopped = False
@@ -92,7 +83,7 @@ class ReplyQueues:
             if not stopped:
                 self._waiting.setdefault(call.reply_q, []).append(call)
         if stopped:
-            self._send_back(call)
+            call.requeue()
         else:
             self._loop.wake()
 
@@ -104,7 +95,7 @@ class ReplyQueues:
         self._loop.stop(0)
         for calls in waiting.values():
             for call in calls:
-                self._send_back(call)
+                call.requeue()
 
     def look(self) -> float:
         """Look at each queue that is missing; return the seconds until the next look."""
@@ -115,9 +106,9 @@ class ReplyQueues:
             if there is None:  # the broker is away; nothing is known of the other queues either
                 break
             if there:
-                self._end(call.reply_q, self._send_back)
+                self._end(call.reply_q, lambda waiting: waiting.requeue())
             elif self._is_given_up(call):
-                calls = self._end(call.reply_q, self._drop)
+                calls = self._end(call.reply_q, _drop)
                 self._warnings.warning(
                     "dropped", "Reply queue %s does not exist; calls dropped: %d", call.reply_q, calls
                 )
@@ -150,3 +141,9 @@ class ReplyQueues:
             else:
                 self._missing_since.setdefault(call.reply_q, self._clock())
         return there
+
+
+def _drop(call: ConfirmedMessage) -> None:
+    """Acknowledge a call whose reply queue is given up; a redelivery checks the queue again."""
+    call.undelivered = call.undelivered or ReplyQueueMissing("it was given up")
+    call.settle()

@@ -19,7 +19,7 @@ from scheduler.outages import Outages
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
-from scheduler.rpc.amqp.message import ConfirmedMessage, Raised, ReplyQueueMissing
+from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, Raised, ReplyQueueMissing
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.dispatcher import Dispatcher
 from scheduler.rpc.dropped_calls import DroppedCalls
@@ -40,22 +40,6 @@ LONG_WAIT = 0.1
 #: Workers that may end while they run a call, and deliveries of one that a quorum queue may count. RabbitMQ
 #: drops a call after 20, without an answer.
 MOST_DEATHS, MOST_DELIVERIES = 5, 12
-
-
-class TrafficObserver(Protocol):
-    """Counts messages that are not answered here."""
-
-    def refused(self) -> None:
-        """Count a message that could not be read."""
-
-    def undelivered(self) -> None:
-        """Count a reply that was not delivered."""
-
-    def dropped(self, reason: str) -> None:
-        """Count a call that was not served, as its caller had left."""
-
-    def forwarded(self, reason: str) -> None:
-        """Count a call that was forwarded to another scheduler."""
 
 
 class InFlight(Protocol):
@@ -100,7 +84,9 @@ class Server(server.RPCServer):
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
-        observer: Counts messages that are not answered here; None: nothing does.
+        count: Counts messages that are not answered here: called with "refused" if one could not be read,
+            "undelivered" if a reply was not delivered, "dropped" if a caller had left, "forwarded" if another
+            scheduler has it; and with the reason of the latter. To be set before it starts.
         topic: Where calls are taken; to be set before it starts.
         takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
         own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
@@ -121,17 +107,20 @@ class Server(server.RPCServer):
         """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
         self.heartbeats = heartbeats
         self._warnings = warnings
-        self._reply_queues = ReplyQueues(lambda call: call.requeue(), self._drop)
+        self._reply_queues = ReplyQueues()
         self._dropped = DroppedCalls()
         self.topic: str = target.topic
         self.takes_casts = True
         self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
         self.in_flight: InFlight | None = None
-        self.observer: TrafficObserver | None = None
+        self.count: Callable[[str, str], None] = lambda _what, _reason: None
         self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
-            transport, target, Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
+            transport,
+            target,
+            Dispatcher(dispatcher, heartbeats, warnings, lambda: self.count("refused", "")),
+            "threading",
         )
         # The library's own looks for work every second in each of its threads, and loses a message for which
         # it cannot start one.
@@ -186,7 +175,7 @@ class Server(server.RPCServer):
             self._late_listener = listener
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
-            return amqp_listener.adapted(listener)
+            return base.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
@@ -198,21 +187,12 @@ class Server(server.RPCServer):
         """
         self.heartbeats.start()
         self._reply_queues.start()
-        self._dropped.start()
         self._work_executor.submit(_do_nothing)
 
     def _on_incoming(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
         for message in incoming:
             self.heartbeats.watch(message, _silence_before(message))
         super()._on_incoming(incoming)
-
-    def _tell_refusal(self) -> None:
-        if self.observer is not None:
-            self.observer.refused()
-
-    def _tell_forwarded(self, reason: str) -> None:
-        if self.observer is not None:
-            self.observer.forwarded(reason)
 
     def _process_incoming(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
         with self.activity.message():
@@ -253,11 +233,8 @@ class Server(server.RPCServer):
         token = delivery.CURRENT.set(current)
         try:
             super()._process_incoming(incoming)
-        except delivery.Requeued as reason:
+        except (delivery.Requeued, delivery.Lost) as reason:
             LOG.info("Requeueing call %s: %s", incoming[0].msg_id, reason)
-            finish = partial(_requeue, incoming[0])
-        except delivery.Lost:
-            LOG.info("Channel of call %s was lost; its redelivery is served", incoming[0].msg_id)
             finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
             finish = delivery.Delivery.keep
@@ -290,34 +267,26 @@ class Server(server.RPCServer):
     def _delivery_of(self, message: ConfirmedMessage) -> delivery.Delivery:
         # A call is forwarded once.
         is_first = forwarding.FORWARDED not in message.headers
+        on_sent = partial(self.count, "forwarded")
         return delivery.Delivery(
-            delivery.Receipt(
-                message.unique_id or "",
-                message.redelivered,
-                message.received,
-                lambda: message.has_past,
-                can_be_requeued=True,
-                forward=partial(forwarding.forward, message, self._tell_forwarded) if is_first else None,
-            )
+            message.unique_id or "",
+            message.redelivered,
+            message.received,
+            lambda: message.has_past,
+            can_be_requeued=True,
+            forward=partial(forwarding.forward, message, on_sent) if is_first else None,
         )
-
-    def _drop(self, message: ConfirmedMessage) -> None:
-        """Acknowledge a call whose reply queue is given up; a redelivery checks the queue again."""
-        message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
-        message.settle()
 
     def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or release what depends on the reply, then acknowledge the message."""
         error = message.undelivered
         if current.dropped:
             self._dropped.note(current.dropped)
-            if self.observer is not None:
-                self.observer.dropped(current.dropped)
+            self.count("dropped", "")
         if error is None:
             current.confirm()
         else:
-            if self.observer is not None:
-                self.observer.undelivered()
+            self.count("undelivered", "")
             if message.may_be_run_again:
                 self._warnings.warning(
                     "unconfirmed",
@@ -334,7 +303,7 @@ class Server(server.RPCServer):
             if isinstance(error, ReplyQueueMissing):
                 self._reply_queues.wait(message)
                 return
-            if message.caller_waits:
+            if isinstance(error, PERMANENT):  # another, smaller reply may still be delivered
                 message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
         message.settle()
 
@@ -369,7 +338,6 @@ def build(
     manager: "SchedulerManager",
     clock: Callable[[], float] = time.monotonic,
     heartbeats: Heartbeats | None = None,
-    observer: TrafficObserver | None = None,
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
@@ -377,27 +345,18 @@ def build(
         transport: What ``transport.rpc_transport`` returned.
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
-        observer: Counts messages that are not answered here.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
     scheduler = endpoints.Scheduler(
         manager, warnings, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts)
     )
-    served: list[object] = [scheduler, endpoints.Base(warnings)]
+    served: list[object] = [scheduler]
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         served.append(library.PingEndpoint())
-    target = messaging.Target(topic=TOPIC, server=conf.host)
-    made = _made(
-        transport,
-        target,
-        served,
-        ServerSerializer(),
-        heartbeats=Heartbeats() if heartbeats is None else heartbeats,
-        warnings=warnings,
-    )
-    made.observer = observer
-    return made
+    if heartbeats is None:
+        heartbeats = Heartbeats()
+    return _made(conf, transport, served, ServerSerializer(), warnings, heartbeats)
 
 
 def build_proxy(conf: cfg.ConfigOpts, transport: messaging.Transport, endpoint: object) -> Server:
@@ -406,33 +365,23 @@ def build_proxy(conf: cfg.ConfigOpts, transport: messaging.Transport, endpoint: 
     It takes no casts. Arguments and contexts are the dicts of the message.
     """
     warnings = RateLimitedLogger(LOG)
-    target = messaging.Target(topic=TOPIC, server=conf.host)
-    served = [endpoint, endpoints.Base(warnings)]
-    made = _made(
-        transport,
-        target,
-        served,
-        messaging.NoOpSerializer(),
-        heartbeats=Heartbeats(),
-        warnings=warnings,
-    )
+    made = _made(conf, transport, [endpoint], messaging.NoOpSerializer(), warnings, Heartbeats())
     made.takes_casts = False
     return made
 
 
 def _made(
+    conf: cfg.ConfigOpts,
     transport: messaging.Transport,
-    target: messaging.Target,
     served: list[object],
     serializer: messaging.Serializer,
-    *,
-    heartbeats: Heartbeats,
     warnings: RateLimitedLogger,
+    heartbeats: Heartbeats,
 ) -> Server:
     made: Server = messaging.get_rpc_server(
         transport,
-        target,
-        served,
+        messaging.Target(topic=TOPIC, server=conf.host),
+        [*served, endpoints.Base(warnings)],
         serializer=serializer,
         access_policy=messaging.DefaultRPCAccessPolicy,
         server_cls=partial(Server, heartbeats=heartbeats, warnings=warnings),

@@ -7,7 +7,7 @@ from typing import Any
 from scheduler import objects
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
-from scheduler.selection.headroom import Candidate
+from scheduler.placement.answer import AllocationCandidate
 
 NO_ALLOCATION = "null"
 _LIMITS = ("numa_topology", "vcpu", "memory_mb", "disk_gb")
@@ -42,7 +42,7 @@ def alternates(
 
 
 def selection(
-    hosts: HostView, index: ViewIndex, candidate: Candidate | None, default_zone: str
+    hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None, default_zone: str
 ) -> objects.Selection:
     """Return the Selection of a host (spec: wire-and-config 3.13).
 

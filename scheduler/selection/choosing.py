@@ -10,10 +10,10 @@ from scheduler.errors import InvalidRequest, NoValidHost
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume
-from scheduler.selection.headroom import Candidate
 from scheduler.selection.host_claiming import Chosen, HostClaiming
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
@@ -122,11 +122,11 @@ class Choosing:
         hosts = self._ranking.hosts
         return [self._selection(index, hosts.candidates(index)[0]) for index in indices]
 
-    def _selection(self, index: ViewIndex, candidate: Candidate | None) -> Selection:
+    def _selection(self, index: ViewIndex, candidate: AllocationCandidate | None) -> Selection:
         return selection(self._ranking.hosts, index, candidate, self._default_zone)
 
 
-def note_providers(request: SchedulingRequest, candidate: Candidate | None) -> None:
+def note_providers(request: SchedulingRequest, candidate: AllocationCandidate | None) -> None:
     """Note which providers serve the groups of the request, for consumption and for operators' classes."""
     groups = request.progress.provider_uuids
     if not groups or candidate is None:

@@ -4,43 +4,9 @@ spec: placement-and-workflow 4.9, 7.1
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
 
-Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Provider uuid -> ``{"resources": {class: amount}}``."""
-
-
-class Candidate(Protocol):
-    """An allocation candidate, as far as choosing and claiming need to know it."""
-
-    @property
-    def allocations(self) -> Allocations:
-        """What it takes, by provider."""
-
-    @property
-    def mappings(self) -> Mapping[str, Sequence[str]]:
-        """By suffix of a request group, the providers that serve it."""
-
-    @property
-    def version(self) -> str:
-        """The microversion at which conductors may claim it."""
-
-    def text(self) -> str:
-        """Return the ``allocation_request`` of a Selection."""
-
-
-class Usage(Protocol):
-    """A resource class of a provider."""
-
-    @property
-    def capacity(self) -> int:
-        """All that can be allocated, overcommit and reservations included."""
-
-    @property
-    def used(self) -> int:
-        """What is allocated; it may exceed the capacity."""
-
+from scheduler.placement.answer import AllocationCandidate, Usage
 
 Usages = Callable[[str], Mapping[str, Usage] | None]
 """Provider uuid -> resource class -> usage; empty or None for an unknown provider."""
@@ -58,11 +24,11 @@ class Headroom:
         self._usages = usages
         self._planned: Counter[tuple[str, str]] = Counter()
 
-    def fits(self, candidate: Candidate) -> bool:
+    def fits(self, candidate: AllocationCandidate) -> bool:
         """Return whether the candidate fits besides what is planned already."""
         return all(self._has(*share) for share in _shares(candidate))
 
-    def plan(self, candidate: Candidate) -> None:
+    def plan(self, candidate: AllocationCandidate) -> None:
         """Count the candidate as claimed."""
         for provider, name, amount in _shares(candidate):
             self._planned[provider, name] += amount
@@ -73,7 +39,7 @@ class Headroom:
         return usage is None or usage.used + planned + amount <= usage.capacity
 
 
-def _shares(candidate: Candidate) -> Iterator[tuple[str, str, int]]:
+def _shares(candidate: AllocationCandidate) -> Iterator[tuple[str, str, int]]:
     for provider, entry in candidate.allocations.items():
         for name, amount in entry["resources"].items():
             yield provider, name, amount

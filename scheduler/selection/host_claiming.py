@@ -18,7 +18,8 @@ from scheduler.errors import (
 )
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
-from scheduler.selection.headroom import Candidate, Headroom
+from scheduler.placement.answer import AllocationCandidate
+from scheduler.selection.headroom import Headroom
 from scheduler.selection.ranking import Ranking
 
 LOG = logging.getLogger(__name__)
@@ -29,16 +30,16 @@ NOT_ENOUGH = "There are not enough hosts available."
 # What Placement refused for one candidate mostly holds for its host; nova tries but one.
 CANDIDATES_A_HOST = 3
 
-Chosen = tuple[ViewIndex, Candidate | None]
+Chosen = tuple[ViewIndex, AllocationCandidate | None]
 """The host of an instance and the candidate that is claimed on it; None if the request claims nothing."""
 
-Claim = Callable[[ViewIndex, str], Candidate | None]
+Claim = Callable[[ViewIndex, str], AllocationCandidate | None]
 
 
 class Planned(NamedTuple):
     """A host that was chosen for an instance and is yet to be claimed."""
 
-    candidate: Candidate
+    candidate: AllocationCandidate
     position: ViewPosition
     host: str
 
@@ -190,7 +191,7 @@ class HostClaiming:
         hosts = self._ranking.hosts
         return hosts.reservations.reserve(hosts.position(index), instance_uuid, self._amounts, anyway=anyway)
 
-    def _plan_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:
+    def _plan_on(self, index: ViewIndex, instance_uuid: str) -> AllocationCandidate | None:
         """Plan to claim the first candidate of a host that fits with those planned before."""
         hosts = self._ranking.hosts
         candidate = next(filter(self._headroom.fits, hosts.candidates(index)), None)
@@ -207,13 +208,13 @@ class HostClaiming:
             LOG.debug("Host %s has no host mapping; trying the next host", host)
         return mapped
 
-    def _claim_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:
+    def _claim_on(self, index: ViewIndex, instance_uuid: str) -> AllocationCandidate | None:
         """Claim one of the first candidates of a host; None if all are refused."""
         if self._claims is None or not self._has_cell(index):
             return None
         hosts = self._ranking.hosts
         self.tries[instance_uuid] += 1
-        refusals: list[tuple[Candidate, ClaimResult]] = []
+        refusals: list[tuple[AllocationCandidate, ClaimResult]] = []
         for candidate in hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
                 continue
@@ -265,7 +266,7 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
     return NoValidHost(NOT_ENOUGH)
 
 
-def refusal_holds(refused: Candidate, result: ClaimResult, candidate: Candidate) -> bool:
+def refusal_holds(refused: AllocationCandidate, result: ClaimResult, candidate: AllocationCandidate) -> bool:
     """Return whether the refusal of one candidate holds for another of the same host.
 
     It does if both take the same amounts of the resource class that was refused, or if none is named.
@@ -274,7 +275,7 @@ def refusal_holds(refused: Candidate, result: ClaimResult, candidate: Candidate)
     return not name or _share(refused, name) == _share(candidate, name)
 
 
-def _share(candidate: Candidate, resource_class: str) -> dict[str, int]:
+def _share(candidate: AllocationCandidate, resource_class: str) -> dict[str, int]:
     """Return how much of a resource class a candidate takes, by provider."""
     return {
         provider: part["resources"][resource_class]

@@ -26,23 +26,6 @@ class Mirror(Protocol):
         """Note that nodes lost instances."""
 
 
-class NodeRows:
-    """The rows of a table that the nodes of a mirror are in; kept while neither changes."""
-
-    def __init__(self) -> None:
-        self._of: tuple[object, object] = (None, None)
-        self._rows = np.empty(0, np.int64)
-
-    def in_table(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
-        """Return for each node its row, -1 for one that the table lacks; int64, shape (nodes,)."""
-        index = table.row_of_uuid
-        (known_uuids, known_index), rows = self._of, self._rows
-        if known_uuids is not uuids or known_index is not index:
-            rows = np.fromiter((index.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
-            self._of, self._rows = (uuids, index), rows
-        return rows
-
-
 class MirroredHosts:
     """Makes the view of a request from the mirror. Any thread may use it."""
 
@@ -50,7 +33,8 @@ class MirroredHosts:
         self._mirror = mirror
         self._instances = instances
         self._pending = pending
-        self._rows = NodeRows()
+        self._rows_of: tuple[object, object] = (None, None)
+        self._rows = np.empty(0, np.int64)
         self._lock = threading.Lock()
         self._last: HostTable | None = None
 
@@ -72,11 +56,19 @@ class MirroredHosts:
         hosts = table()
         self._report_freed(hosts)
         with self._lock:
-            rows = self._rows.in_table(hosts, answer.uuids)[answer.rows]
+            rows = self._rows_in(hosts, answer.uuids)[answer.rows]
         known = hosts.in_cell(TableRows(rows[rows >= 0]), cell_uuid)
         left = hosts.with_totals(known, answer.query.amounts)
         lists = CandidateLists(partial(_candidates, hosts, left, answer))
         return HostView.of(hosts, left, lists, self._instances, self._pending, asked_at), answer
+
+    def _rows_in(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
+        """Return for each node its row, -1 for one that the table lacks; int64, shape (nodes,)."""
+        index = table.row_of_uuid  # the rows are kept while neither changes
+        if self._rows_of[0] is not uuids or self._rows_of[1] is not index:
+            self._rows = np.fromiter((index.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
+            self._rows_of = uuids, index
+        return self._rows
 
     def _report_freed(self, table: HostTable) -> None:
         """Let the mirror read again what is used of nodes that lost instances since the last table."""

@@ -4,7 +4,7 @@ It is decided twice: with the placements that no compute has reported yet, as Be
 as nova-scheduler does, so that a difference can be distinguished from them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 import math
 
@@ -15,29 +15,26 @@ from scheduler.claims.claim_session import Check, check_nothing
 from scheduler.claims.held import AlreadyHeld
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import BerthError, NoValidHost
-from scheduler.explain.trace import Trace
-from scheduler.filters.chain import Filtered, PreparedChain
+from scheduler.explain.trace import Names, Trace
+from scheduler.filters.chain import PreparedChain
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.pending import PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.objects import Selection
 from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
-from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.narrowing import Narrowed
-from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.shadow.copies import Copy
 from scheduler.weights.scores import Scores
 from scheduler.workflow.candidate_hosts import MoreHosts
 from scheduler.workflow.claiming import host_of_provider
 from scheduler.workflow.request_run import RequestRun
-from scheduler.workflow.steps import Reply, Steps
+from scheduler.workflow.steps import Reply
 
 #: Seconds for one decision: no caller waits for it.
 LONGEST = 60.0
@@ -91,65 +88,49 @@ class ShadowDecision:
         return bool(np.unpackbits(choices[number].equal, count=len(self.table))[row])
 
 
-class Ranking(DecisionObserver):
-    """Notes for each instance which hosts had the weight of the best, and passes all on to another observer.
+class RankingTrace(Trace):
+    """Notes also for each instance which hosts had the weight of the best.
 
     Attributes:
         choices: What was chosen.
-        table: The hosts; None before any were weighed.
+        table: The hosts; None before any were ranked.
     """
 
-    def __init__(self, subset: int, other: DecisionObserver = NO_OBSERVER) -> None:
-        """Note nothing yet.
-
-        Args:
-            subset: One of so many best hosts is chosen.
-            other: Receives each step.
-        """
+    def __init__(
+        self,
+        request: SchedulingRequest,
+        clock: Callable[[], float],
+        names: Callable[[], Names],
+        subset: int,
+    ) -> None:
+        """Begin as ``Trace``; ``subset``: one of so many best hosts is chosen."""
+        super().__init__(request, clock, names=names)
+        self._subset = subset
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
-        self._subset = subset
-        self._other = other
-        self._equal: dict[int, np.ndarray] = {}
 
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note the table."""
+        super().begin_ranking(offered, narrowed, chain, request)
         self.table = offered.table
-        self.choices.clear()
-        self._other.begin_ranking(offered, narrowed, chain, request)
-
-    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        """Pass it on."""
-        self._other.filtered(number, hosts, filtered)
+        self.choices = []
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
         """Note the hosts that may be chosen as well as the best one."""
+        super().weighed(number, hosts, scores, totals)
         size = min(self._subset, len(totals))
         least = np.partition(totals, -size)[-size]
         best = np.zeros(len(hosts.table), bool)
         best[hosts.table_rows[totals >= least - EQUAL]] = True
-        self._equal[number] = np.packbits(best)
-        self._other.weighed(number, hosts, scores, totals)
+        self._equal = np.packbits(best)
 
     def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
-        """Note the chosen host."""
-        self.choices.append(Choice(hosts.row(index).uuid, self._equal[number]))
-        self._other.consumed(number, hosts, index)
-
-    def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
-        """Pass it on."""
-        self._other.selected(selections)
+        self.choices.append(Choice(hosts.row(index).uuid, self._equal))
 
 
 class ShadowRun(RequestRun):
     """The steps of a request, without claims."""
-
-    def __init__(self, steps: Steps, driver: FilterDriver, trace: Trace, ranking: Ranking) -> None:
-        """Begin; ``ranking`` notes what is chosen."""
-        super().__init__(steps, driver, list, trace)
-        self._ranking = ranking
 
     def reply_to(self, request: SchedulingRequest) -> Reply:
         """Return what the reply would be.
@@ -169,7 +150,7 @@ class ShadowRun(RequestRun):
         usages: Usages = no_usages,
         check: Check = check_nothing,
     ) -> Reply:
-        return self._driver.select(hosts, request, AlreadyHeld(), more, usages, self._ranking)
+        return self._driver.select(hosts, request, AlreadyHeld(), more, usages, self._trace)
 
 
 class ShadowManager(SchedulerManager):
@@ -214,12 +195,11 @@ class ShadowManager(SchedulerManager):
         request = SchedulingRequest.of(
             copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
         )
-        trace, refusal = self.decisions.begin(request), ""
-        ranking = self._ranking(trace)
+        trace, refusal = self._begin(request), ""
         with limit_to(Deadline(request.deadline, self._clock)):
             try:
                 with self.decisions.recording(trace):
-                    ShadowRun(self.steps, self._driver, trace, ranking).reply_to(request)
+                    ShadowRun(self.steps, self._driver, list, trace).reply_to(request)
             except NoValidHost as error:
                 refusal = str(error)
             seconds = self._clock() - begun
@@ -227,8 +207,8 @@ class ShadowManager(SchedulerManager):
             decision = ShadowDecision(
                 copy.context.request_id or "",
                 copy.instance_uuids,
-                ranking.table or self.hosts.snapshot(math.inf),
-                () if refusal else ranking.choices,
+                trace.table or self.hosts.snapshot(math.inf),
+                () if refusal else trace.choices,
                 () if refusal else self._decide_unreported(request.restarted()),
                 [each for each in reserved if each],
                 refusal,
@@ -242,20 +222,17 @@ class ShadowManager(SchedulerManager):
         """Return what would be chosen without placements that no compute has reported."""
         parts = self.parts
         alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
-        ranking = self._ranking()
-        run = ShadowRun(
-            replace(self.steps, mirrored_hosts=alone), self._driver, self.decisions.begin(request), ranking
-        )
+        trace = self._begin(request)
         try:
-            run.reply_to(request)
+            ShadowRun(replace(self.steps, mirrored_hosts=alone), self._driver, list, trace).reply_to(request)
         except BerthError:
             return ()
         finally:
             self.hosts.pending.remove(request.instance_uuids)
-        return ranking.choices
+        return trace.choices
 
-    def _ranking(self, other: DecisionObserver = NO_OBSERVER) -> Ranking:
-        return Ranking(self.conf.filter_scheduler.host_subset_size, other)
+    def _begin(self, request: SchedulingRequest) -> RankingTrace:
+        return RankingTrace(request, self._clock, self.names, self.conf.filter_scheduler.host_subset_size)
 
     def held_nodes(self, copy: Copy) -> dict[str, str]:
         """Return the compute nodes that instances hold in Placement; without those that hold none.

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 import time
 
-from scheduler.background import BackgroundLoop
+from scheduler.background import STOP_TIMEOUT, BackgroundLoop
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 
 RETRY_INTERVAL = 1.0
 """Seconds between two attempts to connect."""
 
 
-class ConnectedLoop:
+class ConnectedLoop(BackgroundLoop):
     """Calls a function with a connection, again and again. Only its own thread uses the connection."""
 
     def __init__(
@@ -28,38 +28,31 @@ class ConnectedLoop:
             work: One round. Returns the seconds until the next one.
             on_failure: Called with each reason for which the stream cannot be used, until ``stop``.
         """
+        super().__init__(name, self.run_round)
         self.failing = False
         self._connect = connect
-        self._work = work
+        self._work_on = work
         self._on_failure = on_failure
         self._clock = clock
         self._connection: StreamConnection | None = None
         self._retry_at = 0.0
         self._stopping = False
-        self._loop = BackgroundLoop(name, self.run_round)
 
-    @property
-    def running(self) -> bool:
-        """Whether the thread is alive."""
-        return self._loop.running
-
-    def start(self) -> None:
+    def start(self, delay: float = 0.0) -> None:
         """Start the thread, unless it is running or was stopped."""
         if not self._stopping:
-            self._loop.start()
+            super().start(delay)
 
-    def wake(self) -> None:
-        """Let the next round follow at once, unless it is too early to connect again."""
-        self._loop.wake()
-
-    def stop(self, timeout: float) -> None:
+    def stop(self, timeout: float = STOP_TIMEOUT) -> bool:
         """End the thread, in ``timeout`` seconds at most.
 
         A thread that needs longer closes the connection itself: closed by another thread, it would fail.
         """
         self._stopping = True
-        if self._loop.stop(timeout):
+        ended = super().stop(timeout)
+        if ended:
             self._disconnect()
+        return ended
 
     def run_round(self) -> float:
         """Connect if necessary, and work. Return the seconds to wait before the next round."""
@@ -69,7 +62,7 @@ class ConnectedLoop:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            wait = self._work(self._connection)
+            wait = self._work_on(self._connection)
             self.failing = False
             return wait
         except StreamUnavailable as error:

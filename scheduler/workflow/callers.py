@@ -63,7 +63,7 @@ class Callers:
         instance may have lost what it held since. What is held then stays, and is looked at later. The next
         claims meet it, and the request begins again.
         """
-        if self._states_of(request) != {InstanceState.WAITING}:
+        if not self._states_of(request) <= {InstanceState.WAITING, InstanceState.MOVING}:
             self.note_unknown(request)
             return
         kept = self._kept(request)

@@ -1,9 +1,10 @@
 """Which hosts a request is decided among: what Placement offers, as they are in the host table."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 import math
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -16,8 +17,7 @@ from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
-from scheduler.placement.errors import PlacementSilent, unavailable
-from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.errors import PlacementError, unavailable
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
@@ -41,7 +41,7 @@ class CandidateHosts:
         hosts: Inventory,
         candidates: CandidateSource,
         network: NeutronNetwork,
-        provider_aggregates: ProviderAggregates,
+        provider_aggregates: Callable[[Any, str], Collection[str]],
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -70,7 +70,7 @@ class CandidateHosts:
         spec = request.spec
         try:
             prefilters.run(spec, request.context, self._prefilter_services)
-        except PlacementSilent as error:
+        except PlacementError as error:
             raise unavailable(error) from error
         self._note_unknown_zone(request)
         named = targets.named_target(spec)

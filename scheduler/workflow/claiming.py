@@ -7,10 +7,10 @@ import time
 
 from oslo_config import cfg
 
-from scheduler.claims.capacity import CapacityCheck, OvercommitCheck
+from scheduler.claims.capacity import OvercommitCheck
 from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.observers import MirrorAndOthers
+from scheduler.claims.observers import ClaimObserver
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -30,7 +30,7 @@ class Claiming:
         claimer: Claimer,
         pending: PendingPlacements,
         candidate_hosts: CandidateHosts,
-        observer: MirrorAndOthers,
+        observer: ClaimObserver,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up.
@@ -69,16 +69,13 @@ class Claiming:
             check=check,
         )
 
-    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck | None:
-        """Return what checks the claims of a request, or None. A scheduler without others checks too.
+    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> OvercommitCheck:
+        """Return what checks the claims of a request. A scheduler without others checks too.
 
         Conductors claim alternates, and nova-schedulers may run at the same time: this process sees neither.
         """
-        others = self._conf.berth.overlapping_claims
-        if not others:
-            return None
         read = partial(read_usage, self._placement, context=request.context)
-        return OvercommitCheck(FreeAmounts(table, self._pending), read, others)
+        return OvercommitCheck(FreeAmounts(table, self._pending), read, self._conf.berth.overlapping_claims)
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:

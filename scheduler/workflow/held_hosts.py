@@ -10,7 +10,6 @@ from scheduler.errors import PlacementUnavailable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocations import ConsumerAllocations
-from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.errors import PlacementSilent, unavailable
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -23,13 +22,11 @@ class HeldHost(NamedTuple):
     Attributes:
         host: The host.
         request: A request for this instance alone.
-        candidate: What the instance holds there, as a candidate.
         held: All that it holds, as it was read.
     """
 
     host: HostView
     request: SchedulingRequest
-    candidate: AllocationCandidate
     held: ConsumerAllocations
 
 
@@ -62,7 +59,7 @@ class HeldHosts:
             lists = [[candidate]] * len(rows)
             view = HostView.of(table, rows, lists, self._hosts.instances, self._hosts.pending)
             alone = replace(request, instance_uuids=(uuid,), with_alternates=False)
-            found[uuid] = HeldHost(view, alone, candidate, each)
+            found[uuid] = HeldHost(view, alone, each)
         return found
 
     def is_any_held(self, request: SchedulingRequest) -> bool:

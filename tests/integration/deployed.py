@@ -74,14 +74,11 @@ class DeployedCloud(Cloud):
 
     def _start_conductors(self):
         started = [
-            self.run("conductor_client.cmd.super_conductor", "--config-file", self.config_file, name="super")
+            self.run("conductor_client.cmd.stand_ins", "--config-file", self.config_file, name="super")
         ]
         for cell in self.fleet.cells:
-            of_cell = self.stand_ins(cell, self.transport_url, **self._stub.get(cell.name, {}))
-            for process in of_cell:
-                process.start()
-            self.processes += of_cell
-            started += of_cell
+            path = self.configure_cell(cell, self.transport_url, **self._stub.get(cell.name, {}))
+            started.append(self.run("conductor_client.cmd.stand_ins", "--config-file", path, name=cell.name))
         for process in started:
             process.wait_for_line("is ready")
         self.client = self.bus.client(journal.TOPIC, journal.VERSION)

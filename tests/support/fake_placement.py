@@ -51,6 +51,7 @@ class FakePlacement:
     Attributes:
         asked: The paths of all GETs.
         failures: Path to an exception to raise, or a Reply to give, in place of the answer.
+        traits: Names that it knows besides those of providers.
         before: Called with each path before it is answered.
         most_candidates: Bound of one answer; None: none.
     """
@@ -59,6 +60,7 @@ class FakePlacement:
         self.providers = {one.uuid: one for one in providers}
         self.asked = []
         self.failures = {}
+        self.traits = set()
         self.before = lambda path: None
         self.most_candidates = None
 
@@ -74,6 +76,10 @@ class FakePlacement:
         parts = [unquote(part) for part in what.strip("/").split("/")]
         if parts[0] == "allocation_candidates":
             return self._reply(self._wide(parse_qs(query)))
+        if parts[0] == "traits":
+            known = self.traits.union(*(one.traits for one in self.providers.values()))
+            names = parse_qs(query)["name"][0].removeprefix("in:").split(",")
+            return self._reply({"traits": sorted(known & set(names))})
         if len(parts) == 1:
             return self._reply({"resource_providers": [self._listed(one) for one in self._find(query)]})
         one = self.providers.get(parts[1])

@@ -26,12 +26,12 @@ def fail(breaker, error):
 
 def test_the_interval_between_probes_doubles_up_to_a_limit_until_the_party_answers(clock):
     breaker = CircuitBreaker("Cell one", clock)
-    breaker.trip("why")
+    breaker.failed("why")
     intervals = [seconds_to_next_probe(breaker, clock) for _ in range(8)]
     assert intervals == [FIRST_PROBE, 2.0, 4.0, 8.0, 16.0, *[MAX_PROBE_INTERVAL] * 3]
     breaker.reset()
     assert breaker.open_reason is None
-    breaker.trip("again")
+    breaker.failed("again")
     assert seconds_to_next_probe(breaker, clock) == FIRST_PROBE
 
 
@@ -64,7 +64,7 @@ def test_the_failure_of_a_call_that_began_before_the_last_answer_does_not_count(
 
 def test_one_call_is_the_probe(clock):
     breaker = CircuitBreaker("Keystone", clock)
-    breaker.trip("no answer")
+    breaker.failed("no answer")
     clock.now += FIRST_PROBE
     breaker.check()
     with pytest.raises(CircuitOpen):
@@ -86,7 +86,7 @@ def test_only_failures_in_a_row_open_the_breaker(clock):
 
 def test_an_error_that_is_an_answer_closes_the_breaker(clock):
     breaker = CircuitBreaker("Placement", clock)
-    breaker.trip("refused")
+    breaker.failed("refused")
     clock.now += FIRST_PROBE
     fail(breaker, ValueError("an answer"))
     assert breaker.open_reason is None
@@ -94,7 +94,8 @@ def test_an_error_that_is_an_answer_closes_the_breaker(clock):
 
 def test_a_failed_probe_leaves_the_party_out(clock):
     breaker = CircuitBreaker("Placement", clock, failures=3)
-    breaker.trip("refused")
+    for _ in range(3):
+        breaker.failed("refused")
     clock.now += FIRST_PROBE
     fail(breaker, OSError("still refused"))
     assert breaker.open_reason == "still refused"
@@ -104,7 +105,7 @@ def test_an_outage_is_logged_once_with_its_end(clock, caplog):
     breaker = CircuitBreaker("Cell one", clock)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
-            breaker.trip("refused")
+            breaker.failed("refused")
         breaker.reset()
         breaker.reset()
     assert [record.getMessage() for record in caplog.records] == [
@@ -115,7 +116,7 @@ def test_an_outage_is_logged_once_with_its_end(clock, caplog):
 
 def test_of_many_threads_one_probes(clock):
     breaker = CircuitBreaker("Placement", clock)
-    breaker.trip("refused")
+    breaker.failed("refused")
     clock.now += FIRST_PROBE
     results = []
 

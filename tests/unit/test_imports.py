@@ -88,7 +88,7 @@ ALLOWED = {
     "report": {"conf", "explain", "filters", "hosts", "nova_db", "objects", "planning"},
     "manager": {"manager_parts", *FLOW, "explain", "health", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
-    "rpc": {"objects", "manager"},
+    "rpc": {"objects", "manager", "explain"},
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
@@ -96,8 +96,11 @@ ALLOWED = {
     },
 }
 
-#: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.
-INTERFACE = ("scheduler.objects", "scheduler.conf", "scheduler.rpc.serializer", "scheduler.rpc.context")
+#: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface, and nova's tables.
+INTERFACE = (
+    *("scheduler.objects", "scheduler.conf", "scheduler.rpc.serializer", "scheduler.rpc.context"),
+    *("scheduler.nova_db.schema", "scheduler.nova_db.cells"),
+)
 
 
 def module_name(path):

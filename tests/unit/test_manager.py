@@ -48,7 +48,7 @@ from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.query import Query
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
+from scheduler.rpc.delivery import Delivery, Forwarded
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.records import Member
@@ -288,7 +288,7 @@ def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_
     begun, claim = [], world.placement.claim
     world.placement.claim = lambda requests, deadline: begun.append(deadline) or claim(requests, deadline)
     for received in (math.inf, 700.0):
-        ask(world, delivery=Delivery(Receipt(received=received)))
+        ask(world, delivery=Delivery(received=received))
     assert begun[0] - begun[1] == 300.0
 
 
@@ -456,7 +456,7 @@ def held(name, **amounts):
 
 def with_past():
     """A call that was delivered before, or whose caller may have left."""
-    return Delivery(Receipt(has_past=lambda: True))
+    return Delivery(has_past=lambda: True)
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
@@ -594,7 +594,7 @@ def test_a_call_that_waited_long_for_a_thread_is_not_answered_if_its_caller_has_
     world = make_world(two_hosts())
     world.placement.state = InstanceState.GIVEN_UP
     with pytest.raises(CallerLeft):
-        ask(world, None, delivery=Delivery(Receipt(received=time.monotonic() - 9.0)))
+        ask(world, None, delivery=Delivery(received=time.monotonic() - 9.0))
     assert world.placement.released == ["i1"]
 
 

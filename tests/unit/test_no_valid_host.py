@@ -11,7 +11,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.request import prefilters
-from scheduler.rpc.delivery import Delivery, Receipt
+from scheduler.rpc.delivery import Delivery
 from tests.builders import make_table, uuid_of
 from tests.unit import test_manager
 from tests.unit.selection.requests import group, host_with_candidate, make_spec
@@ -124,7 +124,7 @@ def held_unknown(make_world, conf, monkeypatch):
         raise PlacementUnanswered("timed out", timed_out=True)
 
     world.placement.get_held_many = get_held_many
-    return world, {"delivery": Delivery(Receipt(has_past=lambda: True))}
+    return world, {"delivery": Delivery(has_past=lambda: True)}
 
 
 def rebuild_refused(make_world, conf, monkeypatch):

@@ -40,8 +40,6 @@ token = admin
 [scheduler]
 workers = {workers}
 """
-#: The programs that stand in for nova's conductor and computes.
-STAND_INS = ("cell_conductor", "fake_compute")
 #: What the stand-ins of a cell read, besides the options of [conductor_client] that are appended.
 CELL_CONFIGURATION = """\
 [DEFAULT]
@@ -165,16 +163,6 @@ class Cloud(contextlib.ExitStack):
         )
         path.write_text(text + "".join(f"{name} = {value}\n" for name, value in options.items()))
         return path
-
-    def stand_ins(self, cell: Cell, api_transport_url: str, **options: Any) -> list[ServiceProcess]:
-        """Return the conductor and the computes of a cell, which are not started yet (``configure_cell``)."""
-        path = self.configure_cell(cell, api_transport_url, **options)
-        return [
-            ServiceProcess.of_module(
-                f"conductor_client.cmd.{name}", path, self.directory / f"{cell.name}-{name}.log"
-            )
-            for name in STAND_INS
-        ]
 
 
 class SchedulerProcess(ServiceProcess):

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from conductor_client import journal
 from conductor_client.bus import Bus
-from conductor_client.cells import CellMap
+from conductor_client.cells import CellMap, client_of_each_cell
 from conductor_client.client import SchedulerClient
-from conductor_client.super_conductor import CellConductors, SuperConductor
+from conductor_client.super_conductor import SuperConductor
 from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess
 from tools.rig.fleet import Host
 from tools.rig.load import FLAVORS
@@ -131,8 +131,12 @@ class PartitionedCloud(NovaCloud):
         self.bus = self.connect()
         self.api_database = self.engine(self.database("api"))
         cells = CellMap(self.api_database, self._transport_url)
-        cell_conductors = CellConductors(lambda cell: self.connect(cell.transport_url))
-        self.conductor = SuperConductor(SchedulerClient.from_conf(self.bus), cells, cell_conductors)
+        self.conductor = SuperConductor(
+            SchedulerClient.from_conf(self.bus),
+            cells,
+            client_of_each_cell(lambda cell: self.connect(cell.transport_url), journal.TOPIC),
+            journal.Journal(),
+        )
         server = self.bus.server(journal.TOPIC, "super", self.conductor)
         server.start()
         self.callback(server.wait)
@@ -143,8 +147,14 @@ class PartitionedCloud(NovaCloud):
             "fail_seed": shape.seed,
             "build_seconds": shape.build_seconds,
         }
-        cells = self.fleet.cells
-        services = [each for cell in cells for each in self.stand_ins(cell, self._transport_url, **options)]
+        services = [
+            ServiceProcess.of_module(
+                "conductor_client.cmd.stand_ins",
+                self.configure_cell(cell, self._transport_url, **options),
+                self.directory / f"{cell.name}.log",
+            )
+            for cell in self.fleet.cells
+        ]
         self._run(services, "is ready")
 
     def _run(self, services: Sequence[ServiceProcess], ready: str) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import sqlalchemy as sa
 
-from conductor_client.observers import CellRows
+from conductor_client.cell_rows import CellRows
 from scheduler.nova_db import schema
 from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
 from tools.rig.cloud import Cloud
@@ -63,7 +63,7 @@ class Computes:
         """Write that an instance runs on a host."""
         amounts = {"vcpus": flavor.vcpus, "memory_mb": flavor.memory_mb, "root_gb": flavor.root_gb}
         spec = SimpleNamespace(project_id=PROJECT, user_id=USER, ephemeral_gb=0, **amounts)
-        self._rows[host.cell].built(None, instance, host.name, host.nodename, spec)
+        self._rows[host.cell].built(instance, host.name, host.nodename, spec)
 
     def deleted(self, host: Host, instance: str) -> None:
         """Write that an instance is gone from a host."""

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 import threading
 
-from conductor_client import fake_compute, journal, observers
+from conductor_client import fake_compute, journal
 from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
-from conductor_client.cells import CellMap
+from conductor_client.cell_rows import CellRows
+from conductor_client.cells import CellMap, client_of_each_cell
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
+from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.move_conductor import MoveConductor
-from conductor_client.moving_compute import MovingCompute
-from conductor_client.super_conductor import CellConductors, SuperConductor
+from conductor_client.super_conductor import SuperConductor
 from scheduler.cmd import worker_parts
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -31,6 +32,7 @@ from tools.rig.cloud import Cloud
 from tools.rig.fleet import ZONES, Cell
 
 IN_MEMORY = "fake://"
+NO_FAILURES = Failures()
 
 
 #: A flavor of the demo that the last of several partitions is for; others are spread over all.
@@ -100,7 +102,7 @@ class SmallCloud(Cloud):
         directory: str | Path,
         hosts: int,
         cells: int,
-        failures=None,
+        failures=NO_FAILURES,
         rabbit: servers.Rabbit | None = None,
         schedulers: Schedulers = Schedulers(),
         announce=lambda _text: None,
@@ -217,8 +219,9 @@ class SmallCloud(Cloud):
     def _start_super_conductor(self, bus):
         cells = CellMap(self.engine(self.conf.api_database.connection), self.conf.transport_url)
         scheduler = SchedulerClient.from_conf(bus)
-        self.conductor = SuperConductor(scheduler, cells, CellConductors(self._cell_bus))
-        self.computes = CellConductors(self._cell_bus, fake_compute.TOPIC, fake_compute.VERSION)
+        conductors = client_of_each_cell(self._cell_bus, journal.TOPIC)
+        self.conductor = SuperConductor(scheduler, cells, conductors, journal.Journal())
+        self.computes = client_of_each_cell(self._cell_bus, fake_compute.TOPIC)
         moves = MoveConductor(
             scheduler,
             cells,
@@ -231,25 +234,21 @@ class SmallCloud(Cloud):
         self.client = bus.client(journal.TOPIC, journal.VERSION)
 
     def _start_cell(self, api_bus, cell):
-        bus, reports = self._cell_bus(cell), journal.Reporter(api_bus)
+        bus, reports = self._cell_bus(cell), journal.Reporter(api_bus, cell.name)
         allocations = Allocations(placement_adapter(self.conf))
         conductor = CellConductor(
-            bus.client(fake_compute.TOPIC, fake_compute.VERSION),
+            bus.client(fake_compute.TOPIC, journal.VERSION),
             allocations,
             reports,
             self.conf.scheduler.max_attempts,
-            cell.name,
         )
-        compute = MovingCompute(
+        compute = FakeCompute(
             bus.client(journal.TOPIC, journal.VERSION),
             allocations,
             reports,
+            SchedulerClient.from_conf(api_bus),
+            CellRows(self.engine(cell.database_url)),
             self.failures,
-            [
-                observers.InstanceReports(SchedulerClient.from_conf(api_bus)),
-                observers.CellRows(self.engine(cell.database_url)),
-            ],
-            cell=cell.name,
         )
         self._serve(bus.server(journal.TOPIC, "conductor", conductor))
         self._serve(bus.server(fake_compute.TOPIC, "computes", compute))

@@ -219,8 +219,3 @@ def stopping_soon(adapter: base.PollStyleListenerAdapter) -> base.PollStyleListe
 
 def _look_often(connection: library.ConnectionContext) -> None:
     connection.connection._poll_timeout = LOOK_INTERVAL
-
-
-def adapted(listener: LateListener) -> base.PollStyleListenerAdapter:
-    """Return a listener in the form that a server of oslo.messaging uses: it starts its reading thread."""
-    return base.PollStyleListenerAdapter(listener, 1, None)

@@ -53,9 +53,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     Attributes:
         undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
-        unrefused: How often the last reply was handed to the broker, and not refused. That is done again
-            after an attempt without a confirmation: so a later attempt may be refused, and the first one not.
-        caller_waits: Whether another, smaller reply may still be delivered.
+        may_be_delivered: Whether an attempt to send the last reply ended without a confirmation. It is sent
+            again then: even if the broker refuses it now, its caller may have it.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
         was_queued: Whether it may have been in the queue when this process began to read from it, or while
@@ -63,16 +62,10 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     """
 
     undelivered: Exception | None = None
-    unrefused = 0
-    caller_waits = False
+    may_be_delivered = False
     channel_number = 0
     received = 0.0
     was_queued = False
-
-    @property
-    def may_be_delivered(self) -> bool:
-        """Whether it is not known, if the last reply is undelivered, whether its caller has it."""
-        return self.unrefused > 0
 
     @property
     def headers(self) -> Mapping[str, object]:
@@ -103,13 +96,13 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
-        self.undelivered, self.caller_waits, self.unrefused = None, False, 0
+        self.undelivered, self.may_be_delivered = None, False
         if not self.orig_msg_id:
             return
         try:
             self._send_until_confirmed(reply, failure)
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the reply was not delivered
-            self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
+            self.undelivered = error
 
     @property
     def may_be_run_again(self) -> bool:
@@ -177,37 +170,25 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def _send_until_confirmed(self, reply: object, failure: Raised | None) -> None:
         deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
-        before = 0
         while True:
             try:
                 self._send_once(deadline, reply, failure)
+                return
             except PERMANENT:
-                self._note_refusal(before)
                 raise
             except messaging.MessageUndeliverable:
-                self._note_refusal(before)
                 raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist") from None
             except Exception:
+                self._note_unconfirmed()
                 if time.monotonic() >= deadline:
                     raise
-            else:
-                return
-            before = self.unrefused
             time.sleep(RETRY_INTERVAL)
 
-    def _note_sent(self) -> None:
-        self.unrefused += 1
-
-    def _note_refusal(self, before: int) -> None:
-        """Note that a reply was refused, perhaps before it was handed to the broker once more.
-
-        Args:
-            before: ``unrefused`` before the attempt.
-        """
-        self.unrefused = max(before, self.unrefused - 1)
+    def _note_unconfirmed(self) -> None:
+        self.may_be_delivered = True
 
     def _send_once(self, deadline: float, reply: object, failure: Raised | None, ending: bool = True) -> None:
-        hooks: dict[str, Callable[[], None]] = {"after_sending": self._note_sent} if ending else {}
+        hooks: dict[str, Callable[[], None]] = {"on_failure": self._note_unconfirmed} if ending else {}
         driver = self.listener.driver
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
             publisher = BoundedPublisher(connection, deadline, self.listener.largest_message, **hooks)

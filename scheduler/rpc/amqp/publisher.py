@@ -1,11 +1,10 @@
 """Publishes one message until the broker has confirmed it, or a deadline has passed."""
 # ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 import time
 
-from amqp import Channel
 from amqp.exceptions import IrrecoverableChannelError
 import kombu
 from oslo_messaging._drivers import common as library
@@ -27,17 +26,17 @@ class BoundedPublisher:
         connection: library.ConnectionContext,
         deadline: float,
         largest: int,
-        after_sending: Callable[[], None] = lambda: None,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """Publish on a connection of oslo.messaging's pool.
 
         Args:
             deadline: Seconds of ``time.monotonic``.
             largest: Bytes that a message may have.
-            after_sending: Called after a message is handed to the broker, before the confirmation is waited
-                for. If it is not called, the broker has not got the whole message.
+            on_failure: Called when a message may be sent once more, as the connection was lost before its
+                confirmation.
         """
-        self._after_sending = after_sending
+        self._on_failure = on_failure
         self._connection = connection
         self._deadline = deadline
         self._largest = largest
@@ -71,17 +70,15 @@ class BoundedPublisher:
                 raise
 
     def _publish(self, queue: str, message: object, properties: dict[str, object]) -> None:
-        producer = self._connection._producer
-        with _reporting_end_of_sending(producer.channel, self._after_sending):
-            producer.publish(
-                message,
-                exchange=kombu.Exchange(""),
-                routing_key=queue,
-                mandatory=True,
-                compression=self._connection.kombu_compression,
-                confirm_timeout=max(1.0, self._deadline - time.monotonic()),
-                **properties,
-            )
+        self._connection._producer.publish(
+            message,
+            exchange=kombu.Exchange(""),
+            routing_key=queue,
+            mandatory=True,
+            compression=self._connection.kombu_compression,
+            confirm_timeout=max(1.0, self._deadline - time.monotonic()),
+            **properties,
+        )
 
     def _replace_channel(self) -> None:
         """Publish nothing more on this channel.
@@ -98,25 +95,9 @@ class BoundedPublisher:
         self._connection._set_current_channel(channel)
 
     def _check_deadline(self, error: Exception) -> None:
+        self._on_failure()
         if time.monotonic() >= self._deadline:
             raise ReplyTimeout(f"the broker did not confirm it in time: {error}") from error
-
-
-@contextmanager
-def _reporting_end_of_sending(channel: Channel, sent: Callable[[], None]) -> Iterator[None]:
-    """Call a function when a message is written to the connection, and its confirmation is awaited."""
-    publish = channel._basic_publish
-
-    def publish_and_report(*args: object, **kwargs: object) -> object:
-        result = publish(*args, **kwargs)
-        sent()
-        return result
-
-    channel._basic_publish = publish_and_report
-    try:
-        yield
-    finally:
-        del channel._basic_publish  # the method of the class is behind it
 
 
 def size_of(text: str) -> int:

@@ -31,17 +31,11 @@ def audit(cloud, client):
     readers = []
 
     def run(meanwhile=lambda: None, placement=None, **settings):
-        now = [0.0]
-
-        def sleep(seconds):
-            now[0] += seconds
-            meanwhile()
-
         placement = placement or PlacementReader(client, 4)
         readers.append(placement)
         conf = cloud.nova.conf
         nova = NovaReader(cloud.nova.engines, CellCalls(lambda: 30.0), conf.database.connection)
-        return Audit(placement, nova, Settings(**settings), clock=lambda: now[0], sleep=sleep).run()
+        return Audit(placement, nova, Settings(**settings), sleep=lambda _: meanwhile()).run()
 
     yield run
     for reader in readers:

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from scheduler.placement.candidates import CandidateSource
-from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.providers import read_aggregates
 from scheduler.selection.headroom import Headroom
 from tests.integration.placement_fixtures import make_claimer, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
@@ -174,6 +174,5 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
 
 def test_aggregates_of_a_provider(client, cloud):
     (root,) = cloud.make(1)
-    ask = ProviderAggregates(client)
-    assert ask(None, root) == [cloud.aggregate]
-    assert ask(None, str(uuid.uuid4())) == []
+    assert read_aggregates(client, None, root) == {cloud.aggregate}
+    assert read_aggregates(client, None, str(uuid.uuid4())) == frozenset()

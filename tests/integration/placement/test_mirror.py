@@ -2,6 +2,7 @@
 
 import random
 from types import SimpleNamespace
+from urllib.parse import urlencode
 import uuid
 
 import pytest
@@ -11,7 +12,7 @@ from scheduler.cmd.upgrade_check import cut_answers
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import PlainQuery, plain_query
-from scheduler.request.query import MICROVERSION
+from scheduler.request.query import MICROVERSION, Query
 from tests.integration.placement.random_clouds import (
     TRAITS,
     fill_some,
@@ -235,3 +236,13 @@ def test_a_refused_write_is_expected_not_to_raise_a_generation(own):
     reason = mirror.check(PlainQuery({"VCPU": 1, "MEMORY_MB": 512}), None)([roots[0]])[roots[0]]
     assert reason.endswith("4 of 4 VCPU are used")
     assert len(noting.asked) == 1
+
+
+def test_a_query_that_placement_rejects_is_not_answered(own, client):
+    _, mirror, _, _, _ = own
+    pairs = (("required", "!CUSTOM_NO_SUCH_TRAIT"), ("resources", "MEMORY_MB:512"))
+    query = Query(pairs, urlencode(pairs), None)
+    assert "No such trait" in FetchCandidates(client)(query, None).rejection
+    assert mirror.find([query]) is None
+    pairs = (("required", "!HW_CPU_X86_AVX512F"), ("resources", "MEMORY_MB:512"))
+    assert mirror.find([Query(pairs, urlencode(pairs), None)]) is not None

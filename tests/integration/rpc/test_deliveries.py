@@ -1,7 +1,6 @@
 """Acknowledgements and replies on a real RabbitMQ."""
 
 import itertools
-import time
 
 import kombu
 import oslo_messaging as messaging
@@ -108,20 +107,6 @@ def test_claims_are_given_back_and_an_error_is_answered_if_the_reply_is_too_larg
     assert isinstance(caller.reply, messaging.RemoteError)
     assert "cannot be sent" in str(caller.reply)
     assert manager.ends == [["given back"]]
-
-
-def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, broker, rabbit):
-    manager = Manager()
-    manager.may_answer.clear()
-    serve(manager)
-    caller = Caller(bus)
-    assert manager.begun.acquire(timeout=30)
-    rabbit.close_connections()
-    time.sleep(3)
-    manager.may_answer.set()
-    caller.join(30)
-    assert caller.reply == []
-    assert eventually(lambda: manager.ends == [["confirmed"]])
 
 
 def test_a_stopping_server_returns_what_it_has_not_begun(serve, bus, conf):

@@ -144,7 +144,7 @@ def test_a_paused_server_returns_what_it_has_not_begun_and_serves_again_once_it_
     assert "INTERNAL_ERROR" not in caplog.text
 
 
-@REPLICATED
+@pytest.mark.parametrize("kind", ["classic", "quorum", "kolla"])
 def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, rabbit, caplog):
     manager = Manager()
     manager.may_answer.clear()

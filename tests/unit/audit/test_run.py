@@ -8,14 +8,13 @@ from scheduler.audit.findings import Gap, Kind
 from scheduler.audit.run import Audit, Settings
 from scheduler.audit.values import (
     ComputeNode,
-    ConsumerHolding,
     ConsumerRecords,
     InstanceRecord,
     Provider,
     ProviderState,
 )
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementUnreachable
-from tests.support.clock import Clock
 from tests.unit.audit.clouds import NOW, OLD
 
 
@@ -46,7 +45,12 @@ class FakePlacement:
         return [self._state(provider) for provider in providers]
 
     def holdings(self, consumers):
-        return [ConsumerHolding(self.held.get(uuid, {}), 7) for uuid in consumers]
+        return [
+            ConsumerAllocations(
+                {host: {"resources": amounts} for host, amounts in self.held.get(uuid, {}).items()}, 7
+            )
+            for uuid in consumers
+        ]
 
     def _state(self, provider):
         if provider.uuid in self.failing:
@@ -103,7 +107,6 @@ class Rig:
     def __init__(self, *hosts):
         self.placement = FakePlacement(*hosts)
         self.nova = FakeNova(*hosts)
-        self.clock = Clock()
         self.slept = []
         self.meanwhile = lambda: None
 
@@ -119,7 +122,6 @@ class Rig:
             self.placement,
             self.nova,
             Settings(**settings),
-            clock=self.clock,
             sleep=self._sleep,
             now=lambda: NOW,
         )
@@ -127,7 +129,6 @@ class Rig:
 
     def _sleep(self, seconds):
         self.slept.append(seconds)
-        self.clock.now += seconds
         self.meanwhile()
 
 

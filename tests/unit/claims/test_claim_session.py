@@ -17,7 +17,7 @@ from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc.delivery import Delivery, Receipt
+from scheduler.rpc.delivery import Delivery
 from tests.builders import make_host, make_table
 from tests.unit.claims.builders import A, B, SleepClock, candidate, claimer_of, holding
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -38,7 +38,7 @@ class Told:
     def released(self, uuid, allocations):
         self.told.append(("released", uuid, *allocations))
 
-    def refused(self, result, candidate):
+    def refused(self, result):
         self.told.append(("refused", result.refused_provider, result.refused_class))
 
 
@@ -52,7 +52,7 @@ class World:
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
         )
-        delivery = Delivery(Receipt("message", has_past=lambda: past))
+        delivery = Delivery("message", has_past=lambda: past)
         context = SimpleNamespace(user_id="caller", delivery=delivery)
         self.claims = ClaimSession(
             self.claimer,
@@ -82,6 +82,14 @@ class World:
 
 def fail():
     raise ZeroDivisionError
+
+
+def test_claims_are_released_though_who_is_told_of_them_fails():
+    world = World()
+    world.claims.observer.claimed = lambda *_: fail()
+    with pytest.raises(ZeroDivisionError), world.claims:
+        world.claims.claim_many({"a": candidate(A), "b": candidate(B)})
+    assert world.held == {}
 
 
 ENDS = {

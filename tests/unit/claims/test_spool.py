@@ -9,6 +9,7 @@ from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate,
 from tests.unit.claims.fake_consumers import FakeConsumers
 
 WAITING, PLACED, GIVEN_UP = InstanceState.WAITING, InstanceState.PLACED, InstanceState.GIVEN_UP
+MOVING = InstanceState.MOVING
 DELETED, MISSING, UNKNOWN = InstanceState.DELETED, InstanceState.MISSING, InstanceState.UNKNOWN
 
 
@@ -36,7 +37,7 @@ class World:
         return sorted(self.api.get_allocations(UUID).allocations)
 
 
-STATES = {GIVEN_UP: [], DELETED: [], MISSING: [], PLACED: [A], WAITING: [A], UNKNOWN: [A]}
+STATES = {GIVEN_UP: [], DELETED: [], MISSING: [], PLACED: [A], WAITING: [A], MOVING: [A], UNKNOWN: [A]}
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
@@ -45,7 +46,7 @@ def test_nova_decides_what_becomes_of_a_lost_write(state):
     world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert world.held == STATES[state]
-    assert len(world.spool) == (state in {WAITING, UNKNOWN})
+    assert len(world.spool) == (state in {WAITING, MOVING, UNKNOWN})
 
 
 def test_nothing_is_looked_at_while_a_late_write_may_come():
@@ -59,6 +60,18 @@ def test_a_waiting_instance_is_looked_at_once_no_caller_can_wait():
     world = World(state=WAITING, held=holding(A))
     world.spool.note_unknown([UUID])
     world.work(PATIENCE + 1.0)
+    assert world.held == []
+
+
+def test_a_moved_instance_keeps_what_it_holds_for_as_long_as_that_lasts():
+    """A resize has its task state while the disk is copied to the host that another run replied with."""
+    world = World(state=MOVING, held=holding(A))
+    world.spool.note_unknown([UUID])
+    for _ in range(100):
+        world.work(600.0)
+    assert world.held == [A]
+    world.state = GIVEN_UP
+    world.work(600.0)
     assert world.held == []
 
 
@@ -191,6 +204,44 @@ def test_what_was_settled_is_not_taken_over(tmp_path):
     second = World(tmp_path, clock=first.clock, state=WAITING)
     second.work()
     assert list(second.spool._entries) == ["another"]
+
+
+def test_what_is_noted_while_it_is_settled_is_not_settled_for_the_next_process_either(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([UUID, "another"])
+
+    def states(uuids, _ignored):
+        first.spool.note_unknown([UUID])  # a request, meanwhile
+        return dict.fromkeys(uuids, GIVEN_UP)
+
+    first.spool._states_of = states
+    first.work(LATE_WRITE_WINDOW)
+    assert list(first.spool._entries) == [UUID]
+    end(first)
+    second = World(tmp_path, clock=first.clock, state=WAITING)
+    second.work()
+    assert list(second.spool._entries) == [UUID]
+
+
+def test_a_file_is_there_until_its_entries_are_in_that_of_the_next_process(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([UUID])
+    end(first)
+    second = World(tmp_path, clock=first.clock)
+    second.file.append = die
+    with pytest.raises(Died):
+        second.work()
+    third = World(tmp_path, clock=first.clock, state=WAITING)
+    third.work()
+    assert list(third.spool._entries) == [UUID]
+
+
+class Died(BaseException):
+    """The process was killed."""
+
+
+def die(_lines):
+    raise Died
 
 
 BAD = {

@@ -17,13 +17,12 @@ from scheduler.cmd import arguments, explain_decisions, operator_app
 from scheduler.cmd import explain as command
 from scheduler.explain.document import Error, encode, time_text
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.host_status import HostStatus, NodeStatus, Problem
+from scheduler.explain.host_status import HostStatus, NodeStatus, Problem, Provider
 from scheduler.explain.hosts_now import HostNow, NodeNow
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.providers import Provider
-from scheduler.explain.refusals import Inventory
 from scheduler.explain.relaxation import ConstraintKind
 from scheduler.explain.rendering import FilterVerdict
+from scheduler.placement.providers import Inventory
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
 from tests.support.options import make_conf
@@ -128,7 +127,9 @@ class HostNows:
     def status(self, name):
         if name not in {"h1", "h9"}:
             return HostStatus("later", [])
-        provider = Provider({"VCPU": Inventory(8, 8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"])
+        provider = Provider(
+            {"VCPU": Inventory(8, max_unit=8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"], []
+        )
         problems = [Problem("service disabled (x)", "Enable it.")] if name == "h1" else []
         node = NodeStatus(name, name, "u", "cell1", "az1", ["a"], "just now", None, provider, problems)
         return HostStatus("later", [node])
@@ -463,7 +464,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
 
 def test_commands_have_reply_queues_of_their_own_also_where_daemons_have_fixed_names(config):
     config.write_text(config.read_text() + "[oslo_messaging_rabbit]\nuse_queue_manager = true\n")
-    app = operator_app.OperatorApp("berth-explain", "", command.commands())
+    app = operator_app.OperatorApp("berth-explain", "", {})
     app.options = SimpleNamespace(config_file=[str(config)], config_dir=[])
     app.prepare_to_run_command(SimpleNamespace(needs_conf=True))
     assert app.conf.oslo_messaging_rabbit.use_queue_manager is False

@@ -112,6 +112,19 @@ class Allocations:
         return True
 
 
+class Rows:
+    """``cell_rows.CellRows`` that remembers what was written."""
+
+    def __init__(self):
+        self.seen = []
+
+    def built(self, instance_uuid, host, node, spec):
+        self.seen.append((instance_uuid, host, node, spec.vcpus))
+
+    def failed(self, node):
+        self.seen.append(node)
+
+
 class Scheduler:
     """An endpoint that answers with what it is given: a value, or an error to be raised."""
 

@@ -17,7 +17,7 @@ def book():
 
 
 def conductor(compute, book, allocations=None, max_attempts=3):
-    return CellConductor(compute, allocations or Allocations(), book, max_attempts, "one")
+    return CellConductor(compute, allocations or Allocations(), book, max_attempts)
 
 
 def failed_once():

@@ -4,24 +4,32 @@ from conductor_client import journal, retries
 from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.journal import Journal
 from scheduler import objects
-from tests.unit.conductor_client.doubles import Allocations, Recorder, context, make_selection, make_spec
+from tests.unit.conductor_client.doubles import (
+    Allocations,
+    Recorder,
+    Rows,
+    context,
+    make_selection,
+    make_spec,
+)
+
+NEVER = Failures()
+ALWAYS = Failures(hosts=frozenset({"a"}))
 
 
-class Observer:
+class Scheduler:
     def __init__(self):
-        self.seen = []
+        self.told = []
 
-    def built(self, _context, instance_uuid, host, node, spec):
-        self.seen.append((instance_uuid, host, node, spec.vcpus))
-
-    def failed(self, _context, node):
-        self.seen.append(node)
+    def update_instance_info(self, _context, host, instances):
+        self.told.append((host, [one.uuid for one in instances]))
 
 
-def build(failures=None, max_attempts=3, **more):
+def build(failures=NEVER, max_attempts=3, scheduler=None, rows=None):
     conductor, allocations, book = Recorder(), Allocations(), Journal()
     allocations.held["i"] = "a"
-    compute = FakeCompute(conductor, allocations, book, failures, cell="one", **more)
+    scheduler, rows = scheduler or Scheduler(), rows or Rows()
+    compute = FakeCompute(conductor, allocations, book, scheduler, rows, failures)
     properties = retries.on_host(retries.first(make_spec(), max_attempts), make_selection("a"))
     alternates = [make_selection("b")]
     compute.build_and_run_instance(context(), "i", make_spec(), properties, "a", "a.example.net", alternates)
@@ -30,26 +38,30 @@ def build(failures=None, max_attempts=3, **more):
 
 
 def test_success_keeps_the_allocation_and_is_told():
-    observer = Observer()
-    compute, conductor, allocations, record = build(observers=[observer])
+    scheduler, rows = Scheduler(), Rows()
+    compute, conductor, allocations, record = build(scheduler=scheduler, rows=rows)
     assert (record.state, record.host) == (journal.ACTIVE, "a")
     assert allocations.held == {"i": "a"}
     assert conductor.casts == []
     assert compute.instances == {"a": {"i"}}
-    assert observer.seen == [("i", "a", "a.example.net", 1)]
+    assert rows.seen == [("i", "a", "a.example.net", 1)]
+    assert scheduler.told == [("a", ["i"])]
 
 
-def test_an_observer_that_fails_harms_nobody():
-    observer = Observer()
-    _compute, _conductor, _allocations, record = build(observers=[None, observer])
+def test_a_report_that_fails_harms_nobody():
+    scheduler, rows = Scheduler(), Rows()
+    rows.built = rows.failed = None
+    _compute, _conductor, _allocations, record = build(scheduler=scheduler, rows=rows)
     assert record.state == journal.ACTIVE
-    assert observer.seen
+    assert scheduler.told
+    _compute, conductor, _allocations, _record = build(ALWAYS, rows=rows)
+    assert conductor.casts
 
 
 def test_failure_gives_the_allocation_back_and_asks_for_another_host():
-    observer = Observer()
-    compute, conductor, allocations, record = build(Failures(always=True), observers=[observer])
-    assert observer.seen == ["a.example.net"]
+    rows = Rows()
+    compute, conductor, allocations, record = build(ALWAYS, rows=rows)
+    assert rows.seen == ["a.example.net"]
     assert allocations.held == {}
     assert not any(compute.instances.values())
     ((method, sent),) = conductor.casts
@@ -62,8 +74,8 @@ def test_failure_gives_the_allocation_back_and_asks_for_another_host():
 
 
 def test_of_an_anti_affinity_group_a_host_takes_one_member_and_no_failure_is_counted():
-    conductor, allocations, book, observer = Recorder(), Allocations(), Journal(), Observer()
-    compute = FakeCompute(conductor, allocations, book, observers=[observer])
+    conductor, allocations, book, rows = Recorder(), Allocations(), Journal(), Rows()
+    compute = FakeCompute(conductor, allocations, book, Scheduler(), rows)
     group = objects.InstanceGroup(policy="anti-affinity", members=["i", "j"])
     properties = retries.first(make_spec(), 3)
     for instance, spec in (
@@ -76,11 +88,11 @@ def test_of_an_anti_affinity_group_a_host_takes_one_member_and_no_failure_is_cou
     assert compute.instances == {"a": {"i", "k"}}
     assert allocations.held.keys() == {"i", "k"}
     assert [sent["instance_uuids"] for _method, sent in conductor.casts] == [["j"]]
-    assert "a.example.net" not in observer.seen
+    assert "a.example.net" not in rows.seen
 
 
 def test_failure_of_the_only_attempt_is_final():
-    _compute, conductor, allocations, record = build(Failures(always=True), max_attempts=1)
+    _compute, conductor, allocations, record = build(ALWAYS, max_attempts=1)
     assert allocations.held == {}
     assert conductor.casts == []
     assert record.state == journal.ERROR
@@ -90,7 +102,6 @@ def test_failure_of_the_only_attempt_is_final():
     ("failures", "fails"),
     [
         (Failures(), False),
-        (Failures(always=True), True),
         (Failures(hosts=frozenset({"a"})), True),
         (Failures(hosts=frozenset({"b"})), False),
         (Failures(rate=1.0), True),

@@ -7,13 +7,14 @@ import oslo_messaging as messaging
 from conductor_client import fake_compute, journal
 from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
-from conductor_client.cells import Cell
+from conductor_client.cells import Cell, client_of_each_cell
 from conductor_client.client import SchedulerClient
 from conductor_client.fake_compute import Failures, FakeCompute
-from conductor_client.journal import Reporter
-from conductor_client.super_conductor import CellConductors, SuperConductor
+from conductor_client.journal import Journal, Reporter
+from conductor_client.super_conductor import SuperConductor
 from tests.unit.conductor_client.doubles import (
     Allocations,
+    Rows,
     Scheduler,
     context,
     make_conf,
@@ -47,11 +48,13 @@ def start(running, answer, allocations, failures):
         serializer=bus._serializer,
         access_policy=messaging.DefaultRPCAccessPolicy,
     )
-    conductor = SuperConductor(SchedulerClient(bus), OneCell(), CellConductors(lambda _cell: cell_bus))
-    compute_client = cell_bus.client(fake_compute.TOPIC, fake_compute.VERSION)
-    cell_conductor = CellConductor(compute_client, allocations, Reporter(bus), 3, "one")
+    client, reports = SchedulerClient(bus), Reporter(bus, "one")
+    conductors = client_of_each_cell(lambda _cell: cell_bus, journal.TOPIC)
+    conductor = SuperConductor(client, OneCell(), conductors, Journal())
+    compute_client = cell_bus.client(fake_compute.TOPIC, journal.VERSION)
+    cell_conductor = CellConductor(compute_client, allocations, reports, 3)
     cell_client = cell_bus.client(journal.TOPIC, journal.VERSION)
-    compute = FakeCompute(cell_client, allocations, Reporter(bus), failures, cell="one")
+    compute = FakeCompute(cell_client, allocations, reports, client, Rows(), failures)
     for server in (
         scheduler,
         bus.server(journal.TOPIC, "super", conductor),

@@ -62,9 +62,9 @@ def test_reports_travel_as_plain_dicts():
             assert (topic, version) == ("conductor", "1.0")
             return recorder
 
-    Reporter(Bus()).report(context(), journal.Event("i", journal.ACTIVE, host="a"))
+    Reporter(Bus(), "one").note(context(), "i", journal.ACTIVE, host="a")
     ((method, arguments),) = recorder.casts
     assert method == "report"
     event = Event(**arguments["event"])
-    assert (event.instance_uuid, event.state, event.host) == ("i", journal.ACTIVE, "a")
+    assert (event.instance_uuid, event.state, event.host, event.cell) == ("i", journal.ACTIVE, "a", "one")
     assert event.at > 0

@@ -49,7 +49,8 @@ def move(method, error=None, host="s"):
     allocations.held = {"i": host} if method != "unshelve_instance" else {}
     conductor = MoveConductor(scheduler, Cells(), lambda _cell: compute, allocations, book, 3)
     spec = make_spec(force_hosts=["s"], force_nodes=["s"], num_instances=2)
-    getattr(conductor, method)(context(), "i", "m", spec, host)
+    move = {"instance_uuid": "i", "migration_uuid": "m", "request_spec": spec, "host": host}
+    getattr(conductor, method)(context(), **move)
     (record,) = book.records()
     assert record.instance_uuid == "m"
     return scheduler.asked, compute.casts, allocations.held, record

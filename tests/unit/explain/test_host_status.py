@@ -3,24 +3,27 @@
 import pytest
 
 from scheduler.explain.host_status import HostStatusReader
-from scheduler.explain.providers import Provider
-from scheduler.explain.refusals import Inventory
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.providers import Inventory, ProviderState
 from tests.builders import CELL, make_host, make_table, uuid_of
 from tests.unit.explain.decisions import NAMES
 
 INVENTORIES = {
-    "VCPU": Inventory(8, 8, allocation_ratio=4.0),
-    "MEMORY_MB": Inventory(8192, 8192, reserved=512),
-    "VGPU": Inventory(1, 1),
+    "VCPU": Inventory(8, max_unit=8, allocation_ratio=4.0),
+    "MEMORY_MB": Inventory(8192, max_unit=8192, reserved=512),
+    "VGPU": Inventory(1, max_unit=1),
 }
+
+
+def state(inventories=(), used=(), traits=(), aggregates=()):
+    return ProviderState("u", 1, dict(inventories), dict(used), frozenset(traits), frozenset(aggregates))
 
 
 class World:
     """Hosts, and a Placement that knows one resource provider, or fails."""
 
     def __init__(self, *hosts, provider=None, mapped=True, **table):
-        self.found = Provider(INVENTORIES) if provider is None else provider
+        self.found = state(INVENTORIES) if provider is None else provider
         self.table = make_table(hosts, **table)
         self.states = HostStatusReader(
             lambda: self.table, lambda host: mapped, self, lambda: NAMES, lambda: 60.0
@@ -55,20 +58,20 @@ def h1():
         (lambda: of(h1(), provider=False), ["it has no resource provider in Placement"]),
         (lambda: of(h1(), provider=PlacementSilent("HTTP 503")), ["Placement gives no answer: HTTP 503"]),
         (
-            lambda: of(h1(), provider=Provider(traits=["COMPUTE_STATUS_DISABLED"])),
+            lambda: of(h1(), provider=state(traits=["COMPUTE_STATUS_DISABLED"])),
             ["it has trait COMPUTE_STATUS_DISABLED, though its service is enabled"],
         ),
         (
-            lambda: of(h1().disabled("x"), provider=Provider(traits=["COMPUTE_STATUS_DISABLED"])),
+            lambda: of(h1().disabled("x"), provider=state(traits=["COMPUTE_STATUS_DISABLED"])),
             ["service disabled (x)"],
         ),
         (
             lambda: of(h1().aggregate("a")),
             ["1 of its aggregates are not in Placement"],
         ),
-        (lambda: of(h1().aggregate("a"), provider=Provider(aggregates=[uuid_of("aggregate a")])), []),
+        (lambda: of(h1().aggregate("a"), provider=state(aggregates=[uuid_of("aggregate a")])), []),
         (
-            lambda: of(h1(), provider=Provider(INVENTORIES, {"VCPU": 31, "MEMORY_MB": 7680, "VGPU": 1})),
+            lambda: of(h1(), provider=state(INVENTORIES, {"VCPU": 31, "MEMORY_MB": 7680, "VGPU": 1})),
             ["no MEMORY_MB is free: 7680 of 7680 are used (total 8192, reserved 512, allocation_ratio 1)"],
         ),
     ],

@@ -8,13 +8,13 @@ from scheduler import objects
 from scheduler.errors import NoValidHost
 from scheduler.explain.hosts_now import UNSUITABLE, HostsNow
 from scheduler.explain.obstacles import Obstacles
-from scheduler.explain.providers import OfferedHosts, Provider, read_offer
-from scheduler.explain.refusals import Inventory
+from scheduler.explain.providers import OfferedHosts, read_offer
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
 from scheduler.rules import load_filters
 from tests.builders import Instances, make_table, uuid_of
@@ -39,6 +39,10 @@ OFFER = {
     },
 }
 RULES = ["ComputeFilter", "NumInstancesFilter", "DifferentHostFilter"]
+
+
+def state(inventories, used):
+    return ProviderState("u", 1, inventories, used, frozenset(), frozenset())
 
 
 class World:
@@ -70,7 +74,7 @@ class World:
         return read_offer(json.dumps(OFFER).encode(), None)
 
     def inventories(self, provider):
-        return {"VCPU": Inventory(4, 4, allocation_ratio=4.0)}
+        return {"VCPU": Inventory(4, max_unit=4, allocation_ratio=4.0)}
 
     def provider(self, uuid):
         if isinstance(self._provider, Exception):
@@ -138,7 +142,7 @@ def test_what_filters_look_at_is_loaded():
         (
             host_with_candidate("h1"),
             ["VCPU", "MEMORY_MB", "DISK_GB"],
-            Provider({"VCPU": Inventory(4, 4), "MEMORY_MB": Inventory(4096, 4096)}, {"VCPU": 3}),
+            state({"VCPU": Inventory(4), "MEMORY_MB": Inventory(4096)}, {"VCPU": 3}),
             "not with 10 DISK_GB (no DISK_GB on 1 host); not with 4 VCPU (at most 1 VCPU free on 1 host)",
             ["amount"],
         ),

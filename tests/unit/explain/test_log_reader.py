@@ -37,9 +37,7 @@ def directory(tmp_path, decisions):
     return tmp_path
 
 
-@pytest.mark.parametrize("block", [7, 1 << 20])
-def test_a_decision_is_found_by_request_and_instance(directory, monkeypatch, block):
-    monkeypatch.setattr(log_reader, "BLOCK", block)
+def test_a_decision_is_found_by_request_and_instance(directory):
     reader = DecisionLogReader(directory)
     for name in ("req-0", "i0"):
         found, file = reader.find(name)

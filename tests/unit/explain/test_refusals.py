@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.explain.refusals import Inventory, Stock, refusals
+from scheduler.explain.refusals import Stock, refusals
+from scheduler.placement.providers import Inventory
 
 
 def of(amount, *hosts):
@@ -10,7 +11,7 @@ def of(amount, *hosts):
 
 
 def stock(total=128, used=0, max_unit=128, **more):
-    return Stock(Inventory(total, max_unit, **more), used)
+    return Stock(Inventory(total, max_unit=max_unit, **more), used)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from scheduler import objects
 from scheduler.explain import relaxation
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.providers import OfferedHosts, read_offer
-from scheduler.explain.refusals import Inventory
 from scheduler.explain.relaxation import RelaxationSearch, constraints_of, relaxed, without
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.providers import Inventory
 
 UUIDS = RequestNames(objects.RequestSpec(), ())
 
@@ -104,7 +104,7 @@ class Placement:
 
     def __init__(self, *conditions, seconds=0.0, used=400, inventory=None):
         self.conditions, self.seconds, self.asked, self.clock = conditions, seconds, [], Clock()
-        self.used, self.inventory, self.read = used, inventory or Inventory(500, 500), []
+        self.used, self.inventory, self.read = used, inventory or Inventory(500, max_unit=500), []
 
     def offer(self, querystring):
         self.asked.append(querystring)
@@ -138,7 +138,7 @@ def test_an_amount_is_named_with_what_is_free():
 
 
 def test_an_amount_above_max_unit_is_not_said_to_be_free():
-    placement = Placement("500 DISK_GB", used=0, inventory=Inventory(500, 128))
+    placement = Placement("500 DISK_GB", used=0, inventory=Inventory(500, max_unit=128))
     assert placement.find() == ["without 500 DISK_GB: 12 hosts (DISK_GB max_unit 128 on 12 hosts)"]
 
 

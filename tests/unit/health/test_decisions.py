@@ -9,10 +9,10 @@ from scheduler.explain.document import Candidates, Error, Step
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
-from scheduler.health.decisions import DecisionCounter, TrafficCounter
+from scheduler.health.decisions import DecisionCounter, traffic_counter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rpc.delivery import Delivery, Receipt
+from scheduler.rpc.delivery import Delivery
 from tests.unit.filters.asking import make_spec
 
 
@@ -89,7 +89,7 @@ def test_times_are_counted_by_stage_and_as_a_whole(world):
 
 
 def test_the_wait_for_a_thread_is_a_stage(world):
-    each = noted(context=SimpleNamespace(delivery=Delivery(Receipt(received=4.25))))
+    each = noted(context=SimpleNamespace(delivery=Delivery(received=4.25)))
     assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
 
 
@@ -141,10 +141,10 @@ def test_claims_are_counted_by_outcome_and_tries(world):
 
 
 def test_messages_that_are_not_answered_here_are_counted(world):
-    traffic = TrafficCounter(world.counters)
-    traffic.refused()
-    traffic.undelivered()
-    traffic.forwarded("server_group")
+    count = traffic_counter(world.counters)
+    count("refused", "")
+    count("undelivered", "")
+    count("forwarded", "server_group")
     assert world.counters.take() == {
         ("berth_messages_refused", ()): [1],
         ("berth_replies_undelivered", ()): [1],

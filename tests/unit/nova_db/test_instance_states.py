@@ -9,6 +9,7 @@ from scheduler.nova_db.schema import build_requests, cell_mappings, instance_map
 from scheduler.request.instance_state import InstanceState
 
 WAITING, PLACED, GIVEN_UP = InstanceState.WAITING, InstanceState.PLACED, InstanceState.GIVEN_UP
+MOVING = InstanceState.MOVING
 DELETED, MISSING, UNKNOWN = InstanceState.DELETED, InstanceState.MISSING, InstanceState.UNKNOWN
 
 UUID = "7900ba8a-8511-4a08-8212-8b095944aa3f"
@@ -58,10 +59,10 @@ def test_a_build(nova, states, fields, state):
 
 
 IN_A_CELL = {
-    "being moved": ({"vm_state": "active", "task_state": "resize_prep", "host": "h1"}, WAITING),
+    "being moved": ({"vm_state": "active", "task_state": "resize_prep", "host": "h1"}, MOVING),
     "moved": ({"vm_state": "active", "host": "h2"}, PLACED),
     "an evacuation that was given up": ({"vm_state": "error", "host": "h1"}, GIVEN_UP),
-    "rescheduled by its cell": ({"vm_state": "building", "task_state": "scheduling"}, WAITING),
+    "rescheduled by its cell": ({"vm_state": "building", "task_state": "scheduling"}, MOVING),
     "being built": ({"vm_state": "building", "task_state": "spawning", "host": "h2"}, PLACED),
     "its row is deleted": ({"vm_state": "active", "task_state": "deleting", "deleted": 7}, PLACED),
 }

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from scheduler import deadline
 from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.errors import PlacementUnanswered
 
@@ -41,7 +42,7 @@ class Calls(BatchedCalls):
         self.instead = {}
 
     def ask(self, key):
-        return self.call(key, self.instead.get(key, self.question)).result
+        return self.call(key, self.instead.get(key, self.question))[0]
 
 
 @pytest.fixture
@@ -172,6 +173,21 @@ def test_those_who_share_do_not_wait_without_end(question, pool):
     with pytest.raises(PlacementUnanswered) as caught:
         calls.ask("key")
     assert caught.value.timed_out
+    question.gate.release(2)
+    assert {first.result(30), leader.result(30)} == {0, 1}
+
+
+def test_nobody_waits_beyond_the_deadline_of_a_request(question, pool):
+    calls = Calls(question, 60, at_once=1)
+    first = pool.submit(calls.ask, "key")
+    question.is_entered()
+    leader = pool.submit(calls.ask, "key")
+    waiting(calls, "key", 1)
+    with deadline.limit_to(deadline.Deadline.after(0.05)):
+        calls.instead["other"] = lambda: "without a slot"
+        assert calls.ask("other") == "without a slot"
+        with pytest.raises(PlacementUnanswered):
+            calls.ask("key")
     question.gate.release(2)
     assert {first.result(30), leader.result(30)} == {0, 1}
 

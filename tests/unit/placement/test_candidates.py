@@ -56,7 +56,7 @@ def until(condition):
 def test_equal_queries_that_wait_share_one_question(placement, pool):
     began = []
     source = CandidateSource.of(placement, lambda: began.append(len(placement.asked)))
-    calls = source._fetch._calls
+    calls = source._calls
     first = pool.submit(source.fetch, [QUERY], None)
     until(lambda: placement.asked)
     others = [pool.submit(source.fetch, [QUERY], None) for _ in range(3)]

@@ -1,6 +1,5 @@
 import pytest
 
-from scheduler.claims.result import Outcome, unsent_claim
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 
 
@@ -73,7 +72,7 @@ def test_a_history_goes_on_with_earlier_events():
 
 
 def test_a_claim_that_was_not_sent_leaves_one_event_and_one_line(log):
-    result = unsent_claim("i1", "h1", Outcome.CONFLICT, "another claim is running")
-    assert (result.outcome, result.reason) == (Outcome.CONFLICT, "another claim is running")
-    assert result.events == (ClaimEvent(0, "h1", None, "another claim is running", ClaimState.GIVEN_UP),)
+    history = ClaimHistory("i1", "h1")
+    history.add(ClaimState.GIVEN_UP, "another claim is running")
+    assert history.events == [ClaimEvent(0, "h1", None, "another claim is running", ClaimState.GIVEN_UP)]
     assert log() == [("INFO", line("try 0: another claim is running; giving the claim up"))]

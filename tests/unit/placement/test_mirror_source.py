@@ -1,24 +1,28 @@
+from concurrent.futures import ThreadPoolExecutor
+import contextvars
 import logging
 import threading
-from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
 
+from scheduler import deadline
 from scheduler.placement.answer import SHARING
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY
-from scheduler.placement.mirror_source import (
-    INCOMPLETE_INTERVAL,
-    LIST_PART,
-    LONGEST_INTERVAL,
+from scheduler.placement.mirror_reader import (
     MOVED_WIDE_INTERVAL,
     READ_FULL,
     READ_SINGLY,
     READ_TIME,
+    WIDE_INTERVAL,
+)
+from scheduler.placement.mirror_source import (
+    INCOMPLETE_INTERVAL,
+    LIST_PART,
+    LONGEST_INTERVAL,
     STORM_CLAIMS,
     TOO_OLD,
-    WIDE_INTERVAL,
     CandidateMirror,
 )
 from scheduler.placement.reply import Reply
@@ -26,7 +30,6 @@ from scheduler.request.query import Query
 from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement, FakeProvider
 from tests.unit.placement.test_mirror import allocation
-from tests.unit.selection.requests import make_candidate
 
 INTERVAL = 8.0
 EVERYTHING = "/resource_providers"
@@ -81,8 +84,7 @@ def found(mirror, wanted=QUERY):
 
 
 def refuse(mirror, provider="a", name="MEMORY_MB"):
-    refusal = SimpleNamespace(refused_provider=provider, refused_class=name)
-    mirror.refused(refusal, make_candidate("a", MEMORY_MB=1024))
+    mirror.refused(provider, name)
 
 
 def write(mirror, provider):
@@ -142,6 +144,41 @@ def test_a_query_for_an_aggregate_that_cannot_be_read_goes_to_placement(mirror, 
     assert found(mirror, query(member_of="in:zone")) is None
     client.failures.clear()
     assert found(mirror, query(member_of="in:zone")) == []
+
+
+def test_a_query_that_forbids_a_trait_which_does_not_exist_goes_to_placement(mirror, client):
+    """Placement rejects it, so that nova finds no host."""
+    wanted = query(required="!CUSTOM_NOISY")
+    client.asked.clear()
+    assert found(mirror, wanted) is None
+    assert client.asked == ["/traits?name=in%3ACUSTOM_NOISY"]
+    client.traits = {"CUSTOM_NOISY"}
+    client.asked.clear()
+    assert [found(mirror, wanted) for _ in range(2)] == [["a", "b"], ["a", "b"]]
+    assert client.asked == ["/traits?name=in%3ACUSTOM_NOISY"]
+    client.traits = set()
+    next_round(mirror, WIDE_INTERVAL)
+    assert found(mirror, wanted) is None
+
+
+def test_the_names_of_a_query_are_waited_for_until_its_deadline(mirror, client):
+    may_answer, waits = threading.Event(), threading.Event()
+
+    def hang(path):
+        waits.set()
+        assert may_answer.wait(30)
+
+    client.before = hang
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(found, mirror, query(member_of="in:zone"))
+        assert waits.wait(30)
+        with deadline.limit_to(deadline.Deadline.after(0.05)):
+            second = pool.submit(contextvars.copy_context().run, found, mirror, query(member_of="in:zone"))
+        try:
+            assert second.result(5) is None
+        finally:
+            may_answer.set()
+        assert first.result(30) == []
 
 
 def test_the_mirror_of_a_partition_is_of_the_nodes_in_its_aggregates(client, clock):
@@ -318,6 +355,18 @@ def test_nodes_with_unit_limits_are_known_after_some_rounds(mirror, client):
     next_round(mirror)
     assert found(mirror) == ["a", "b", "c"]
     assert found(mirror, query(resources="MEMORY_MB:512")) == ["a", "b"]
+
+
+def test_unit_limits_are_known_until_the_node_has_changed(mirror, client):
+    """A wide answer does not say them."""
+    client.providers["a"].change(inventories={"MEMORY_MB": {"total": 4096, "max_unit": 512}})
+    next_round(mirror)
+    for later in (1.0, WIDE_INTERVAL):
+        next_round(mirror, later)
+        assert found(mirror) == ["b"]
+    client.providers["a"].change(inventories={"MEMORY_MB": {"total": 4096}})
+    next_round(mirror, WIDE_INTERVAL)
+    assert found(mirror) == ["a", "b"]
 
 
 def test_an_answer_that_placement_cuts_is_completed_before_queries_are_answered(client, clock, caplog):

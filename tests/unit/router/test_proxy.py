@@ -5,15 +5,15 @@ from scheduler.conf.partitions import Partition
 from scheduler.router import proxy
 from scheduler.router.proxy import MOST_TRIES, WAIT_FOR_SILENT, Router, Unreachable
 from scheduler.rpc import forwarding
-from scheduler.rpc.client import BrokerAway, Failure, NoReply, Reply
+from scheduler.rpc.client import BrokerAway, Failure, NoReply
 from tests.support.clock import Clock
 from tests.unit.selection.requests import make_spec
 
-PLACED = Reply([["host"]])
+PLACED = [["host"]]
 
 
 def refusal(name="NoValidHost", **kwargs):
-    return Reply(failure=Failure(name, "nova.exception", f"{name} here", kwargs))
+    return Failure(name, "nova.exception", f"{name} here", kwargs)
 
 
 NO_HOST = refusal()

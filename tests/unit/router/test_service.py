@@ -8,8 +8,8 @@ from scheduler.errors import ConfigError
 from scheduler.router import service
 from scheduler.router.proxy import Unreachable
 from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, Calls, RouterService
-from scheduler.rpc.client import BrokerAway, Failure, Reply
-from scheduler.rpc.delivery import CURRENT, Delivery, Receipt, Requeued
+from scheduler.rpc.client import BrokerAway, Failure
+from scheduler.rpc.delivery import CURRENT, Delivery, Requeued
 
 SECTION = "[berth_partition_a]\naggregates = a\n"
 
@@ -57,9 +57,9 @@ def ask(load):
 
 def test_a_call_is_handed_on_as_it_is(ask, monkeypatch):
     monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: 120.0))
-    router = Router(Reply([["host"]]))
-    receipt = Receipt("m", redelivered=True, received=100.0, has_past=lambda: True)
-    assert ask(router, Delivery(receipt)) == [["host"]]
+    router = Router([["host"]])
+    delivery = Delivery("m", redelivered=True, received=100.0, has_past=lambda: True)
+    assert ask(router, delivery) == [["host"]]
     message = {
         "method": "select_destinations",
         "args": {"spec_obj": {"x": 1}},
@@ -74,7 +74,7 @@ def test_an_error_is_replied_as_the_scheduler_has_sent_it(ask):
     failure = Failure(
         "NoValidHost", "nova.exception", "No valid host was found.", {"code": 500, "final": True}
     )
-    error = ask(Router(Reply(failure=failure)))
+    error = ask(Router(failure))
     assert (type(error).__name__, type(error).__module__) == ("NoValidHost", "nova.exception")
     assert (str(error), error.kwargs) == ("No valid host was found.", {"code": 500})
 
@@ -86,7 +86,7 @@ def test_partitions_that_do_not_answer_are_an_outage(ask, caplog):
 
 
 def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
-    router = Router(Reply([]))
+    router = Router([])
     assert ask(router, in_flight=MOST_IN_FLIGHT) == []
     error = ask(router, in_flight=MOST_IN_FLIGHT + 1)
     assert "rejects further ones" in str(error)
@@ -96,7 +96,7 @@ def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
 
 def test_a_call_of_which_nothing_is_known_is_returned_to_the_broker(ask):
     with pytest.raises(Requeued):
-        ask(Router(BrokerAway("gone")), Delivery(Receipt(can_be_requeued=True)))
+        ask(Router(BrokerAway("gone")), Delivery(can_be_requeued=True))
     assert type(ask(Router(BrokerAway("gone")))).__name__ == "BrokerAway"
 
 

@@ -2,7 +2,7 @@ import weakref
 
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
+from scheduler.rpc.delivery import Delivery, Forwarded
 
 
 class Held:
@@ -65,7 +65,7 @@ class Bus:
 
 def test_a_message_that_is_forwarded_is_not_answered_here():
     bus = Bus(Forwarded())
-    delivery = Delivery(Receipt(forward=bus.send))
+    delivery = Delivery(forward=bus.send)
     with pytest.raises(Forwarded):
         delivery.forward("t1", "why")
     assert bus.sent == [("t1", "why")]
@@ -74,7 +74,7 @@ def test_a_message_that_is_forwarded_is_not_answered_here():
 @pytest.mark.parametrize(("outcome", "maybe"), [(False, False), (True, True)])
 @pytest.mark.parametrize("past", [False, True])
 def test_a_message_that_may_have_been_forwarded_and_is_answered_here_has_a_past(outcome, maybe, past):
-    delivery = Delivery(Receipt("m", has_past=lambda: past, forward=Bus(outcome).send))
+    delivery = Delivery("m", has_past=lambda: past, forward=Bus(outcome).send)
     delivery.forward("t1", "why")
     assert delivery.has_past is (past or maybe)
 
@@ -86,7 +86,7 @@ def test_a_message_that_is_over_takes_no_memory():
 
     message = Message()
     gone = weakref.ref(message)
-    delivery = Delivery(Receipt(forward=message.send))
+    delivery = Delivery(forward=message.send)
     del message
     assert gone() is not None
     delivery.end()

@@ -20,9 +20,15 @@ UUID = "7900ba8a-8511-4a08-8212-8b095944aa3f"
 OTHER = "2b54e988-4739-4ca3-96e9-82b0ebb53539"
 
 
+def make_endpoint(manager, largest_reply=16 << 20, most_selections=1):
+    return endpoints.Scheduler(
+        manager, RateLimitedLogger(endpoints.LOG), largest_reply, lambda: most_selections
+    )
+
+
 @pytest.fixture
 def endpoint(manager):
-    return endpoints.Scheduler(manager)
+    return make_endpoint(manager)
 
 
 def sent_error(call, *args, **kwargs):
@@ -106,7 +112,7 @@ def test_select_destinations_refuses(endpoint, manager, caplog, arguments, text)
     ids=["alternates", "no alternates"],
 )
 def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(manager, flags, most):
-    endpoint = endpoints.Scheduler(manager, largest_reply=16 << 20, most_selections=lambda: 3)
+    endpoint = make_endpoint(manager, most_selections=3)
     uuids = [uuidutils.generate_uuid() for _ in range(most + 1)]
     select(endpoint, instance_uuids=uuids[:most], **flags)
     assert len(manager.asked) == 1
@@ -120,7 +126,7 @@ def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(manager, 
     ("flags", "most"), [({"return_objects": True}, 86), ({}, 400)], ids=["objects", "dicts"]
 )
 def test_a_request_without_instances_is_measured_by_their_number(manager, flags, most):
-    endpoint = endpoints.Scheduler(manager, largest_reply=100_000)
+    endpoint = make_endpoint(manager, 100_000)
     wanted = objects.hydrate(spec("boot_two_instances"))
     wanted.num_instances = most
     select(endpoint, spec_obj=wanted, **flags)
@@ -249,7 +255,8 @@ def test_an_exception_that_ends_threads_becomes_an_internal_error(endpoint, mana
 
 def test_refused_messages_of_one_kind_are_logged_once_in_an_interval(manager, caplog):
     clock = Clock()
-    endpoint = endpoints.Scheduler(manager, RateLimitedLogger(logging.getLogger("refused"), clock=clock))
+    warnings = RateLimitedLogger(logging.getLogger("refused"), clock=clock)
+    endpoint = endpoints.Scheduler(manager, warnings, 16 << 20, lambda: 1)
     for _ in range(100):
         sent_error(select, endpoint, instance_uuids=["x"])
         sent_error(select, endpoint, unknown=1)
@@ -286,8 +293,8 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
     endpoint, manager, can_be_requeued
 ):
     manager.answer = errors.SchedulerStopping("it stops")
-    receipt = delivery.Receipt(can_be_requeued=can_be_requeued)
-    token = delivery.CURRENT.set(delivery.Delivery(receipt))
+    current = delivery.Delivery(can_be_requeued=can_be_requeued)
+    token = delivery.CURRENT.set(current)
     try:
         with pytest.raises(delivery.Requeued if can_be_requeued else messaging.ExpectedException):
             select(endpoint)

@@ -126,7 +126,7 @@ SENT = "sent"
 def forward(call, counts):
     """Return what became of a call."""
     try:
-        return forwarding.forward(call, counts.append, "t1", "why", 2.0)
+        return forwarding.forward(call, counts.append, "t1", "why")
     except Forwarded:
         return SENT
 
@@ -142,7 +142,7 @@ UNROUTABLE = messaging.MessageUndeliverable(None, "", "t1", None)
 def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
     counts, call = [], Call(error)
     assert forward(call, counts) is outcome
-    assert call.sent == [("t1", {FORWARDED: True, "berth-redelivered": False}, 2.0)]
+    assert call.sent == [("t1", {FORWARDED: True, "berth-redelivered": False}, forwarding.SEND_TIMEOUT)]
     assert counts == counted
 
 

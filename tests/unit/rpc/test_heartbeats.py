@@ -1,5 +1,4 @@
 import math
-import threading
 import time
 
 import pytest
@@ -113,7 +112,9 @@ def test_release_of_a_message_that_was_not_watched(clock):
 
 
 def fast():
-    return heartbeats.Heartbeats(clock=lambda: time.monotonic() * 1000, tick=0.001)
+    made = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 1000, tick=0.001)
+    made.start()
+    return made
 
 
 def test_the_thread_sends():
@@ -130,21 +131,6 @@ def test_the_thread_sends_for_a_call_that_comes_after_an_idle_time():
     time.sleep(0.05)
     sender.watch(second)
     assert eventually(lambda: second.beats)
-    sender.release(second)
-
-
-def test_after_a_failed_thread_start_the_next_call_starts_it(monkeypatch, caplog):
-    def no_thread(self):
-        raise RuntimeError("can't start new thread")
-
-    first, second, sender = Incoming(60), Incoming(60), fast()
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
-        sender.watch(first)
-    assert "Cannot start the heartbeat thread" in caplog.text
-    sender.watch(second)
-    assert eventually(lambda: first.beats and second.beats)
-    sender.release(first)
     sender.release(second)
 
 

@@ -17,12 +17,7 @@ class World:
     def __init__(self):
         self.clock, self.missing, self.asked, self.ends = Clock(), set(), [], []
         self.broker_is_away = False
-        self.queues = ReplyQueues(
-            lambda call: self.ends.append((call.name, "returned")),
-            lambda call: self.ends.append((call.name, "dropped")),
-            self.clock,
-            NoLoop,
-        )
+        self.queues = ReplyQueues(self.clock, NoLoop)
 
     def call(self, name, queue):
         def has_reply_queue():
@@ -33,7 +28,12 @@ class World:
 
         driver = SimpleNamespace(missing_destination_retry_timeout=PATIENCE)
         return SimpleNamespace(
-            name=name, reply_q=queue, has_reply_queue=has_reply_queue, listener=SimpleNamespace(driver=driver)
+            reply_q=queue,
+            has_reply_queue=has_reply_queue,
+            listener=SimpleNamespace(driver=driver),
+            undelivered=None,
+            requeue=lambda: self.ends.append((name, "returned")),
+            settle=lambda: self.ends.append((name, "dropped")),
         )
 
     def wait(self, name, queue):

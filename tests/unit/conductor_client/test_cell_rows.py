@@ -3,9 +3,9 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from conductor_client.observers import CellRows, InstanceReports
+from conductor_client.cell_rows import CellRows
 from scheduler.nova_db import schema
-from tests.unit.conductor_client.doubles import context, make_spec
+from tests.unit.conductor_client.doubles import make_spec
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
     usage = CellRows(engine)
     before = rows(engine)
     for instance in ("i", "j"):
-        usage.built(context(), instance, "n", "n", make_spec())
+        usage.built(instance, "n", "n", make_spec())
     changed, *others = rows(engine)
     assert others == before[1:]
     assert (changed.vcpus_used, changed.memory_mb_used, changed.local_gb_used) == (2, 1024, 2)
@@ -47,7 +47,7 @@ def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
 
 
 def test_a_build_is_a_live_instance_of_its_host(engine):
-    CellRows(engine).built(context(), "i", "n", "n", make_spec())
+    CellRows(engine).built("i", "n", "n", make_spec())
     with engine.connect() as connection:
         (row,) = connection.execute(sa.select(schema.instances))
     assert (row.uuid, row.host, row.node, row.deleted, row.hidden) == ("i", "n", "n", 0, False)
@@ -57,7 +57,7 @@ def test_a_build_is_a_live_instance_of_its_host(engine):
 def test_a_deleted_instance_leaves_the_row_as_it_was_before_its_build(engine):
     usage = CellRows(engine)
     for instance in ("i", "j"):
-        usage.built(context(), instance, "n", "n", make_spec())
+        usage.built(instance, "n", "n", make_spec())
     for instance in ("i", "j", "j", "unknown"):
         usage.deleted(instance)
     changed = rows(engine)[0]
@@ -75,21 +75,8 @@ def test_a_deleted_instance_leaves_the_row_as_it_was_before_its_build(engine):
 def test_failures_are_counted_until_a_build_succeeds(engine):
     usage = CellRows(engine)
     for _ in range(2):
-        usage.failed(context(), "n")
+        usage.failed("n")
     assert json.loads(rows(engine)[0].stats) == {"failed_builds": "2"}
     assert rows(engine)[0].running_vms == 0
-    usage.built(context(), "i", "n", "n", make_spec())
+    usage.built("i", "n", "n", make_spec())
     assert json.loads(rows(engine)[0].stats)["failed_builds"] == "0"
-
-
-def test_schedulers_are_told_of_instances():
-    told = []
-
-    class Scheduler:
-        def update_instance_info(self, _context, host, instances):
-            told.append((host, [one.uuid for one in instances]))
-
-    news = InstanceReports(Scheduler())
-    news.built(context(), "i", "h", "n", make_spec())
-    news.failed(context(), "n")
-    assert told == [("h", ["i"])]
