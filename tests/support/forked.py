@@ -78,14 +78,14 @@ class ForkedProgram:
             os.kill(self.pid, number)
 
 
-def launch(command, log, environment):
+def launch(command, log, environment, user=None):
     """Start a service as ``tools.rig.service.launch`` does, but fork it if it is one of our programs."""
     python, *words = command
     words = words[words[:2] == ["-W", "ignore"] and 2 :]
-    ours = python == sys.executable and words[0] == "-m" and words[1].startswith(PACKAGES)
+    ours = python == sys.executable and not user and words[0] == "-m" and words[1].startswith(PACKAGES)
     if ours and "LD_PRELOAD" not in (environment or {}):
         return ForkedProgram(words, log, os.environ if environment is None else environment)
-    return service.launch(command, log, environment)
+    return service.launch(command, log, environment, user)
 
 
 def _run(words, output, errors, environment):

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from typing import Any
 import uuid
 
@@ -24,11 +23,12 @@ import kombu
 import psutil
 import sqlalchemy as sa
 
+from tools.rig.service import ServiceProcess
+
 #: Erlang's own port is the one after it.
 RABBIT_PORTS = range(21000, 25000, 2)
 DATABASE_PORTS = range(25000, 29000)
 TERMINATED = 128 + signal.SIGTERM  # status of a command that was ended by SIGTERM
-START_TIMEOUT = 60  # seconds until a database answers
 RABBIT_START_TIMEOUT = 200  # seconds until a node of RabbitMQ does
 RABBIT_CONFIGURATION = """\
 listeners.tcp.default = 127.0.0.1:{port}
@@ -98,8 +98,22 @@ def signal_tree(pid: int, number: int) -> None:
                 process.send_signal(number)
 
 
-class RabbitNode:
-    """One node of RabbitMQ; its data stays when it is killed.
+class Server(ServiceProcess):
+    """A server, all of whose processes get its signals."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes of the server."""
+        signal_tree(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the server at once; what it has on disk stays."""
+        if self.running:
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+
+
+class RabbitNode(Server):
+    """One node of RabbitMQ; its data stays when it is killed. ``start`` does not wait: see ``wait``.
 
     Attributes:
         name: The name of the node.
@@ -124,14 +138,14 @@ class RabbitNode:
         self._directory = directory
         self._erlang = erlang
         self._dist_port = dist_port
-        self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir()
         text = RABBIT_CONFIGURATION.format(port=port, user=self.user)
         (directory / "rabbitmq.conf").write_text(text + more)
+        super().__init__(["rabbitmq-server"], directory / "out", {**os.environ, **self.variables})
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to use the node, which cannot start or kill it."""
-        return {**self.__dict__, "_process": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_process"}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -148,47 +162,20 @@ class RabbitNode:
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": self._erlang,
         }
 
-    @property
-    def pid(self) -> int:
-        """The process that started the node."""
-        if not self._process:
-            raise RuntimeError(f"{self.name} does not run")
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started, and not killed since."""
-        return self._process is not None
-
-    def start(self) -> None:
-        """Begin to start, also again; see ``wait``."""
-        with (self._directory / "out").open("a") as output:
-            self._process = subprocess.Popen(
-                ["rabbitmq-server"],
-                env={**os.environ, **self.variables},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
     def wait(self) -> None:
-        """Wait until clients can log in.
-
-        Raises:
-            RuntimeError: It has ended, or does not start in time.
-        """
+        """Wait until clients can log in; raises as ``wait_until``."""
         url = f"amqp://{self.user}:{self.user}@127.0.0.1:{self.port}//"
-        deadline = time.monotonic() + RABBIT_START_TIMEOUT
-        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+
+        def answers() -> bool:
             with (
                 contextlib.suppress(OSError, AMQPError),
                 kombu.Connection(url, connect_timeout=5) as connection,
             ):
                 connection.transport.establish_connection().close()
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"{self.name} does not start:\n{(self._directory / 'out').read_text()[-2000:]}")
+                return True
+            return False
+
+        self.wait_until(answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
 
     def evaluate(self, expression: str) -> str:
         """Let the node evaluate an Erlang expression, and return the value as Erlang writes it.
@@ -217,55 +204,37 @@ class RabbitNode:
         binaries = ", ".join(f'<<"{name}">>' for name in names)
         self.evaluate(NEW_VHOSTS.format(names=binaries, user=self.user))
 
-    def kill(self) -> None:
-        """Kill the node at once: stopping in order takes seconds."""
-        if self._process:
-            signal_tree(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
 
+class Rabbit(RabbitNode):
+    """A RabbitMQ of one node; its users keep apart by virtual hosts."""
 
-class Rabbit:
-    """A running RabbitMQ; its users keep apart by virtual hosts.
-
-    Attributes:
-        port: Its TCP port.
-    """
-
-    def __init__(self, node: RabbitNode) -> None:
-        """Wrap a node that runs; see ``rabbitmq``."""
-        self.port = node.port
-        self._node = node
+    def __init__(self, directory: Path, port: int) -> None:
+        """Describe a broker; ``start`` runs it."""
+        super().__init__(directory, port, port + 1)
         self._unused: list[str] = []
 
-    @property
-    def pid(self) -> int:
-        """The process that started the broker."""
-        return self._node.pid
+    def start(self) -> None:
+        """Start the broker, also again, and wait until it answers."""
+        super().start()
+        self.wait()
 
     @property
     def url(self) -> str:
         """The transport URL of the default virtual host."""
         return self.url_of("/")
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment in which rabbitmqctl talks to this node."""
-        return self._node.variables
-
     def url_of(self, vhost: str, port: int | None = None) -> str:
         """Return the transport URL of a virtual host, also by another port that leads to the broker."""
-        user = self._node.user
-        return f"rabbit://{user}:{user}@127.0.0.1:{port or self.port}/{vhost}"
+        return f"rabbit://{self.user}:{self.user}@127.0.0.1:{port or self.port}/{vhost}"
 
     def vhost(self, name: str | None = None) -> str:
         """Return the transport URL of a virtual host that nobody has used; without a name, one of its own."""
         if name:
-            self._node.make_vhosts([name])
+            self.make_vhosts([name])
         else:
             if not self._unused:
-                self._unused = [uuid.uuid4().hex for _ in range(VHOSTS_AT_ONCE)]
-                self._node.make_vhosts(self._unused)
+                self._unused += [uuid.uuid4().hex for _ in range(VHOSTS_AT_ONCE)]
+                self.make_vhosts(self._unused)
             name = self._unused.pop()
         return self.url_of(name)
 
@@ -288,30 +257,13 @@ class Rabbit:
             return connection.channel().queue_declare(queue, passive=True).consumer_count
         return 0
 
-    def evaluate(self, expression: str) -> str:
-        """Let the broker evaluate an Erlang expression; see ``RabbitNode``."""
-        return self._node.evaluate(expression)
-
     def close_connections(self, vhost: str) -> None:
         """Close all connections of clients to a virtual host."""
-        self._node.evaluate(CLOSE_CONNECTIONS.format(vhost=vhost))
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the broker."""
-        signal_tree(self.pid, number)
-
-    def kill(self) -> None:
-        """Kill the broker; what it has on disk stays."""
-        self._node.kill()
-
-    def start(self) -> None:
-        """Start the broker again after ``kill``."""
-        self._node.start()
-        self._node.wait()
+        self.evaluate(CLOSE_CONNECTIONS.format(vhost=vhost))
 
     def _queues(self, vhost: str) -> Iterator[tuple[str, str, str]]:
         """Return name, type and number of messages of each queue."""
-        words = self._node.evaluate(QUEUES.format(vhost=vhost)).strip('"[]').split()
+        words = self.evaluate(QUEUES.format(vhost=vhost)).strip('"[]').split()
         return zip(words[::3], words[1::3], words[2::3], strict=True)
 
 
@@ -320,16 +272,15 @@ def rabbitmq() -> Iterator[Rabbit]:
     """Run a RabbitMQ."""
     port = free_port(RABBIT_PORTS)
     with tempfile.TemporaryDirectory(prefix="berth-rabbit-", ignore_cleanup_errors=True) as directory:
-        node = RabbitNode(Path(directory, "node"), port, port + 1)
+        rabbit = Rabbit(Path(directory, "node"), port)
         try:
-            node.start()
-            node.wait()
-            yield Rabbit(node)
+            rabbit.start()
+            yield rabbit
         finally:
-            node.kill()
+            rabbit.kill()
 
 
-class Database:
+class Database(Server):
     """A database server.
 
     Attributes:
@@ -338,57 +289,24 @@ class Database:
     """
 
     def __init__(
-        self, command: Sequence[str], url: str, port: int | None = None, user: str | None = None
+        self, command: Sequence[str], log: Path, url: str, port: int | None = None, user: str | None = None
     ) -> None:
-        """Describe a server; ``start`` runs it.
-
-        Args:
-            command: The program and its arguments.
-            url: See ``url``.
-            port: See ``port``.
-            user: The user of the operating system to run as; None for that of this process.
-        """
+        """Describe a server; the arguments are attributes or those of ``ServiceProcess``."""
+        super().__init__(command, log, user=user)
         self.url = url
         self.port = port
-        self._command = command
-        self._user = user
-        self._process: subprocess.Popen[bytes]
-
-    @property
-    def pid(self) -> int:
-        """The process ID of the server."""
-        return self._process.pid
 
     def start(self) -> None:
-        """Start the server, also again, and wait until it answers.
-
-        Raises:
-            RuntimeError: It does not answer in time.
-        """
-        self._process = subprocess.Popen(
-            self._command,
-            user=self._user,
-            cwd="/",
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        """Start the server, also again, and wait until it answers; raises as ``wait_until``."""
+        super().start()
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        deadline = time.monotonic() + START_TIMEOUT
-        while time.monotonic() < deadline and self._process.poll() is None:
+
+        def answers() -> bool:
             with contextlib.suppress(sa.exc.OperationalError), engine.connect():
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"{self._command[0]} does not start")
+                return True
+            return False
 
-    def signal(self, number: int) -> None:
-        """Send a signal to all processes of the server."""
-        signal_tree(self._process.pid, number)
-
-    def kill(self) -> None:
-        """Kill the server; what it has on disk stays."""
-        self.signal(signal.SIGKILL)
-        self._process.wait()
+        self.wait_until(answers, "The database server does not start")
 
     def end(self) -> None:
         """End the server without saving anything."""
@@ -408,7 +326,7 @@ def mariadb(*, tcp: bool = False, options: Sequence[str] = VOLATILE) -> Iterator
         network = [f"--port={port}", "--bind-address=127.0.0.1"] if tcp else ["--skip-networking"]
         command = ["mariadbd", *common, f"--socket={directory}/socket", *network]
         url = f"mysql+pymysql://root@localhost/mysql?unix_socket={directory}/socket"
-        with _running(Database([*command, *options], url, port)) as server:
+        with _running(Database([*command, *options], Path(directory, "log"), url, port)) as server:
             yield server
 
 
@@ -431,7 +349,7 @@ def postgresql(*, tcp: bool = False, options: Sequence[str] = ()) -> Iterator[Da
         command += options
         place = f"host={directory}&port={port}" if tcp else f"host={directory}"
         url = f"postgresql+psycopg2://berth@/postgres?{place}"
-        with _running(Database(command, url, port, user)) as server:
+        with _running(Database(command, Path(directory, "log"), url, port, user)) as server:
             yield server
 
 
