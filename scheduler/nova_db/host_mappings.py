@@ -92,8 +92,9 @@ class HostMappings:
             host: The name of the service host; one whose mapping is not known is read now.
             fresh: Read it, even if its mapping is known.
         """
-        if not fresh and host in self._cells:
-            return self._cells[host]
+        known = None if fresh else self._cells.get(host)
+        if known is not None:
+            return known
         try:
             with self._engines.api_connection() as connection:
                 cell_uuid = _cells_of(connection, [host]).get(host)

@@ -122,3 +122,18 @@ def test_names_that_a_database_takes_for_equal_are_one_host(nova):
     mapped.follow(["CMP1.example.org", "cmp2"])
     mapped.refresh()
     assert ("CMP1.example.org" in mapped, "cmp2" in mapped) == (True, False)
+
+
+def test_a_host_that_is_forgotten_while_its_cell_is_looked_up_is_read(nova, monkeypatch):
+    mappings = HostMappings(nova.engines)
+    nova.map_host("cmp1")
+
+    class Forgetting(dict):
+        """The loop replaces it between two accesses."""
+
+        def __contains__(self, host):
+            mappings._cells = {}
+            return True
+
+    monkeypatch.setattr(mappings, "_cells", Forgetting())
+    assert mappings.cell_of("cmp1") == nova.cell1
