@@ -76,7 +76,12 @@ class ManagerParts:
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
-            claimer=Claimer(writer, hosts.states.of, SpoolFile(spool_directory)),
+            claimer=Claimer(
+                writer,
+                hosts.states.of,
+                SpoolFile(spool_directory),
+                nodes_of_hosts=lambda names: hosts.nodes_of_hosts(hosts.snapshot(math.inf), names),
+            ),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,

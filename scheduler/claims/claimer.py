@@ -13,7 +13,7 @@ from oslo_log import log
 
 from scheduler.claims.claim import ClaimRequest, Results, claim_all, outcome_of
 from scheduler.claims.result import ClaimResult, Outcome, Refusal
-from scheduler.claims.spool import Kept, Spool
+from scheduler.claims.spool import Kept, NodesOfHosts, Spool, no_nodes
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -56,6 +56,7 @@ class Claimer:
         states_of: ReadStates = all_waiting,
         spool_file: SpoolFile | None = None,
         batch_size: int = BATCH_SIZE,
+        nodes_of_hosts: NodesOfHosts = no_nodes,
     ) -> None:
         """Begin without claims.
 
@@ -63,10 +64,11 @@ class Claimer:
             states_of: Returns what nova says of instances.
             spool_file: Gets what could not be settled; None: it is in memory alone.
             batch_size: Instances in one write.
+            nodes_of_hosts: Returns the compute nodes of the hosts that instances leave.
         """
         self.writer = writer
         self.states_of = states_of
-        self.spool = Spool(writer, states_of, spool_file or SpoolFile(None))
+        self.spool = Spool(writer, states_of, spool_file or SpoolFile(None), nodes_of_hosts=nodes_of_hosts)
         self.batch_size = batch_size
         self.on_event: Callable[[], None] = lambda: None
         self._timing = writer.timing

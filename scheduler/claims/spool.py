@@ -61,6 +61,15 @@ class Kept:
     hosts: frozenset[str] = frozenset()
 
 
+NodesOfHosts = Callable[[Collection[str]], Collection[str]]
+"""Host names -> the uuids of their compute nodes."""
+
+
+def no_nodes(_hosts: Collection[str]) -> Collection[str]:
+    """Return that no host is known."""
+    return ()
+
+
 NOTHING_KEPT = Kept()
 NOBODY = Owner(None, None)
 
@@ -130,18 +139,21 @@ class Spool:
         states_of: ReadStates,
         file: SpoolFile,
         wall_clock: Callable[[], float] = time.time,
+        nodes_of_hosts: NodesOfHosts = no_nodes,
     ) -> None:
         """Begin without entries.
 
         Args:
             states_of: Returns what nova says of instances.
             wall_clock: Seconds that other processes know.
+            nodes_of_hosts: Returns the compute nodes of hosts, as they are known when an entry is looked at.
         """
         self._writer = writer
         self._states_of = states_of
         self._file = file
         self._clock = writer.timing.monotonic
         self._wall_clock = wall_clock
+        self._nodes_of_hosts = nodes_of_hosts
         self._lock = threading.Lock()
         self._entries: dict[str, Entry] = {}
         self._unwritten = False
@@ -330,14 +342,16 @@ class Spool:
         Raises:
             PlacementSilent: The root of a provider is not known.
         """
-        if not kept.providers:
+        # The cell of the hosts may not have been read when the entry was made; the state of a move comes from it.
+        providers = kept.providers.union(self._nodes_of_hosts(kept.hosts) if kept.hosts else ())
+        if not providers:
             return {}
         roots = {provider: self._writer.reader.root_of(provider) for provider in held}
         nodes = {roots[each] for each, entry in held.items() if COMPUTE & entry["resources"].keys()}
         return {
             each: entry
             for each, entry in held.items()
-            if each in kept.providers or roots[each] in kept.providers or roots[each] not in nodes
+            if each in providers or roots[each] in providers or roots[each] not in nodes
         }
 
     def _release(self, releases: Mapping[str, Write]) -> set[str]:

@@ -387,7 +387,9 @@ class History:
             found += check_capacity(self._placement, instances)
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
-        found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
+        found = [
+            each for each in found if each.kind not in {"moved", "lost"} or not self._was_overtaken(each)
+        ]
         limits = self.plan.limits
         found += check_waits(callers.calls, limits.long_timeout, self._paused, limits.placement_timeout)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]

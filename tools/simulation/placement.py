@@ -92,7 +92,8 @@ class Placement:
     """Providers, consumers and allocations; no transport, no time.
 
     Attributes:
-        overtaken: Consumers for which a write began before another one was carried out, and ended after it.
+        overtaken: Consumers whose rows were replaced by a write that expected none: it began before they were
+            written, or they were hidden.
         overfilled: Provider to the consumers of the last claim that left it over its capacity.
     """
 
@@ -252,8 +253,10 @@ class Placement:
         for uuid, body in write.bodies.items():
             if write.seen[uuid] is None:
                 record = Consumer(0, body["project_id"], body["user_id"], write.number)
-                if self.consumers.setdefault(uuid, record) is not record and self.rows.get(uuid):
-                    # It goes on as if it had been first, and replaces what that one wrote.
+                self.consumers.setdefault(uuid, record)
+                if self.rows.get(uuid):
+                    # Another write has given it rows, or its rows are hidden. Either way this one goes on as
+                    # if it had been first, and replaces them.
                     self.overtaken.add(uuid)
                 write.seen[uuid] = self.consumers[uuid].generation
             elif uuid not in self.consumers:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import functools
 import itertools
 import logging
+import math
 import pathlib
 import re
 import tempfile
@@ -172,7 +173,9 @@ class Hosts:
     def snapshot(
         self, max_age: float | None = None, cell_uuid: str | None = None, arrived_at: float | None = None
     ) -> HostTable:
-        """Return the table, or one without hosts."""
+        """Return the table, or one without hosts. One of any age is in memory."""
+        if max_age == math.inf:
+            return self._table
         return _NO_HOSTS if self._read() == "empty" else self._table
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:

@@ -24,7 +24,14 @@ class World:
             self.api.consumers[UUID] = held
         self.file = SpoolFile(directory)
         writer = writer_of(self.api, timing=self.clock.timing)
-        self.spool = Spool(writer, lambda uuids, _: dict.fromkeys(uuids, self.state), self.file, self.clock)
+        self.nodes = {}
+        self.spool = Spool(
+            writer,
+            lambda uuids, _: dict.fromkeys(uuids, self.state),
+            self.file,
+            self.clock,
+            lambda hosts: [self.nodes[host] for host in hosts if host in self.nodes],
+        )
         self.spool._loop.wake = lambda: None
 
     def work(self, seconds=0.0):
@@ -92,6 +99,14 @@ def test_an_evacuated_instance_keeps_its_source_and_what_that_shares():
     world.spool.note_unknown([UUID], Kept(frozenset({B}), frozenset({"host b"})))
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [B, f"{B}-child", "disks"]
+
+
+def test_an_evacuated_instance_keeps_its_source_whose_cell_was_read_after_the_entry_was_made():
+    world = World(held=holding(A, B))
+    world.spool.note_unknown([UUID], Kept(hosts=frozenset({"host b"})))
+    world.nodes = {"host b": B}
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == [B]
 
 
 def test_rows_that_are_hidden_are_shown_and_released():
