@@ -235,15 +235,22 @@ class Client:
 
     def _read(self, connection: library.ConnectionContext) -> None:
         while not self._stopped.is_set():
+            self._do_tasks(connection)
             try:
-                while not self._tasks.empty():
-                    self._tasks.get()(connection)
                 connection.consume(timeout=LOOK_INTERVAL)
             except library.Timeout:
                 continue
             except Exception:
                 LOG.exception("Cannot read replies; trying again")
                 time.sleep(RETRY_INTERVAL)
+
+    def _do_tasks(self, connection: library.ConnectionContext) -> None:
+        """Do what waits. What fails ends nothing else: without the broker all do, and to read connects again."""
+        while not self._tasks.empty():
+            try:
+                self._tasks.get()(connection)
+            except Exception as error:  # noqa: BLE001 - who waits for it gives up in time
+                LOG.warning("Cannot make or delete reply queues: %.300s", error)
 
     def _make_queues(self, connection: library.ConnectionContext) -> None:
         for _ in range(SPARE - self._spare.qsize()):
