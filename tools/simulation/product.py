@@ -77,6 +77,7 @@ weight_classes = scheduler.weights.amounts.RAMWeigher
 
 _STATES = {
     State.WAITING: InstanceState.WAITING,
+    State.MOVING: InstanceState.MOVING,
     State.PLACED: InstanceState.PLACED,
     State.BURIED: InstanceState.GIVEN_UP,
     State.DELETED: InstanceState.DELETED,

@@ -349,6 +349,26 @@ class Thread:
             runtime.crashed(runtime.current.process, self.name, error)
 
 
+class Timer(Thread):
+    """As ``threading.Timer``."""
+
+    def __init__(
+        self, interval: float, function: Callable[..., Any], args: tuple = (), kwargs: dict | None = None
+    ) -> None:
+        super().__init__(target=function, args=args, kwargs=kwargs)
+        self._interval = interval
+        self._finished = Event()
+
+    def cancel(self) -> None:
+        """Call nothing any more."""
+        self._finished.set()
+
+    def run(self) -> None:
+        """Call the function when the time has come."""
+        if not self._finished.wait(self._interval):
+            super().run()
+
+
 class _MainThread:
     name = "MainThread"
     daemon = False
@@ -558,8 +578,9 @@ def _make() -> dict[str, ModuleType]:
     modules["threading"] = _module(
         real_threading,
         Lock=Lock, RLock=RLock, Condition=Condition, Event=Event, Semaphore=Semaphore,
-        BoundedSemaphore=BoundedSemaphore, Thread=Thread, local=Local, current_thread=current_thread,
-        get_ident=get_ident, _register_atexit=lambda *_args: None, main_thread=lambda: _MAIN,
+        BoundedSemaphore=BoundedSemaphore, Thread=Thread, Timer=Timer, local=Local,
+        current_thread=current_thread, get_ident=get_ident, _register_atexit=lambda *_args: None,
+        main_thread=lambda: _MAIN,
     )  # fmt: skip
     modules["time"] = _module(
         real_time, monotonic=monotonic, monotonic_ns=monotonic_ns, time=wall_time, sleep=sleep,

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading as real_threading
 from types import ModuleType
 
 import pytest
@@ -234,6 +235,27 @@ def test_an_error_that_ends_a_thread_is_noted():
 
     ((process, name, error),) = run(work).crashes
     assert (process.name, name, type(error)) == ("p", "child", ZeroDivisionError)
+
+
+def test_no_thread_is_a_real_one():
+    kinds = [each for name, each in vars(THREADING).items() if isinstance(each, type) and name[0] != "_"]
+    assert not [each for each in kinds if issubclass(each, real_threading.Thread)]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_timer_calls_once_unless_it_is_cancelled(cancelled):
+    called = []
+
+    def start():
+        timer = THREADING.Timer(30.0, called.append, ["now"])
+        timer.start()
+        TIME.sleep(29.0)
+        assert not called
+        if cancelled:
+            timer.cancel()
+
+    run(start)
+    assert called == ([] if cancelled else ["now"])
 
 
 def test_values_of_a_task_are_its_own():
