@@ -245,7 +245,7 @@ class Client:
                 time.sleep(RETRY_INTERVAL)
 
     def _do_tasks(self, connection: library.ConnectionContext) -> None:
-        """Do what waits. What fails ends nothing else: without the broker all do, and to read connects again."""
+        """Do what waits. Without the broker all of it fails; only to read connects again."""
         while not self._tasks.empty():
             try:
                 self._tasks.get()(connection)
