@@ -210,8 +210,9 @@ class Client:
             BrokerAway: The queue was not deleted in time.
         """
         self._tasks.put(partial(self._delete, replies))
+        end = time.monotonic() + QUEUE_TIMEOUT
         try:
-            while (message := replies.received.get(timeout=QUEUE_TIMEOUT)) is not None:
+            while (message := replies.received.get(timeout=max(0.0, end - time.monotonic()))) is not None:
                 if message.get("_msg_id") == identity and message.get("ending"):
                     return message
         except queue.Empty:

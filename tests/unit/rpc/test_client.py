@@ -67,3 +67,26 @@ def test_calls_that_are_given_up_without_the_broker_do_not_keep_the_thread_from_
         assert connection.read.wait(5.0)
     finally:
         caller.stop()
+
+
+def test_a_call_is_given_up_in_time_though_its_scheduler_goes_on(monkeypatch):
+    """It is not known whether the queue could be deleted; heartbeats still come from it."""
+    monkeypatch.setattr(client, "QUEUE_TIMEOUT", 0.2)
+    caller = client.Client(SimpleNamespace(_driver=None), 1000)
+    replies, ended = client._ReplyQueue("reply"), threading.Event()
+
+    def beat():
+        while not ended.wait(0.05):
+            replies.received.put({"_msg_id": "call"})
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    end = threading.Timer(5.0, replies.received.put, [None])
+    end.start()
+    try:
+        with pytest.raises(client.BrokerAway):
+            caller._give_up(replies, "call")
+    finally:
+        end.cancel()
+        ended.set()
+        beating.join()
