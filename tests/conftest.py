@@ -37,6 +37,17 @@ def pytest_configure():
     settings.load_profile("berth")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Tell each process where the servers are that it shares with the others."""
+    if not hasattr(node.config, "shared_servers"):
+        from tests.support.shared_servers import SharedServers
+
+        node.config.shared_servers = SharedServers()
+        node.config.add_cleanup(node.config.shared_servers.close)
+    node.workerinput["shared_servers"] = node.config.shared_servers.address
+
+
 def pytest_collection_modifyitems(config, items):
     """With several processes, put the files that wait longest for servers first.
 

@@ -11,6 +11,7 @@ choose (see scheduler.cmd).
 
 from collections.abc import Iterator
 import copy
+import functools
 import importlib
 
 from oslo_concurrency import opts as concurrency
@@ -58,6 +59,7 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     return [(group, copy.deepcopy(db.database_opts)) for group in DATABASES]
 
 
+@functools.cache  # each call copies hundreds of options
 def _messaging() -> list[tuple[str | None, list[cfg.Opt]]]:
     from oslo_messaging import opts as messaging
 

@@ -250,7 +250,7 @@ class Client:
         while not self._tasks.empty():
             try:
                 self._tasks.get()(connection)
-            except Exception as error:  # noqa: BLE001 - who waits for it gives up in time
+            except Exception as error:  # noqa: BLE001 - the thread that waits gives up in time
                 LOG.warning("Cannot make or delete reply queues: %.300s", error)
 
     def _make_queues(self, connection: library.ConnectionContext) -> None:

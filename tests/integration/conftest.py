@@ -2,13 +2,23 @@ import pytest
 
 from tests.integration import services
 from tests.integration.rabbit_cluster import rabbitmq_cluster
+from tests.support import forked
 from tools.rig.placement import PlacementProcess
+from tools.rig.service import ServiceProcess
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _services_are_forked():
+    """Of each program that is started, two thirds of the processor's time went into imports."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServiceProcess, "launch", staticmethod(forked.launch))
+        yield
 
 
 @pytest.fixture(scope="session")
-def rabbit():
-    """A RabbitMQ of this test process."""
-    with services.rabbitmq() as running:
+def rabbit(request):
+    """A RabbitMQ; virtual hosts are for one test or module each."""
+    with services.rabbitmq(request.config) as running:
         yield running
 
 
@@ -33,16 +43,16 @@ def placement_url(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def mysql_url():
-    """A MariaDB of this test process."""
-    with services.mariadb() as url:
+def mysql_url(request):
+    """A MariaDB; databases are for one test process each."""
+    with services.mariadb(request.config) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def postgresql_url():
-    """A PostgreSQL of this test process."""
-    with services.postgresql() as url:
+def postgresql_url(request):
+    """A PostgreSQL; databases are for one test process each."""
+    with services.postgresql(request.config) as url:
         yield url
 
 

@@ -1,43 +1,18 @@
 """The same cloud as separate processes: Placement, scheduler, conductors, computes, over a real RabbitMQ."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 
 from conductor_client import journal
-from conductor_client.bus import Bus
 from tests.unit.conductor_client.doubles import context
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import create_fleet
-from tools.rig.service import ROOT, ServiceProcess
+from tools.rig.service import ROOT, ServiceProcess, environment_of_berth
 
 PATIENCE = 60
-
-
-class Process(ServiceProcess):
-    """A program of ours that runs, its output in a file."""
-
-    def __init__(self, module, *arguments, output):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        super().__init__([sys.executable, "-W", "ignore", "-m", module, *arguments], output, environment)
-        self.module = module
-        self.start()
-
-    def text(self):
-        return self.log.read_text()
-
-    def assert_runs(self):
-        """Fail if it has ended."""
-        assert self.status is None, f"{self.module} has ended:\n{self.text()[-3000:]}"
-
-    def ask_to_stop(self):
-        if self.status is None:
-            os.kill(self.pid, signal.SIGTERM)
 
 
 def until(condition, complaint, patience=PATIENCE):
@@ -67,12 +42,10 @@ class DeployedCloud(Cloud):
         self._workers = workers
 
     def _start(self):
-        self.placement_url = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
-        create_fleet(self.placement_url, self.fleet.providers())
+        self.placement_url = self.start_placement()
         self.write_databases()
         self.config_file = self.configure(self.transport_url, workers=self._workers)
-        self.bus = Bus(self.conf)
-        self.callback(self.bus.close)
+        self.bus = self.connect()
         self.callback(self.stop_processes)
         self.start_scheduler()
 
@@ -88,12 +61,14 @@ class DeployedCloud(Cloud):
     def stop_processes(self):
         """Stop all at once; returns their exit statuses."""
         for process in self.processes:
-            process.ask_to_stop()
-        return [(process.module, process.stop()) for process in self.processes]
+            process.signal(signal.SIGTERM)
+        return [(process.log.stem, process.stop()) for process in self.processes]
 
     def run(self, module, *arguments, name):
         """Start one more process."""
-        process = Process(module, *arguments, output=self.directory / f"{name}.out")
+        command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
+        process = ServiceProcess(command, self.directory / f"{name}.out", environment_of_berth())
+        process.start()
         self.processes.append(process)
         return process
 

@@ -68,8 +68,7 @@ class Cluster:
         """Make a virtual host and return its name."""
         name = uuid.uuid4().hex
         node = next(node for node in self.nodes if node.running)
-        node.control("add_vhost", name)
-        node.control("set_permissions", "-p", name, node.user, ".*", ".*", ".*")
+        node.make_vhosts([name])
         return name
 
     def stop(self):

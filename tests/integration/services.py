@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from tests.support import shared_servers
 from tools.rig import servers
 
 DATABASE_KINDS = [
@@ -42,16 +43,15 @@ def browser():
     return need(*BROWSERS)
 
 
-@contextlib.contextmanager
-def rabbitmq():
-    """Start a RabbitMQ."""
+def rabbitmq(config):
+    """Give a RabbitMQ, which others may use at the same time."""
     need("rabbitmq-server")
-    with servers.rabbitmq() as rabbit:
-        yield rabbit
+    need("erl_call")
+    return shared_servers.server(config, "rabbitmq")
 
 
 @contextlib.contextmanager
-def mariadb():
+def mariadb(config):
     """Give the SQLAlchemy URL of a user of a MariaDB who may create databases.
 
     The server that BERTH_TEST_MYSQL_URL names is used as it is; else one is started.
@@ -61,12 +61,12 @@ def mariadb():
         return
     need("mariadbd")
     need("mariadb-install-db")
-    with servers.mariadb() as server:
-        yield server.url
+    with shared_servers.server(config, "mariadb") as url:
+        yield url
 
 
 @contextlib.contextmanager
-def postgresql():
+def postgresql(config):
     """Give the SQLAlchemy URL of a user of a PostgreSQL who may create databases.
 
     The server that BERTH_TEST_POSTGRES_URL names is used as it is; else one is started.
@@ -75,8 +75,8 @@ def postgresql():
         yield url
         return
     need("pg_config")
-    with servers.postgresql() as server:
-        yield server.url
+    with shared_servers.server(config, "postgresql") as url:
+        yield url
 
 
 @contextlib.contextmanager

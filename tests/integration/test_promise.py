@@ -21,7 +21,6 @@ from tests.support.faulty_proxy import FaultyProxy, delayed
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
 from tools.rig.cloud import BerthSchedulerProcess, Cloud
 from tools.rig.fleet import Cell
-from tools.rig.placement import PlacementProcess
 from tools.rig.providers import HEADERS
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -46,7 +45,7 @@ class PromisedCloud(Cloud):
         self.make_fleet(HOSTS, [Cell("cell1", self.database("cell1"))])
 
     def _start(self):
-        self.behind = self.enter_context(PlacementProcess(self.fill_placement()))
+        self.behind = self.start_placement()
         self.proxy = self.enter_context(FaultyProxy(self.behind))
         self.placement_url = self.proxy.url
         self.write_databases()

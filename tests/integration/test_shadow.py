@@ -47,7 +47,7 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     requests = make_requests(REQUESTS, 1)
     assert [ask(client, request).error for request in requests] == [""] * REQUESTS
     until(lambda: len(list(report.read(directory))) == REQUESTS, "not all requests are compared")
-    shadow.assert_runs()
+    assert shadow.status is None
     os.kill(shadow.pid, signal.SIGTERM)
     until(lambda: shadow.status is not None, "the shadow does not stop")
     assert shadow.status == 0

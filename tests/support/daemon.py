@@ -31,7 +31,9 @@ class Daemon:
         if command:
             self.process = self._started([*command, *arguments], environment)
         else:
-            self.process = ForkedProgram(PROGRAM, arguments, self.errors, environment)
+            self.errors.write_text("")
+            variables = os.environ | environment
+            self.process = ForkedProgram([PROGRAM, *arguments], self.errors, variables, piped=True)
 
     def _started(self, command, environment):
         with self.errors.open("w") as log:
@@ -81,8 +83,7 @@ class Daemon:
 
     def kill(self):
         if self.process.poll() is None:
-            for kill in (os.killpg, os.kill):  # it has no group before it runs
-                with contextlib.suppress(ProcessLookupError):
-                    kill(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()

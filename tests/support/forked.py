@@ -3,55 +3,106 @@
 A forked program is a process as any other: it has a session, signals and an exit status of its own.
 """
 
+import contextlib
+import ctypes
 import multiprocessing
 import os
 import pathlib
 import runpy
+import signal
+import subprocess
 import sys
+import time
+
+from tools.rig import service
+from tools.rig.service import ROOT
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(["tests.support.forked_imports"])
+
+#: Packages of which modules are run by ``python -m`` in tests, and are imported before the fork.
+PACKAGES = ("scheduler.cmd.", "conductor_client.cmd.", "tools.rig.")
+
+SET_DEATH_SIGNAL = 1  # of prctl(2)
 
 
 class ForkedProgram:
     """A Python program that runs, with the methods of ``subprocess.Popen`` that tests use.
 
     Attributes:
-        pid: Its process ID.
-        stdout: A text file to read what it prints.
+        pid: Its process ID, which is that of its session and process group, too.
+        stdout: A text file to read what it prints; None if that goes to the file of its errors.
     """
 
-    def __init__(self, program, arguments, errors, environment):
-        """Start a program; ``errors`` is the path of the file for its standard error."""
-        pathlib.Path(errors).write_text("")
-        read, write = _FORKING.Pipe(duplex=False)
-        with read, write:
-            self.stdout = os.fdopen(os.dup(read.fileno()))
-            arguments = ([str(program), *map(str, arguments)], write, errors, os.environ | environment)
-            self._process = _FORKING.Process(target=_run, args=arguments)
-            self._process.start()
+    def __init__(self, words, errors, environment, *, piped=False):
+        """Start a program.
+
+        Args:
+            words: The path of the program, or ``-m`` and its module; then its arguments.
+            errors: The path of the file to which its standard error is appended, and what it prints.
+            environment: Its variables.
+            piped: Whether what it prints goes to ``stdout`` instead.
+        """
+        self.stdout = None
+        self._words = [str(word) for word in words]
+        if piped:
+            read, write = _FORKING.Pipe(duplex=False)
+            with read, write:
+                self.stdout = os.fdopen(os.dup(read.fileno()))
+                self._start(write, errors, environment)
+        else:
+            self._start(None, errors, environment)
+
+    def _start(self, output, errors, environment):
+        arguments = (self._words, output, str(errors), dict(environment))
+        self._process = _FORKING.Process(target=_run, args=arguments)
+        self._process.start()
         self.pid = self._process.pid
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            while os.getpgid(self.pid) != self.pid:
+                time.sleep(0.001)
 
     def poll(self):
         """Return the exit status; None while it runs."""
         return self._process.exitcode
 
-    def wait(self):
+    def wait(self, timeout=None):
         """Wait until it has ended, and return its exit status."""
-        self._process.join()
-        return self._process.exitcode
+        self._process.join(timeout)
+        if self.poll() is None:
+            raise subprocess.TimeoutExpired(self._words, timeout)
+        return self.poll()
 
     def send_signal(self, number):
         if self.poll() is None:
             os.kill(self.pid, number)
 
 
-def _run(command, output, errors, environment):
-    os.setsid()
-    with output, pathlib.Path(errors).open("a") as log:
-        os.dup2(output.fileno(), 1)
+def launch(command, log, environment, user=None):
+    """Start a service as ``tools.rig.service.launch`` does, but fork it if it is one of our programs."""
+    python, *words = command
+    words = words[words[:2] == ["-W", "ignore"] and 2 :]
+    ours = python == sys.executable and not user and words[0] == "-m" and words[1].startswith(PACKAGES)
+    if ours and "LD_PRELOAD" not in (environment or {}):
+        return ForkedProgram(words, log, os.environ if environment is None else environment)
+    return service.launch(command, log, environment, user)
+
+
+def _run(words, output, errors, environment):
+    with pathlib.Path(errors).open("a") as log:
         os.dup2(log.fileno(), 2)
+        os.dup2((output or log).fileno(), 1)
+    if output:
+        output.close()
+    os.setsid()
+    # it ends with the process that forks, and so with the tests
+    ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
+    os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = command
-    runpy.run_path(command[0], run_name="__main__")
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")

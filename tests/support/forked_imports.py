@@ -1,4 +1,4 @@
-"""What a daemon imports until it takes requests, for the process that daemons are forked off; see ``forked``."""
+"""What programs import until they take requests, for the process that they are forked off; see ``forked``."""
 
 import importlib
 import warnings
@@ -9,11 +9,18 @@ warnings.simplefilter("ignore")
 backend.init_backend(backend.BackendType.THREADING)  # before oslo.messaging is imported, as the daemon does
 
 for name in (
+    "conductor_client.cmd.cell_conductor",
+    "conductor_client.cmd.fake_compute",
+    "conductor_client.cmd.super_conductor",
+    "placement.deploy",
+    "scheduler.cmd.router",
     "scheduler.cmd.scheduler",
+    "scheduler.cmd.shadow",
     "scheduler.daemon.options_trial",
     "scheduler.daemon.parts",
     "scheduler.guru_meditation",
     "scheduler.health.monitor",
     "scheduler.stream.decision_stream",
+    "tools.rig.placement",
 ):
     importlib.import_module(name)

@@ -3,8 +3,6 @@
 stages       a plain request from the message to the reply, stage by stage
 rules        every built-in filter and weigher over all hosts
 multicreate  100 instances in one request
-explain      what recording decisions costs
-numa         NUMA and PCI verdicts for one host, in shapes that need much work
 
 Times are CPU times of one thread, the best of a few runs. Compare runs on the same machine only.
 
@@ -26,8 +24,7 @@ from tools.bench import report
 from tools.bench.timing import RUNS, Measurement
 
 # Modules beside this one; each has ``run(number of hosts, runs)``.
-BENCHMARKS = ("stages", "rules", "multicreate", "explain", "numa")
-ONE_HOST = ("numa",)
+BENCHMARKS = ("stages", "rules", "multicreate")
 
 # Modules with ``main(arguments)``, which returns the exit status.
 COMMANDS = {
@@ -76,5 +73,5 @@ def _numbers(text: str) -> list[int]:
 
 def _run(name: str, sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
     benchmark = importlib.import_module(f"tools.bench.{name}")
-    for size in sizes[:1] if name in ONE_HOST else sizes:
+    for size in sizes:
         yield from benchmark.run(size, runs)

@@ -55,7 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the table."""
     parser = command.Parser("tools/benchmark forwarding", __doc__)
     parser.add("--calls", 2000, "calls of each way")
-    parser.add_argument("--quorum", action="store_true", help="rabbit_quorum_queue = true")
     options = parser.parse_args(arguments)
     servers.stop_on_sigterm()
     with servers.rabbitmq() as rabbit, contextlib.ExitStack() as started:
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ROUTER: (_route, PARTITION, ""),
         }
         for host, (program, topic, forward) in programs.items():
-            arguments = (url, options.quorum, host, topic, forward, ready)
+            arguments = (url, host, topic, forward, ready)
             process = _PROCESSES.Process(target=program, args=arguments)
             process.start()
             running[host] = psutil.Process(process.pid)
@@ -78,27 +77,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not all(ready.acquire(timeout=60) for _ in running):
             raise RuntimeError("the servers do not start")
         begun = {host: sum(process.cpu_times()[:2]) for host, process in running.items()}
-        _show(_measure(url, options.quorum, options.calls))
+        _show(_measure(url, options.calls))
         for host, process in running.items():
             spent = sum(process.cpu_times()[:2]) - begun[host]
             print(f"CPU of the {host} server: {spent * 1000 / options.calls:.2f} ms a call of one way")
     return 0
 
 
-def _conf(url: str, host: str, quorum: bool) -> Any:
+def _conf(url: str, host: str) -> Any:
     conf = configuration.new()
     conf([], default_config_files=[])
     conf.set_override("transport_url", url)
     conf.set_override("host", host)
-    bus = transport.rpc_transport(conf)
-    conf.set_override("rabbit_quorum_queue", quorum, "oslo_messaging_rabbit")
-    bus.cleanup()
     return conf
 
 
-def _serve(url: str, quorum: bool, host: str, topic: str, forward: str, ready: Any) -> None:
+def _serve(url: str, host: str, topic: str, forward: str, ready: Any) -> None:
     """Run a server of calls of a topic, or without one of its own queue, which forwards calls to a topic."""
-    conf = _conf(url, host, quorum)
+    conf = _conf(url, host)
     running = server.build(conf, transport.rpc_transport(conf), Manager(forward))
     if topic:
         running.topic = topic
@@ -109,8 +105,8 @@ def _serve(url: str, quorum: bool, host: str, topic: str, forward: str, ready: A
     threading.Event().wait()
 
 
-def _route(url: str, quorum: bool, host: str, topic: str, _forward: str, ready: Any) -> None:
-    conf = _conf(url, host, quorum)
+def _route(url: str, host: str, topic: str, _forward: str, ready: Any) -> None:
+    conf = _conf(url, host)
     partitions.register(conf, "p")
     conf.set_override("topic", topic, f"{partitions.PREFIX}p")
     router = RouterService(conf)
@@ -120,10 +116,10 @@ def _route(url: str, quorum: bool, host: str, topic: str, _forward: str, ready: 
     threading.Event().wait()
 
 
-def _measure(url: str, quorum: bool, calls: int) -> dict[str, list[float]]:
+def _measure(url: str, calls: int) -> dict[str, list[float]]:
     """Return the milliseconds of each call: straight, by way of the other server, and of the router."""
     target = messaging.Target(topic="scheduler", version="4.5")
-    bus = transport.rpc_transport(_conf(url, "caller", quorum))
+    bus = transport.rpc_transport(_conf(url, "caller"))
     client = messaging.get_rpc_client(bus, target, timeout=60, serializer=serializer.ObjectSerializer())
     spec = objects.RequestSpec(project_id="p", user_id="u", flavor=FLAVOR, num_instances=1)
 

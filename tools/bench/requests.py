@@ -7,8 +7,8 @@ import uuid
 from scheduler import conf as options
 from scheduler import objects
 from tools.bench import hosts
+from tools.rig.load import IMAGE, BootRequest, Flavor
 
-IMAGE = str(uuid.UUID(int=7))
 INSTANCE = str(uuid.UUID(int=8))
 MEMBERS = [hosts.uuid_of(number) for number in range(20)]
 ALL_WEIGHERS_ON = {"image_props_weight_multiplier": 1.0, "num_instances_weight_multiplier": 1.0}
@@ -45,34 +45,11 @@ def demanding_conf() -> Any:
 
 def plain(extra_specs: dict[str, str] | None = None, **fields: Any) -> objects.RequestSpec:
     """Return a plain boot request: 2 vCPUs, 4 GiB of memory, 20 GiB of disk."""
-    flavor = objects.Flavor(
-        id=1,
-        name="m1",
-        flavorid="1",
-        vcpus=2,
-        memory_mb=4096,
-        root_gb=20,
-        ephemeral_gb=0,
-        swap=0,
-        extra_specs=extra_specs or {},
-    )
-    defaults = {
-        "flavor": flavor,
-        "image": _image(),
-        "project_id": "project",
-        "user_id": "user",
-        "num_instances": 1,
-        "instance_uuid": INSTANCE,
-        "scheduler_hints": {},
-        "ignore_hosts": None,
-        "force_hosts": None,
-        "force_nodes": None,
-        "instance_group": None,
-        "numa_topology": None,
-        "pci_requests": None,
-        "requested_resources": [],
-    }
-    return objects.RequestSpec(**{**defaults, **fields})
+    flavor = Flavor(1, "m1", 2, 4096, 20, tuple((extra_specs or {}).items()))
+    spec = BootRequest([INSTANCE], flavor).spec()
+    for name, value in {"image": _image(), **fields}.items():
+        setattr(spec, name, value)
+    return spec
 
 
 def demanding(policy: str = "anti-affinity", **fields: Any) -> objects.RequestSpec:

@@ -1,30 +1,23 @@
-"""Measure each built-in rule on all hosts at once, and its plain form on one host after the other."""
+"""Measure each built-in rule on all hosts at once."""
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 from scheduler import objects
 from scheduler.filters import builtin as filters
 from scheduler.filters.base import HostFilter
-from scheduler.hosts.host_state import HostState
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights import builtin as weights
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.scores import clamped, normalize
-from tests.unit.filters import per_host as plain_filters
-from tests.unit.weights import per_host as plain_weights
+from scheduler.weights.scores import prepare_weighers
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.timing import Measurement, best
 
 PLAIN_BOOT = "a plain boot request"
 DEMANDING = "a request with work for every rule"
-ONE_BY_ONE = "the same, one host after the other"
-# The plain forms take seconds: they run once, and on no more hosts than this.
-MOST_ONE_BY_ONE = 10_000
 
 POLICIES = {
     "ServerGroupAffinityFilter": "affinity",
@@ -47,8 +40,6 @@ def run(count: int, runs: int) -> Iterator[Measurement]:
                 for rule in rules
             }
             yield from _measurements(f"{kind}, {case}", count, times)
-    if count <= MOST_ONE_BY_ONE:
-        yield from _one_by_one(table, requests.demanding_conf())
 
 
 def _kinds(conf: Any) -> dict[str, list[HostFilter] | list[HostWeigher]]:
@@ -80,43 +71,8 @@ def _asking(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callab
         return judge.passes(hosts)
 
     def weigh(hosts: HostView) -> Any:
-        scorer = rule.prepare(request)
-        if scorer is None:
-            return None
-        hosts.load(Needs.declared(rule.needs, scorer.instance_uuids))
-        raw = normalize(clamped(scorer.weigh(hosts), rule), rule.minval, rule.maxval)
-        multiplier = rule.multiplier(hosts)
-        return None if raw is None else multiplier * raw
+        prepared = prepare_weighers([rule], request)
+        hosts.load(prepared.needs)
+        return prepared.scores(hosts).totals()
 
     return judge if isinstance(rule, HostFilter) else weigh
-
-
-def _one_by_one(table: Any, conf: Any) -> Iterator[Measurement]:
-    view = synthetic.view(table)
-    view.load(Needs(image_properties=True))
-    states = [
-        _plain(host, images) for host, images in zip(view.hosts(), view.image_properties(), strict=True)
-    ]
-    for kind, rules in _kinds(conf).items():
-        times = {}
-        for rule in rules:
-            work = _plain_form(rule, requests.demanding(_policy(rule)))
-            if work is not None:
-                times[rule.name] = best(work, lambda: states, runs=1)
-        yield from _measurements(f"{kind}, {ONE_BY_ONE}", len(table), times)
-
-
-def _plain(host: HostState, images: Any) -> SimpleNamespace:
-    """Return a copy of a host with plain attributes, all of them computed."""
-    names = (name for name in dir(HostState) if not name.startswith("_") and name != "instances")
-    instances = dict.fromkeys(requests.MEMBERS[:1])
-    return SimpleNamespace(
-        **{name: getattr(host, name) for name in names}, instances=instances, images=images
-    )
-
-
-def _plain_form(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callable[[list], Any] | None:
-    if isinstance(rule, HostFilter):
-        passes = plain_filters.PLAIN.get(rule.name)
-        return passes and (lambda hosts: [passes(host, spec, rule.conf) for host in hosts])
-    return lambda hosts: plain_weights.totals([rule.name], hosts, spec, rule.conf)

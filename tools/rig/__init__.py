@@ -3,11 +3,11 @@
 command                the options that scenarios share
 servers                private RabbitMQ, MariaDB and PostgreSQL
 service                what runs in processes of its own
-placement, software    Placement in this process or in one of its own; nova and Placement in an environment
+placement, software    Placement in a process of its own; nova and Placement in an environment
 fleet, providers       hosts for nova's databases and for Placement
 instances              what is on the hosts before a load begins
 cloud                  what all clouds have in common, and the processes of schedulers
-small_cloud            all services in one process
+small_cloud            all services but Placement in one process
 daemon_cloud           one scheduler process, SQLite, a virtual host of a RabbitMQ
 contention_cloud       a scheduler in this process on databases of a real server
 nova_cloud             real servers, nova's own schema, Placement behind gunicorn

@@ -18,7 +18,7 @@ from conductor_client.bus import Bus
 from scheduler import conf as options
 from scheduler.rpc.context import RequestContext
 from tools.rig.fleet import Cell, Fleet
-from tools.rig.placement import EmbeddedPlacement
+from tools.rig.placement import PlacementProcess
 from tools.rig.providers import fill
 from tools.rig.service import START_TIMEOUT, ServiceProcess, command_of, environment_of_berth
 
@@ -114,13 +114,12 @@ class Cloud(contextlib.ExitStack):
         """Describe the hosts; nothing is written yet."""
         self.fleet = Fleet(hosts, cells, partitions)
 
-    def fill_placement(self) -> Path:
-        """Write the fleet to the SQLite file of a Placement that is not started yet, and return the file."""
+    def start_placement(self) -> str:
+        """Start a Placement on an SQLite file, write the fleet to it, and return its URL."""
         path = self.directory / "placement.sqlite"
-        with EmbeddedPlacement(path):
-            pass  # the first start creates the tables, resource classes and traits
+        url = self.enter_context(PlacementProcess(path))
         fill(path, self.fleet.providers())
-        return path
+        return url
 
     def write_databases(self) -> None:
         """Write the fleet to nova's databases."""

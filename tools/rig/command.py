@@ -25,7 +25,6 @@ SHARED = {
     "output": "what is written, without a suffix or as a directory",
     "directory": "where to keep databases and logs (default: temporary)",
     "software": "virtual environment with nova and Placement, which is made if need be",
-    "nice": "priority of all processes, such as -5 on a busy machine; needs root",
 }
 
 

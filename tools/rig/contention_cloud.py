@@ -16,7 +16,7 @@ from tools.rig.fleet import Cell
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import fill, send
 
-#: Placement as it does not over-commit by itself (see ``EmbeddedPlacement``).
+#: Placement as it does not over-commit by itself (see ``PlacementProcess``).
 CONFLICT_RETRIES = 1
 
 

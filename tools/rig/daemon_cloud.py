@@ -6,7 +6,6 @@ from pathlib import Path
 from conductor_client.bus import Bus
 from tools.rig.cloud import BerthSchedulerProcess, Cloud
 from tools.rig.fleet import Cell
-from tools.rig.placement import PlacementProcess
 
 
 class DaemonCloud(Cloud):
@@ -38,7 +37,7 @@ class DaemonCloud(Cloud):
         self.scheduler.wait_until_it_answers(self.bus)
 
     def _start_placement(self) -> None:
-        self.placement_url = self.enter_context(PlacementProcess(self.fill_placement()))
+        self.placement_url = self.start_placement()
 
     def _prepare_databases(self) -> None:
         """Write what is special before the scheduler starts."""

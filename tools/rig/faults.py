@@ -43,35 +43,23 @@ class Server(Protocol):
 
 
 @contextlib.contextmanager
-def stopped(server: Server, _seconds: float) -> Iterator[None]:
+def broken(breaks: Callable[[], Any], heals: Callable[[], Any], _seconds: float) -> Iterator[None]:
+    """Something is done at the begin, and undone at the end."""
+    breaks()
+    try:
+        yield
+    finally:
+        heals()
+
+
+def stopped(server: Server) -> Fault:
     """A server stands still: its connections stay open, nothing answers."""
-    server.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        server.signal(signal.SIGCONT)
+    return partial(broken, partial(server.signal, signal.SIGSTOP), partial(server.signal, signal.SIGCONT))
 
 
-@contextlib.contextmanager
-def killed(server: Server, _seconds: float) -> Iterator[None]:
+def killed(server: Server) -> Fault:
     """A server is killed, and started again some time later."""
-    server.kill()
-    try:
-        yield
-    finally:
-        server.start()
-
-
-@contextlib.contextmanager
-def disturbed(
-    proxy: TcpProxy, passage: Passage, directions: Sequence[Direction], _seconds: float
-) -> Iterator[None]:
-    """A connection holds, loses or trickles what is sent in one direction or both."""
-    proxy.disturb(passage, *directions)
-    try:
-        yield
-    finally:
-        proxy.heal()
+    return partial(broken, server.kill, server.start)
 
 
 @contextlib.contextmanager
@@ -138,14 +126,9 @@ def workers_killed(cloud: ChaosCloud, rng: random.Random, seconds: float) -> Ite
     yield
 
 
-@contextlib.contextmanager
-def worker_stopped(worker: psutil.Process, _seconds: float) -> Iterator[None]:
+def worker_stopped(worker: psutil.Process) -> Fault:
     """A worker stands still, with the requests that the broker gave it."""
-    worker.suspend()
-    try:
-        yield
-    finally:
-        worker.resume()
+    return partial(broken, worker.suspend, worker.resume)
 
 
 @contextlib.contextmanager
@@ -187,16 +170,6 @@ def disks_full(cloud: ChaosCloud, kills: Fault | None, seconds: float) -> Iterat
             disk.empty(scheduler)
 
 
-@contextlib.contextmanager
-def clock_shifted(clock: Clock, jump: int, _seconds: float) -> Iterator[None]:
-    """The wall clock of a daemon jumps, and jumps back."""
-    clock.shift(jump)
-    try:
-        yield
-    finally:
-        clock.shift(0)
-
-
 CONNECTIONS = {"held": Passage.HOLD, "lossy": Passage.LOSE, "trickling": Passage.TRICKLE}
 SERVERS = ("broker", "mariadb", "postgresql", "placement")
 
@@ -205,9 +178,7 @@ Maker = Callable[[ChaosCloud, random.Random], Fault]
 
 _PROCESSES: dict[str, Maker] = {
     "worker killed": lambda cloud, rng: partial(workers_killed, cloud, rng),
-    "worker stopped": lambda cloud, rng: partial(
-        worker_stopped, rng.choice(rng.choice(cloud.schedulers).workers())
-    ),
+    "worker stopped": lambda cloud, rng: worker_stopped(rng.choice(rng.choice(cloud.schedulers).workers())),
     "daemon restarted": lambda cloud, rng: partial(daemon_restarted, rng.choice(cloud.schedulers)),
     "master killed": lambda cloud, rng: partial(masters_killed, [rng.choice(cloud.schedulers)]),
     "all masters killed": lambda cloud, _rng: partial(masters_killed, cloud.schedulers),
@@ -215,7 +186,7 @@ _PROCESSES: dict[str, Maker] = {
     "disk full, worker killed": lambda cloud, rng: partial(
         disks_full, cloud, partial(workers_killed, cloud, rng)
     ),
-    "clock jumps": lambda cloud, rng: partial(clock_shifted, cloud.clock, rng.choice(JUMPS)),
+    "clock jumps": lambda cloud, rng: _clock_shifted(cloud.clock, rng.choice(JUMPS)),
 }
 _OUTAGES: dict[str, Maker] = {
     "placement throttled": lambda cloud, _rng: partial(throttled, cloud.placement),
@@ -244,6 +215,11 @@ def make(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault | None:
     return maker(cloud, rng) if maker else _of_server(*name.split(), cloud, rng)
 
 
+def _clock_shifted(clock: Clock, jump: int) -> Fault:
+    """Let the wall clock of a daemon jump, and jump back."""
+    return partial(broken, partial(clock.shift, jump), partial(clock.shift, 0))
+
+
 def _refusing(cloud: ChaosCloud, ways: Sequence[TcpProxy]) -> Fault:
     return partial(refused, ways, cloud.proxies["placement"].port)
 
@@ -255,6 +231,7 @@ def _all_servers(what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
 def _of_server(name: str, what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
     if what in CONNECTIONS:
         directions = rng.choice([[Direction.TO_SERVER], [Direction.TO_CLIENT], list(Direction)])
-        return partial(disturbed, cloud.proxies[name], CONNECTIONS[what], directions)
+        proxy = cloud.proxies[name]
+        return partial(broken, partial(proxy.disturb, CONNECTIONS[what], *directions), proxy.heal)
     server: Server = cloud.rabbit if name == "broker" else getattr(cloud, name)
-    return partial(stopped if what == "stopped" else killed, server)
+    return stopped(server) if what == "stopped" else killed(server)

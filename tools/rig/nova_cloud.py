@@ -5,7 +5,6 @@ import contextlib
 import os
 from pathlib import Path
 
-import psutil
 import requests
 import sqlalchemy as sa
 
@@ -35,11 +34,7 @@ auth_strategy = noauth2
 [placement_database]
 connection = {database}
 """
-#: nova's options besides those of every cloud here.
-NOVA_DEFAULTS = """\
-state_path = {directory}
-log_file = {directory}/nova.log
-"""
+#: nova's sections besides those of every cloud here.
 NOVA_SECTIONS = """\
 [oslo_concurrency]
 lock_path = {directory}
@@ -49,10 +44,9 @@ lock_path = {directory}
 class NovaCloud(Cloud):
     """Everything that a scheduler needs; a context manager.
 
-    ``filled`` are the instances that are there before a load begins, ``nice`` the priority of all processes.
+    ``filled`` are the instances that are there before a load begins.
     """
 
-    nice = 0
     rabbit: servers.Rabbit
     placement_database: sa.Engine
     _server: servers.Database
@@ -77,10 +71,6 @@ class NovaCloud(Cloud):
     def processes(self) -> Mapping[str, int]:
         """Return the process IDs of the services by name."""
         return {"placement": self._placement.pid, "mariadb": self._server.pid, "rabbitmq": self.rabbit.pid}
-
-    def set_priority(self) -> None:
-        """Set the priority of all processes, those of the schedulers too."""
-        set_priority(self.nice)
 
     def reset(self) -> None:
         """Remove all allocations from Placement but those of the instances that were there."""
@@ -138,14 +128,14 @@ class NovaCloud(Cloud):
                         sa.text(f"CREATE TABLE nova_{cell}.`{table}` LIKE nova_cell0.`{table}`")
                     )
 
-    def configure_nova(
-        self, transport_url: str, sections: str = "", host: str = "controller", defaults: str | None = None
-    ) -> Path:
+    def configure_nova(self, transport_url: str, sections: str = "", host: str = "controller") -> Path:
         """Write the configuration of a scheduler, which nova reads as well; ``sections`` are appended."""
-        if defaults is None:
-            defaults = NOVA_DEFAULTS.format(directory=self.directory)
-        sections = NOVA_SECTIONS.format(directory=self.directory) + sections
-        return self.configure(transport_url, host=host, defaults=defaults, sections=sections)
+        return self.configure(
+            transport_url,
+            host=host,
+            defaults=f"state_path = {self.directory}",
+            sections=NOVA_SECTIONS.format(directory=self.directory) + sections,
+        )
 
     def _start_placement(self) -> None:
         directory = self.directory / "placement"
@@ -186,15 +176,3 @@ class NovaCloud(Cloud):
             tables = connection.execute(sa.text("SHOW TABLES")).scalars().all()
             for table in tables:
                 connection.execute(sa.text(f"ANALYZE TABLE `{table}`")).all()
-
-
-def set_priority(nice: int) -> None:
-    """Set the priority of this process and those that it has started: of each, and of its autogroup."""
-    if not nice:
-        return
-    own = psutil.Process()
-    for process in (own, *own.children(recursive=True)):
-        autogroup = Path(f"/proc/{process.pid}/autogroup")
-        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):  # it has ended
-            process.nice(nice)
-            autogroup.write_text(str(nice))

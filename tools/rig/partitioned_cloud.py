@@ -14,9 +14,9 @@ from conductor_client.cells import CellMap, client_of_each_cell
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import SuperConductor
 from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess
-from tools.rig.fleet import Cell, Host
+from tools.rig.fleet import Host
 from tools.rig.load import FLAVORS
-from tools.rig.nova_cloud import NOVA_SECTIONS, NovaCloud
+from tools.rig.nova_cloud import NovaCloud
 from tools.rig.service import ServiceProcess
 from tools.rig.software import Software
 
@@ -123,14 +123,8 @@ class PartitionedCloud(NovaCloud):
     def _scheduler(
         self, name: str, options: str, program: type[SchedulerProcess] = BerthSchedulerProcess
     ) -> SchedulerProcess:
-        path = self.configure(
-            self._transport_url,
-            host=name,
-            defaults=f"state_path = {self.directory}",
-            sections=NOVA_SECTIONS.format(directory=self.directory)
-            + f"[berth]\n{options}\n"
-            + "".join(partition.section for partition in PARTITIONS),
-        )
+        sections = f"[berth]\n{options}\n" + "".join(partition.section for partition in PARTITIONS)
+        path = self.configure_nova(self._transport_url, sections, name)
         return program(path, self.directory / f"{name}.log")
 
     def _start_conductors(self) -> None:
@@ -147,24 +141,21 @@ class PartitionedCloud(NovaCloud):
         server.start()
         self.callback(server.wait)
         self.callback(server.stop)
+        shape = self._shape
+        options = {
+            "fail_rate": shape.fail_rate,
+            "fail_seed": shape.seed,
+            "build_seconds": shape.build_seconds,
+        }
         services = [
             ServiceProcess.of_module(
                 "conductor_client.cmd.stand_ins",
-                self._configure_cell(cell),
+                self.configure_cell(cell, self._transport_url, **options),
                 self.directory / f"{cell.name}.log",
             )
             for cell in self.fleet.cells
         ]
         self._run(services, "is ready")
-
-    def _configure_cell(self, cell: Cell) -> Path:
-        return self.configure_cell(
-            cell,
-            self._transport_url,
-            fail_rate=self._shape.fail_rate,
-            fail_seed=self._shape.seed,
-            build_seconds=self._shape.build_seconds,
-        )
 
     def _run(self, services: Sequence[ServiceProcess], ready: str) -> None:
         """Start services, all at the same time, and wait until each says that it is ready."""

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
+from typing import Any
 import uuid
 
 from amqp.exceptions import AMQPError, NotFound
@@ -23,11 +23,12 @@ import kombu
 import psutil
 import sqlalchemy as sa
 
+from tools.rig.service import ServiceProcess
+
 #: Erlang's own port is the one after it.
 RABBIT_PORTS = range(21000, 25000, 2)
 DATABASE_PORTS = range(25000, 29000)
 TERMINATED = 128 + signal.SIGTERM  # status of a command that was ended by SIGTERM
-START_TIMEOUT = 60  # seconds until a database answers
 RABBIT_START_TIMEOUT = 200  # seconds until a node of RabbitMQ does
 RABBIT_CONFIGURATION = """\
 listeners.tcp.default = 127.0.0.1:{port}
@@ -36,7 +37,7 @@ default_pass = {user}
 """
 #: An option of MariaDB: what it writes need not survive a crash of the machine.
 VOLATILE = ("--innodb-flush-method=nosync",)
-#: Each command of rabbitmqctl starts an Erlang of its own, which takes half a second of a processor.
+#: Virtual hosts that are made by one expression.
 VHOSTS_AT_ONCE = 12
 NEW_VHOSTS = """\
 lists:foreach(
@@ -47,6 +48,23 @@ lists:foreach(
     end,
     [{names}]
 ).
+"""
+QUEUES = """\
+lists:flatten([
+    begin
+        {{resource, _, _, Name}} = proplists:get_value(name, Queue),
+        Values = [proplists:get_value(Item, Queue) || Item <- [type, messages]],
+        io_lib:format("~s ~p ~p ", [Name | Values])
+    end
+    || Queue <- rabbit_amqqueue:info_all(<<"{vhost}">>, [name, type, messages])
+]).
+"""
+CLOSE_CONNECTIONS = """\
+[
+    rabbit_networking:close_connection(proplists:get_value(pid, Info), "test")
+    || Info <- rabbit_networking:connection_info_all([pid, vhost]),
+    proplists:get_value(vhost, Info) =:= <<"{vhost}">>
+].
 """
 #: RabbitMQ's own programs; those on PATH change the user, whose node is another one.
 RABBIT_PROGRAMS = "/usr/lib/rabbitmq/bin"
@@ -80,8 +98,22 @@ def signal_tree(pid: int, number: int) -> None:
                 process.send_signal(number)
 
 
-class RabbitNode:
-    """One node of RabbitMQ; its data stays when it is killed.
+class Server(ServiceProcess):
+    """A server, all of whose processes get its signals."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes of the server."""
+        signal_tree(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the server at once; what it has on disk stays."""
+        if self.running:
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+
+
+class RabbitNode(Server):
+    """One node of RabbitMQ; its data stays when it is killed. ``start`` does not wait: see ``wait``.
 
     Attributes:
         name: The name of the node.
@@ -106,10 +138,14 @@ class RabbitNode:
         self._directory = directory
         self._erlang = erlang
         self._dist_port = dist_port
-        self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir()
         text = RABBIT_CONFIGURATION.format(port=port, user=self.user)
         (directory / "rabbitmq.conf").write_text(text + more)
+        super().__init__(["rabbitmq-server"], directory / "out", {**os.environ, **self.variables})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to use the node, which cannot start or kill it."""
+        return {name: value for name, value in self.__dict__.items() if name != "_process"}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -126,124 +162,93 @@ class RabbitNode:
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": self._erlang,
         }
 
-    @property
-    def pid(self) -> int:
-        """The process that started the node."""
-        if not self._process:
-            raise RuntimeError(f"{self.name} does not run")
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started, and not killed since."""
-        return self._process is not None
-
-    def start(self) -> None:
-        """Begin to start, also again; see ``wait``."""
-        with (self._directory / "out").open("a") as output:
-            self._process = subprocess.Popen(
-                ["rabbitmq-server"],
-                env={**os.environ, **self.variables},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
     def wait(self) -> None:
-        """Wait until clients can log in.
-
-        Raises:
-            RuntimeError: It has ended, or does not start in time.
-        """
+        """Wait until clients can log in; raises as ``wait_until``."""
         url = f"amqp://{self.user}:{self.user}@127.0.0.1:{self.port}//"
-        deadline = time.monotonic() + RABBIT_START_TIMEOUT
-        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+
+        def answers() -> bool:
             with (
                 contextlib.suppress(OSError, AMQPError),
                 kombu.Connection(url, connect_timeout=5) as connection,
             ):
                 connection.transport.establish_connection().close()
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"{self.name} does not start:\n{(self._directory / 'out').read_text()[-2000:]}")
+                return True
+            return False
 
-    def control(self, *command: str) -> str:
-        """Run rabbitmqctl on the node, and return what it prints."""
+        self.wait_until(answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
+
+    def evaluate(self, expression: str) -> str:
+        """Let the node evaluate an Erlang expression, and return the value as Erlang writes it.
+
+        A command of rabbitmqctl would start an Erlang of its own, which takes a second of a processor.
+
+        Raises:
+            RuntimeError: It cannot be evaluated.
+        """
         done = subprocess.run(
-            ["rabbitmqctl", "-q", *command],
+            # Others may call at the same time, whose nodes need other names
+            ["erl_call", "-h", f"call-{uuid.uuid4().hex}", "-sname", self.name, "-e"],
             env={**os.environ, **self.variables},
-            check=True,
+            input=f"{expression}\n",
+            check=False,
             capture_output=True,
             text=True,
         )
-        return done.stdout
+        outcome, _, value = done.stdout.strip()[1:-1].partition(", ")
+        if outcome != "ok":
+            raise RuntimeError(f"{self.name} cannot evaluate {expression}: {value}{done.stderr}")
+        return value
 
-    def kill(self) -> None:
-        """Kill the node at once: stopping in order takes seconds."""
-        if self._process:
-            signal_tree(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+    def make_vhosts(self, names: Sequence[str]) -> None:
+        """Make virtual hosts for the user."""
+        binaries = ", ".join(f'<<"{name}">>' for name in names)
+        self.evaluate(NEW_VHOSTS.format(names=binaries, user=self.user))
 
 
-class Rabbit:
-    """A running RabbitMQ; its users keep apart by virtual hosts.
+class Rabbit(RabbitNode):
+    """A RabbitMQ of one node; its users keep apart by virtual hosts."""
 
-    Attributes:
-        port: Its TCP port.
-    """
-
-    def __init__(self, node: RabbitNode) -> None:
-        """Wrap a node that runs; see ``rabbitmq``."""
-        self.port = node.port
-        self._node = node
+    def __init__(self, directory: Path, port: int) -> None:
+        """Describe a broker; ``start`` runs it."""
+        super().__init__(directory, port, port + 1)
         self._unused: list[str] = []
 
-    @property
-    def pid(self) -> int:
-        """The process that started the broker."""
-        return self._node.pid
+    def start(self) -> None:
+        """Start the broker, also again, and wait until it answers."""
+        super().start()
+        self.wait()
 
     @property
     def url(self) -> str:
         """The transport URL of the default virtual host."""
         return self.url_of("/")
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment in which rabbitmqctl talks to this node."""
-        return self._node.variables
-
     def url_of(self, vhost: str, port: int | None = None) -> str:
         """Return the transport URL of a virtual host, also by another port that leads to the broker."""
-        user = self._node.user
-        return f"rabbit://{user}:{user}@127.0.0.1:{port or self.port}/{vhost}"
+        return f"rabbit://{self.user}:{self.user}@127.0.0.1:{port or self.port}/{vhost}"
 
     def vhost(self, name: str | None = None) -> str:
         """Return the transport URL of a virtual host that nobody has used; without a name, one of its own."""
         if name:
-            self._make_vhosts([name])
+            self.make_vhosts([name])
         else:
             if not self._unused:
-                self._unused = [uuid.uuid4().hex for _ in range(VHOSTS_AT_ONCE)]
-                self._make_vhosts(self._unused)
+                self._unused += [uuid.uuid4().hex for _ in range(VHOSTS_AT_ONCE)]
+                self.make_vhosts(self._unused)
             name = self._unused.pop()
         return self.url_of(name)
 
     def queues(self, vhost: str) -> list[str]:
         """Return the names of the queues of a virtual host."""
-        return self._list("list_queues", "-p", vhost, "name")
+        return [name for name, _, _ in self._queues(vhost)]
 
     def queue_types(self, vhost: str) -> dict[str, str]:
         """Return the types of the queues of a virtual host (classic, quorum, stream) by name."""
-        words = self._list("list_queues", "-p", vhost, "name", "type")
-        return dict(zip(words[::2], words[1::2], strict=True))
+        return {name: kind for name, kind, _ in self._queues(vhost)}
 
     def messages(self, vhost: str, queue: str) -> int:
         """Return how many messages a queue has, also those that are delivered and not acknowledged."""
-        words = self._list("list_queues", "-p", vhost, "name", "messages")
-        return sum(int(n) for name, n in zip(words[::2], words[1::2], strict=True) if name == queue)
+        return sum(int(count) for name, _, count in self._queues(vhost) if name == queue)
 
     def consumers(self, vhost: str, queue: str) -> int:
         """Return how many consumers a queue has; 0 if it does not exist."""
@@ -252,33 +257,14 @@ class Rabbit:
             return connection.channel().queue_declare(queue, passive=True).consumer_count
         return 0
 
-    def evaluate(self, expression: str) -> None:
-        """Let the broker evaluate an Erlang expression."""
-        self._node.control("eval", expression)
+    def close_connections(self, vhost: str) -> None:
+        """Close all connections of clients to a virtual host."""
+        self.evaluate(CLOSE_CONNECTIONS.format(vhost=vhost))
 
-    def close_connections(self) -> None:
-        """Close all connections of clients, of each virtual host."""
-        self._node.control("close_all_connections", "--global", "test")
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the broker."""
-        signal_tree(self.pid, number)
-
-    def kill(self) -> None:
-        """Kill the broker; what it has on disk stays."""
-        self._node.kill()
-
-    def start(self) -> None:
-        """Start the broker again after ``kill``."""
-        self._node.start()
-        self._node.wait()
-
-    def _make_vhosts(self, names: Sequence[str]) -> None:
-        binaries = ", ".join(f'<<"{name}">>' for name in names)
-        self.evaluate(NEW_VHOSTS.format(names=binaries, user=self._node.user))
-
-    def _list(self, *command: str) -> list[str]:
-        return self._node.control("--no-table-headers", *command).split()
+    def _queues(self, vhost: str) -> Iterator[tuple[str, str, str]]:
+        """Return name, type and number of messages of each queue."""
+        words = self.evaluate(QUEUES.format(vhost=vhost)).strip('"[]').split()
+        return zip(words[::3], words[1::3], words[2::3], strict=True)
 
 
 @contextlib.contextmanager
@@ -286,16 +272,15 @@ def rabbitmq() -> Iterator[Rabbit]:
     """Run a RabbitMQ."""
     port = free_port(RABBIT_PORTS)
     with tempfile.TemporaryDirectory(prefix="berth-rabbit-", ignore_cleanup_errors=True) as directory:
-        node = RabbitNode(Path(directory, "node"), port, port + 1)
+        rabbit = Rabbit(Path(directory, "node"), port)
         try:
-            node.start()
-            node.wait()
-            yield Rabbit(node)
+            rabbit.start()
+            yield rabbit
         finally:
-            node.kill()
+            rabbit.kill()
 
 
-class Database:
+class Database(Server):
     """A database server.
 
     Attributes:
@@ -304,57 +289,24 @@ class Database:
     """
 
     def __init__(
-        self, command: Sequence[str], url: str, port: int | None = None, user: str | None = None
+        self, command: Sequence[str], log: Path, url: str, port: int | None = None, user: str | None = None
     ) -> None:
-        """Describe a server; ``start`` runs it.
-
-        Args:
-            command: The program and its arguments.
-            url: See ``url``.
-            port: See ``port``.
-            user: The user of the operating system to run as; None for that of this process.
-        """
+        """Describe a server; the arguments are attributes or those of ``ServiceProcess``."""
+        super().__init__(command, log, user=user)
         self.url = url
         self.port = port
-        self._command = command
-        self._user = user
-        self._process: subprocess.Popen[bytes]
-
-    @property
-    def pid(self) -> int:
-        """The process ID of the server."""
-        return self._process.pid
 
     def start(self) -> None:
-        """Start the server, also again, and wait until it answers.
-
-        Raises:
-            RuntimeError: It does not answer in time.
-        """
-        self._process = subprocess.Popen(
-            self._command,
-            user=self._user,
-            cwd="/",
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        """Start the server, also again, and wait until it answers; raises as ``wait_until``."""
+        super().start()
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        deadline = time.monotonic() + START_TIMEOUT
-        while time.monotonic() < deadline and self._process.poll() is None:
+
+        def answers() -> bool:
             with contextlib.suppress(sa.exc.OperationalError), engine.connect():
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"{self._command[0]} does not start")
+                return True
+            return False
 
-    def signal(self, number: int) -> None:
-        """Send a signal to all processes of the server."""
-        signal_tree(self._process.pid, number)
-
-    def kill(self) -> None:
-        """Kill the server; what it has on disk stays."""
-        self.signal(signal.SIGKILL)
-        self._process.wait()
+        self.wait_until(answers, "The database server does not start")
 
     def end(self) -> None:
         """End the server without saving anything."""
@@ -374,7 +326,7 @@ def mariadb(*, tcp: bool = False, options: Sequence[str] = VOLATILE) -> Iterator
         network = [f"--port={port}", "--bind-address=127.0.0.1"] if tcp else ["--skip-networking"]
         command = ["mariadbd", *common, f"--socket={directory}/socket", *network]
         url = f"mysql+pymysql://root@localhost/mysql?unix_socket={directory}/socket"
-        with _running(Database([*command, *options], url, port)) as server:
+        with _running(Database([*command, *options], Path(directory, "log"), url, port)) as server:
             yield server
 
 
@@ -397,7 +349,7 @@ def postgresql(*, tcp: bool = False, options: Sequence[str] = ()) -> Iterator[Da
         command += options
         place = f"host={directory}&port={port}" if tcp else f"host={directory}"
         url = f"postgresql+psycopg2://berth@/postgres?{place}"
-        with _running(Database(command, url, port, user)) as server:
+        with _running(Database(command, Path(directory, "log"), url, port, user)) as server:
             yield server
 
 

@@ -14,6 +14,23 @@ START_TIMEOUT = 60  # seconds until a service answers
 STOP_TIMEOUT = 60  # seconds until a stopped service has ended
 
 
+def launch(
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None, user: str | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a service whose output is appended to a file, in a session of its own."""
+    with log.open("a") as output:
+        return subprocess.Popen(
+            command,
+            cwd="/" if user else ROOT,  # another user may not be able to read the checkout
+            user=user,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # the scheduler signals all of its process group
+        )
+
+
 class ServiceProcess:
     """A service in processes of its own, with its output in a file.
 
@@ -21,8 +38,15 @@ class ServiceProcess:
         log: The file that has the output of all its lives.
     """
 
+    #: How one is started; tests replace it.
+    launch = staticmethod(launch)
+
     def __init__(
-        self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
     ) -> None:
         """Describe a service; ``start`` runs it.
 
@@ -30,10 +54,12 @@ class ServiceProcess:
             command: The program and its arguments.
             log: Where its output is appended.
             environment: Its variables; None: those of this process.
+            user: The user of the operating system to run as; None: that of this process.
         """
         self.log = log
         self._command = [str(word) for word in command]
         self._environment = environment
+        self._user = user
         self._process: subprocess.Popen[bytes]
 
     @classmethod
@@ -47,22 +73,18 @@ class ServiceProcess:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return hasattr(self, "_process") and self.status is None
+
+    @property
     def status(self) -> int | None:
         """The exit status; None while it runs."""
         return self._process.poll()
 
     def start(self) -> None:
         """Start it, also again."""
-        with self.log.open("a") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the scheduler signals all of its process group
-            )
+        self._process = self.launch(self._command, self.log, self._environment, self._user)
 
     def signal(self, number: int) -> None:
         """Send a signal to the master."""
@@ -84,10 +106,14 @@ class ServiceProcess:
             self.kill()
             return self._process.wait()
 
+    def text(self) -> str:
+        """Return the output of all its lives."""
+        return self.log.read_text()
+
     def wait_for_line(self, words: str, timeout: float = START_TIMEOUT, times: int = 1) -> None:
         """Wait until its output has these words, so many times in all its lives; raises as ``wait_until``."""
         self.wait_until(
-            lambda: self.log.read_text().count(words) >= times,
+            lambda: self.text().count(words) >= times,
             f"{self.log.stem} does not say {words!r}",
             timeout,
         )
@@ -104,7 +130,7 @@ class ServiceProcess:
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline or self.status is not None:
-                end = self.log.read_text()[-2000:]
+                end = self.text()[-2000:]
                 raise RuntimeError(f"{complaint}; its log ends with:\n{end}")
             time.sleep(0.1)
 

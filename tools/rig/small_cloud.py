@@ -1,4 +1,4 @@
-"""Run the services of a small cloud in one process: Placement, databases, scheduler, conductors, computes.
+"""Run the services of a small cloud in one process, but for Placement: scheduler, conductors, computes.
 
 The services and their connections are the same as in separate processes; only the addresses differ: SQLite
 files, a Placement on loopback, and an in-memory message bus or a RabbitMQ with a virtual host for each cell.
@@ -30,7 +30,6 @@ from scheduler.rpc import notifications
 from tools.rig import servers
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import ZONES, Cell
-from tools.rig.placement import EmbeddedPlacement
 
 IN_MEMORY = "fake://"
 NO_FAILURES = Failures()
@@ -128,7 +127,7 @@ class SmallCloud(Cloud):
 
     def _start(self):
         self.announce(f"Placement with {len(self.fleet.hosts)} resource providers")
-        self.placement_url = self.enter_context(EmbeddedPlacement(self.fill_placement()))
+        self.placement_url = self.start_placement()
         self.announce("nova's databases")
         self.write_databases()
         self.configure(self.transport_url)

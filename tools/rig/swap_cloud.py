@@ -78,5 +78,4 @@ class SwapCloud(NovaCloud):
         self.config_file = self.configure_nova(
             self._transport_url,
             f"[berth]\nmonitoring_listen = 127.0.0.1:{self._port}\n{more}",
-            defaults=f"state_path = {self.directory}\n",
         )

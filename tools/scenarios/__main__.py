@@ -4,9 +4,9 @@ An interrupt, or a server that does not start, ends it with one line.
 """
 
 import importlib
-import os
-import signal
 import sys
+
+from oslo_service import backend
 
 INTERRUPTED = 130
 SCENARIOS = {
@@ -17,31 +17,18 @@ SCENARIOS = {
     "fuzz": "tools.scenarios.fuzz",
     "worked-cases": "tools.worked_cases.command",
     "benchmark": "tools.bench.command",
-    "simulate strategies": "tools.strategies.run",
 }
-
-
-def leave(*_: object) -> None:
-    """End this process at once."""
-    os.write(sys.stderr.fileno(), f"\ntools/{sys.argv[1]}: interrupted\n".encode())
-    os._exit(INTERRUPTED)
 
 
 def main() -> int:
     """Run the scenario that the command line names; return its exit status."""
     _, name, *arguments = sys.argv
-    # Nothing is started yet that has to be stopped, and an exception in an import may be lost
-    before = signal.signal(signal.SIGINT, leave)
-    from oslo_service import backend
-
-    # Select the backend before oslo.messaging is imported, which would select eventlet.
-    backend.init_backend(backend.BackendType.THREADING)
-    scenario = importlib.import_module(SCENARIOS[name])
-    signal.signal(signal.SIGINT, before)
     # The demo has signs that a terminal without UTF-8 cannot show
     sys.stdout.reconfigure(errors="replace")
     try:
-        return scenario.main(arguments) or 0
+        # Select the backend before oslo.messaging is imported, which would select eventlet.
+        backend.init_backend(backend.BackendType.THREADING)
+        return importlib.import_module(SCENARIOS[name]).main(arguments) or 0
     except KeyboardInterrupt:
         print(f"\ntools/{name}: interrupted, everything is stopped and removed", file=sys.stderr)
         return INTERRUPTED

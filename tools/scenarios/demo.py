@@ -9,13 +9,13 @@ import shutil
 import time
 
 from conductor_client import journal
-from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
 from tools.rig import command, servers, truth
 from tools.rig.load import FLAVORS, PROJECT, USER, random_requests
 from tools.rig.small_cloud import Schedulers, SmallCloud
 from tools.scenarios import demo_moves, demo_report
+from tools.scenarios.partitions_outcome import Outcome
 
 TIMEOUT = 120
 # Seconds between two lines on how far a phase has come.
@@ -107,19 +107,10 @@ def wait(records, uuids):
 
 def check(cloud, requests, records, resized=()):
     """Compare the allocations in Placement with the records, and with what was resized since."""
-    provider_of = {host.name: host.uuid for host in cloud.fleet.hosts}
-    amounts = {instance: request.amounts for request in requests for instance in request.uuids}
-    expected = {
-        record.instance_uuid: (provider_of[record.host], amounts[record.instance_uuid])
-        for record in records
-        if record.state == journal.ACTIVE
-    }
-    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected | dict(resized))
-    found.problems += [
-        f"Instance {record.instance_uuid} failed for an unexpected reason: {record.last.detail}"
-        for record in records
-        if record.state == journal.ERROR and not record.last.detail.startswith(NoValidHost.PREFIX)
-    ]
+    outcome = Outcome(requests, {record.instance_uuid: record for record in records}, {})
+    expected = outcome.expected(cloud.fleet.hosts) | dict(resized)
+    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
+    found.problems = outcome.problems(cloud.fleet.hosts, found)
     return found
 
 

@@ -2,23 +2,12 @@
 
 from collections import Counter
 import statistics
-import sys
 import textwrap
 
 from conductor_client import journal
+from tools.scenarios.partitions_outcome import waited
 
-
-def signs(encoding):
-    """Return the signs for built, failed and refused that an encoding can show."""
-    wanted = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
-    try:
-        "".join(wanted).encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return "+", "x", "-"
-    return wanted
-
-
-GOOD, BAD, REFUSED = signs(sys.stdout.encoding)
+GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
 WIDTH = 120
 MARKS = {journal.ACTIVE: GOOD, journal.FAILED: BAD, journal.REFUSED: REFUSED}
 LEGEND = f"{GOOD} built   {BAD} build failed, allocation removed   {REFUSED} alternate could not be claimed"
@@ -84,7 +73,7 @@ def instances(requests, records):
     known = {record.instance_uuid: record for record in records}
     rows = []
     for number, request in enumerate(requests, 1):
-        took = round(1000 * scheduling_time(known[request.uuids[0]]))
+        took = round(1000 * waited(known[request.uuids[0]]))
         described = (number, request.flavor.name, request.zone or "any", took)
         for uuid in request.uuids:
             rows.append((*described, *_outcome(known[uuid])))
@@ -115,33 +104,14 @@ def story(record):
 
 def errors(records, causes):
     """Print why instances are in ERROR; ``causes`` has what schedulers said, by instance."""
-    counted = Counter(
-        cause(record, causes.get(record.instance_uuid, ""))
-        for record in records
-        if record.state == journal.ERROR
-    )
-    if not counted:
+    failed = [record for record in records if record.state == journal.ERROR]
+    if not failed:
         return
     say("Why instances are in ERROR")
+    counted = Counter(causes.get(each.instance_uuid) or each.last.detail or "?" for each in failed)
     for text, number in counted.most_common():
         lead = f"  {number:>4}  "
         print(textwrap.fill(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)))
-
-
-def cause(record, found):
-    """Return why an instance is in ERROR; ``found`` is why the scheduler found no host, or ""."""
-    said = record.last.detail or "No reason was reported."
-    tried = sum(event.state in MARKS for event in record.events)
-    if found and not tried:
-        return f"The scheduler found no host. {found}"
-    if "attempts have failed" in said:
-        return f"The build failed on {count(tried, 'host')}, as many as [scheduler] max_attempts allows."
-    if "No alternate host" in said:
-        return (
-            f"The build failed on {count(tried, 'host')}, and the scheduler had found no other in the cell: "
-            "conductors try alternates in the cell of the first host only."
-        )
-    return said
 
 
 def totals(requests, records, took):
@@ -150,7 +120,7 @@ def totals(requests, records, took):
     known = {record.instance_uuid: record for record in records}
     active = [record for record in records if record.state == journal.ACTIVE]
     moved = sum(record.attempts > 1 for record in active)
-    times = [1000 * scheduling_time(known[request.uuids[0]]) for request in requests]
+    times = [1000 * waited(known[request.uuids[0]]) for request in requests]
     print(f"  built          {len(active)} of {len(records)}, {moved} of them on an alternate host")
     print(f"  in ERROR       {sum(record.state == journal.ERROR for record in records)}")
     for cell in sorted({record.last.cell for record in active}):
@@ -172,11 +142,6 @@ def deciders(found, records, partition_of_host):
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]
         print(f"  in {partition:<12}{count(len(here), 'instance')} on {count(len(set(here)), 'host')}")
-
-
-def scheduling_time(record):
-    """Return the seconds that the super-conductor's call to the scheduler took."""
-    return next((event.took for event in record.events if event.took is not None), 0.0)
 
 
 def count(number, noun):

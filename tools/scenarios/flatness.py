@@ -9,7 +9,7 @@ import csv
 import dataclasses
 from pathlib import Path
 from statistics import median
-from typing import Self
+from typing import NamedTuple, Self
 
 import psutil
 
@@ -62,17 +62,12 @@ class Sample:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """The largest growth of a measure: what is noise, and what 10,000 requests may add."""
 
     label: str
     noise: float
     per_10000: float = 0.0
-
-    def allowed(self, requests: float) -> float:
-        """Return the largest growth within so many requests."""
-        return self.noise + self.per_10000 * requests / 10_000
 
 
 #: 2 MiB in 10,000 requests are 200 bytes a request. Threads and connections are pooled: they must not grow.
@@ -130,15 +125,17 @@ def judge(samples: Sequence[Sample]) -> list[Growth]:
         )
     third = len(warm) // 3
     first, last = warm[:third], warm[-third:]
-    requests = _median(last, "requests") - _median(first, "requests")
+
+    def of_both(name: str) -> tuple[float, float]:
+        before, after = (median(getattr(sample, name) for sample in part) for part in (first, last))
+        return before, after
+
+    before, after = of_both("requests")
+    requests = after - before
     return [
-        Growth(name, _median(first, name), _median(last, name), requests, bound.allowed(requests))
+        Growth(name, *of_both(name), requests, bound.noise + bound.per_10000 * requests / 10_000)
         for name, bound in BOUNDS.items()
     ]
-
-
-def _median(samples: Sequence[Sample], name: str) -> float:
-    return median(getattr(sample, name) for sample in samples)
 
 
 def write(path: Path, samples: Iterable[Sample]) -> None:

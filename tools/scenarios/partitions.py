@@ -6,6 +6,7 @@ processes of their own, private, and end with the command.
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 import threading
 import time
@@ -13,7 +14,6 @@ import time
 from tools.rig import truth
 from tools.rig.cloud import SchedulerProcess
 from tools.rig.command import SOFTWARE, Parser, running
-from tools.rig.nova_cloud import set_priority
 from tools.rig.partitioned_cloud import READY, START_TIMEOUT, PartitionedCloud, Shape
 from tools.rig.software import Software
 from tools.rig.usage import Usage
@@ -36,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         running("partitions", options.directory) as directory,
         PartitionedCloud(directory, software, shape) as cloud,
     ):
-        set_priority(options.nice)
         return _run(cloud, options)
 
 
@@ -46,16 +45,19 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
     building = Builds(cloud.conductor, options.callers, cloud.api_database)
     points = [share * options.builds for share in options.kill]
-    killer = Killer(cloud.killable(), points, lambda: building.placed)
-    with Usage(lambda: cloud.services().items()) as usage:
-        killer.start()
-        building.build(requests)
-        killer.end()
+    stopping = threading.Event()
+    with ThreadPoolExecutor(1) as pool, Usage(lambda: cloud.services().items()) as usage:
+        killing = pool.submit(kill_at, points, cloud.killable(), lambda: building.placed, stopping)
+        try:
+            building.build(requests)
+        finally:
+            stopping.set()
+        killed = killing.result()
     records = {record.instance_uuid: record for record in cloud.conductor.journal.records()}
     outcome = Outcome(building.requests, records, cloud.partition_of_host())
     problems = outcome.problems(cloud.fleet.hosts, _settled(cloud, outcome))
     print(*outcome.lines(), *lines_of_logs(each.log for each in cloud.all_schedulers()), sep="\n")
-    for names in killer.done:
+    for names in killed:
         print("Killed and started again:", ", ".join(names))
     built = max(1, len(outcome.built))
     spent = usage.cpu_seconds().items()
@@ -68,56 +70,36 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     return 1 if problems or outcome.seconds > TARGET else 0
 
 
-class Killer(threading.Thread):
-    """Kills (kill -9) one scheduler of each group whenever so many instances have hosts, and starts it again.
+def kill_at(
+    points: Sequence[float],
+    schedulers: Mapping[str, Sequence[SchedulerProcess]],
+    placed: Callable[[], float],
+    stopping: threading.Event,
+) -> list[list[str]]:
+    """Kill (kill -9) one scheduler of each group whenever so many instances have hosts, and start it again.
 
-    Attributes:
-        done: The names of those that were killed, by the number of the point.
+    Returns:
+        The names of those that were killed, by the number of the point, up to the last point or ``stopping``.
     """
+    done: list[list[str]] = []
+    for number, point in enumerate(points):
+        while placed() < point:
+            if stopping.wait(0.05):
+                return done
+        done.append(_kill([group[number % len(group)] for group in schedulers.values()]))
+    return done
 
-    def __init__(
-        self,
-        schedulers: Mapping[str, Sequence[SchedulerProcess]],
-        points: Sequence[float],
-        placed: Callable[[], float],
-        restart_after: float = RESTART_AFTER,
-    ) -> None:
-        """Kill at some points, of which ``placed`` returns how far it has come."""
-        super().__init__(daemon=True)
-        self.done: list[list[str]] = []
-        self._schedulers, self._points, self._placed = schedulers, points, placed
-        self._restart_after = restart_after
-        self._stopping = threading.Event()
-        self._error: Exception | None = None
 
-    def run(self) -> None:
-        """Kill at each point."""
-        try:
-            for number, point in enumerate(self._points):
-                while self._placed() < point:
-                    if self._stopping.wait(0.05):
-                        return
-                self._kill([group[number % len(group)] for group in self._schedulers.values()])
-        except Exception as error:  # noqa: BLE001 - raised by ``end``
-            self._error = error
-
-    def end(self) -> None:
-        """Kill no more; raise what a start failed with."""
-        self._stopping.set()
-        self.join()
-        if self._error:
-            raise self._error
-
-    def _kill(self, schedulers: Sequence[SchedulerProcess]) -> None:
-        for scheduler in schedulers:
-            scheduler.kill()
-        lives = [scheduler.log.read_text().count(READY) for scheduler in schedulers]
-        time.sleep(self._restart_after)
-        for scheduler in schedulers:
-            scheduler.start()
-        for scheduler, before in zip(schedulers, lives, strict=True):
-            scheduler.wait_for_line(READY, START_TIMEOUT, before + 1)
-        self.done.append([scheduler.log.stem for scheduler in schedulers])
+def _kill(schedulers: Sequence[SchedulerProcess]) -> list[str]:
+    for scheduler in schedulers:
+        scheduler.kill()
+    lives = [scheduler.log.read_text().count(READY) for scheduler in schedulers]
+    time.sleep(RESTART_AFTER)
+    for scheduler in schedulers:
+        scheduler.start()
+    for scheduler, before in zip(schedulers, lives, strict=True):
+        scheduler.wait_for_line(READY, START_TIMEOUT, before + 1)
+    return [scheduler.log.stem for scheduler in schedulers]
 
 
 def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
@@ -127,7 +109,7 @@ def _settled(cloud: PartitionedCloud, outcome: Outcome) -> truth.Truth:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("tools/benchmark partitions", __doc__)
-    parser.share(hosts=10_000, cells=2, callers=64, seed=1, directory=None, software=SOFTWARE, nice=0)
+    parser.share(hosts=10_000, cells=2, callers=64, seed=1, directory=None, software=SOFTWARE)
     parser.add("--builds", 1000, "instances to build")
     parser.add("--schedulers", 2, "schedulers of each partition")
     parser.add("--routers", 2, "routers before them; 0: no partitions")

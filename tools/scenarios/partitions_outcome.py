@@ -59,7 +59,7 @@ class Outcome:
         yield f"{'':12}{'instances':>10}{heads}"
         for name in (*dict.fromkeys(self.partitions.values()), "all"):
             mine = [one for one in built if one.host and name in {self.partitions[one.host], "all"}]
-            waits = [_spread(map(_waited, mine)), _spread(one.last.at - one.events[0].at for one in mine)]
+            waits = [_spread(map(waited, mine)), _spread(one.last.at - one.events[0].at for one in mine)]
             yield f"{name:12}{len(mine):10}" + "".join(
                 f"{middle:14.2f}{high:8.2f}{most:8.2f}" for middle, high, most in waits
             )
@@ -114,7 +114,8 @@ def _error(record: journal.Record) -> str:
     return (record.last.detail or "").partition("\n")[0]
 
 
-def _waited(record: journal.Record) -> float:
+def waited(record: journal.Record) -> float:
+    """Return the seconds that the super-conductor's call to the scheduler took."""
     return next((event.took for event in record.events if event.took is not None), 0.0)
 
 

@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
                 str(cloud.berth.log): LOG,
                 str(directory): "/var/lib/nova",
             }
-            transcript = Transcript(places, cloud.rabbit.environment)
+            transcript = Transcript(places, cloud.rabbit.variables)
             building = Building(
                 cloud, cloud.bus, options.callers, options.pause, cloud.direct_database, options.seed
             )

@@ -5,21 +5,17 @@ Placement and gunicorn come from PyPI into a virtual environment. All servers ar
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-import fcntl
+from collections.abc import Sequence
 import math
 from pathlib import Path
 from typing import Any
 
-from tools.bench import report as bench_report
-from tools.bench import stages
 from tools.rig.command import SOFTWARE, Parser, running
 from tools.rig.load import FEWEST_HOSTS
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
-from tools.side_by_side.contenders import REFRESHING, UNREFRESHED, BerthScheduler, Contender, NovaScheduler
+from tools.side_by_side.contenders import BerthScheduler, Contender, NovaScheduler
 from tools.side_by_side.measuring import Case, Result, cases
 
 #: The contenders by the names of the command line.
@@ -28,8 +24,6 @@ CONTENDERS: dict[str, Contender] = {
     "berth": BerthScheduler(),
     "berth-3": BerthScheduler("Berth, 3 daemons", daemons=3),
     "berth-workers-3": BerthScheduler("Berth, 3 workers", workers=3),
-    "berth-refreshing": BerthScheduler(REFRESHING, options="mirror_interval = 1"),
-    "berth-unrefreshed": BerthScheduler(UNREFRESHED, options="mirror_interval = 86400"),
 }
 
 #: Those that are compared unless others are named.
@@ -50,8 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.with_suffix(".txt").write_text(text)
         print(text)
         plot.draw_callers(path.with_suffix(".png"), results)
-    if options.own_cost:
-        _own_cost(options.output, options.own_cost)
     return 1 if any(each.problems for each in results) else 0
 
 
@@ -65,7 +57,6 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
         with NovaCloud(directory, software, options.hosts, options.cells, options.filled) as rig:
-            rig.nice = options.nice
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
                 for contender in (*contenders[turn:], *contenders[:turn]):
@@ -90,8 +81,7 @@ def _round(
 
         measuring.warm_up(rig, started)
         for case in loads:
-            with _locked(options.lock):
-                found = measuring.measure(rig, started, case, options.seconds)
+            found = measuring.measure(rig, started, case, options.seconds)
             result = keep(case.name, case.callers, found)
             print(
                 f"round {number}, {contender.name}, {case.name}, {case.callers} callers:"
@@ -100,38 +90,18 @@ def _round(
                 flush=True,
             )
         if options.idle:
-            with _locked(options.lock):
-                keep(measuring.IDLE, 0, measuring.idle(rig, started, options.idle))
-
-
-def _own_cost(output: Path, hosts: Sequence[int]) -> None:
-    found = [each for count in hosts for each in stages.run(count, runs=5) if each.name in plot.OWN_COST]
-    bench_report.write(output / "own-cost.jsonl", found)
-    bench_report.show(found)
-    plot.draw_own_cost(output / "own-cost.png", found)
-
-
-@contextmanager
-def _locked(path: Path | None) -> Iterator[None]:
-    if path is None:
-        yield
-        return
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            keep(measuring.IDLE, 0, measuring.idle(rig, started, options.idle))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("tools/benchmark side-by-side", __doc__)
-    parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE, nice=0)
+    parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE)
     add = parser.add
     add("--rounds", 3, "rounds to add to the files of --output; 0: only draw what was measured before")
     add("--callers", [1, 4, 16, 64], "callers at the same time, one load each", type=int, nargs="+")
     add("--schedulers", list(USUAL), "what is compared", nargs="+", choices=CONTENDERS)
     add("--filled", 0, "instances that are on the hosts before")
     add("--idle", 0.0, "also wait so many seconds, and measure as long without requests")
-    add("--own-cost", None, "also Berth's own work for so many hosts", type=int, nargs="*", metavar="HOSTS")
-    add("--lock", None, "file that is locked during each load, for benchmarks that take turns", type=Path)
     options = parser.parse_args(arguments)
     if options.rounds:
         # with fewer, some requests of the loads have no alternates

@@ -13,8 +13,6 @@ from tools.rig.load import make_requests, send
 from tools.rig.nova_cloud import PLACEMENT_KEEPALIVE, NovaCloud
 
 NOVA, BERTH = "nova-scheduler", "Berth"
-#: Berth that refreshes what it knows of Placement as often as it can, and one that does not refresh it.
-REFRESHING, UNREFRESHED = "Berth, refreshing", "Berth, unrefreshed"
 
 #: Seconds until nova-scheduler answers: it first reads all hosts, on a busy machine for minutes.
 START_TIMEOUT = 600
@@ -40,13 +38,12 @@ class BerthScheduler:
     name: str = BERTH
     daemons: int = 1
     workers: int = 1
-    options: str = ""
 
     @contextmanager
     def run(self, rig: NovaCloud) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
-        sections = f"[scheduler]\nworkers = {self.workers}\n[berth]\n{self.options}\n"
+        sections = f"[scheduler]\nworkers = {self.workers}\n"
         hosts = [f"controller{number}" for number in range(self.daemons)]
         paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
         with ExitStack() as stack:
@@ -56,7 +53,6 @@ class BerthScheduler:
                 process = BerthSchedulerProcess(path, rig.directory / f"{host}.log")
                 process.start()
                 stack.callback(process.stop)
-                rig.set_priority()
                 pids.append(process.pid)
                 process.wait_until_it_answers(bus, host=host)
             yield Running(bus, pids, _first_answer(bus, started))
@@ -77,7 +73,6 @@ class NovaScheduler:
         with closing(Bus(rig.conf)) as bus:
             started = time.monotonic()
             process.start()
-            rig.set_priority()
             try:
                 process.wait_until_it_answers(bus, START_TIMEOUT)
                 first_answer = _first_answer(bus, started)

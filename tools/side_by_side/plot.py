@@ -5,19 +5,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tools.bench import stages
-from tools.bench.timing import Measurement
 from tools.rig.plot import pyplot, save
 from tools.side_by_side.contenders import BERTH, NOVA
 from tools.side_by_side.measuring import SINGLE, Result
 
-#: Stages of ``tools/bench`` that are drawn, and what they are called.
-OWN_COST = {
-    stages.IN_ONE_GO: "with Placement's own question",
-    stages.BY_MIRROR: "with the mirror",
-    "filters": "of it filters",
-    "weighers": "of it weighers",
-}
 _COLOURS = {NOVA: "#888888", BERTH: "#d62728", "Berth, 3 daemons": "#ff7f0e", "Berth, 3 workers": "#9467bd"}
 _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
     ("instances per second", lambda result: result.throughput),
@@ -37,27 +28,10 @@ def draw_callers(path: Path, results: Sequence[Result]) -> None:
         panel.set(xscale="log", yscale="log", xlabel="callers", ylabel=label)
         panel.set_xticks(callers, [str(number) for number in callers], minor=False)
         panel.minorticks_off()
-        _plain_numbers(panel)
+        panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
         panel.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{results[0].hosts:,} hosts, {len({each.round for each in results})} rounds")
-    save(figure, path)
-
-
-def draw_own_cost(path: Path, measurements: Sequence[Measurement]) -> None:
-    """Draw the CPU time of the scheduler for a request over the number of hosts, a line for each name."""
-    plt = pyplot()
-    figure, panel = plt.subplots(figsize=(6, 4.2), layout="constrained")
-    for name in dict.fromkeys(each.name for each in measurements):
-        own = sorted((each.hosts, each.milliseconds) for each in measurements if each.name == name)
-        panel.plot(*zip(*own, strict=True), marker="o", label=OWN_COST[name])
-    hosts = sorted({each.hosts for each in measurements})
-    panel.set(xscale="log", yscale="log", xlabel="hosts", ylabel="CPU time of a request (ms)")
-    panel.set_xticks(hosts, [f"{number:,}" for number in hosts], minor=False)
-    panel.minorticks_off()
-    _plain_numbers(panel)
-    panel.grid(alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     save(figure, path)
 
 
@@ -72,7 +46,3 @@ def _draw_line(panel: Any, results: Sequence[Result], value: Callable[[Result], 
     low, middle, high = (list(map(each, known.values())) for each in (min, median, max))
     panel.plot(callers, middle, marker="o", color=colour, label=results[0].scheduler)
     panel.fill_between(callers, low, high, color=colour, alpha=0.15)
-
-
-def _plain_numbers(panel: Any) -> None:
-    panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from tools.side_by_side.contenders import BERTH, NOVA, REFRESHING, UNREFRESHED
-from tools.side_by_side.measuring import IDLE, SINGLE, Result
+from tools.side_by_side.contenders import NOVA
+from tools.side_by_side.measuring import IDLE, Result
 
 Key = TypeVar("Key")
 
@@ -14,7 +14,7 @@ _LINE = "{:<24}{:>12}{:>8}{:>10}{:>10}{:>7}{:>9}{:>11}{:>9}"
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return the tables: an overview, and one for each load.
+    """Return the conditions, and a table for each load.
 
     ``ratio`` is the median over the rounds of the throughput over that of nova-scheduler in the same round.
     CPU is that of the scheduler, of Placement and of MariaDB for one instance.
@@ -30,76 +30,7 @@ def table(results: Sequence[Result]) -> str:
         ]
         for scheduler in _in_order(each.scheduler for each in of_case):
             lines.append(_row(scheduler, of_case))
-    return "\n".join([*_conditions(results), *_overview(results), *lines, *_untrue(results)]) + "\n"
-
-
-class _Figure(NamedTuple):
-    """A line of the overview: a value of a load, which is named with its callers."""
-
-    name: str
-    case: tuple[str, int]
-    value: Callable[[Result], float]
-    more_is_better: bool = False
-
-
-def _overview(results: Sequence[Result]) -> list[str]:
-    """Return a line for each figure, with columns for nova-scheduler and Berth; else for what there is."""
-    measured = _in_order(each.scheduler for each in results)
-    names = [name for name in (NOVA, BERTH) if name in measured] or measured
-    ratio = len({NOVA, BERTH} & set(names)) == 2
-    form = "{:<34}" + "{:>20}" * len(names) + "{:>8}" * ratio
-    lines = ["", form.format("", *names, *["ratio"] * ratio)]
-    for figure in _figures(results):
-        of_case = [each for each in results if (each.case, each.callers) == figure.case]
-        found = {name: [figure.value(each) for each in of_case if each.scheduler == name] for name in names}
-        values = {name: median(each) for name, each in found.items() if each}
-        shown = [f"{values[name]:,.2f}" if name in values else "" for name in names]
-        lines.append(form.format(figure.name, *shown, *[_times(figure, values)] * ratio))
-    return [*lines, *_refreshing(results)]
-
-
-def _figures(results: Sequence[Result]) -> Iterable[_Figure]:
-    cases = _in_order((each.case, each.callers) for each in results)
-    for case in cases:
-        name, callers = case
-        if name == SINGLE and callers > 1:
-            yield _Figure(f"{callers} callers, instances/s", case, lambda each: each.throughput, True)
-        elif name != IDLE:
-            yield _Figure(f"{name if name != SINGLE else '1 caller'}, p50 ms", case, lambda each: each.p50)
-    for name, callers in cases:
-        if name == SINGLE:
-            for service, title in (("scheduler", "own CPU"), ("placement", "CPU of Placement")):
-                yield _Figure(f"{callers} at once, {title}, ms", (name, callers), _cpu_of(service))
-    last = [case for case in cases if case[0] != IDLE][-1]
-    yield _Figure("start to first answer, s", last, lambda each: each.first_answer)
-    yield _Figure("memory after the last load, MiB", last, lambda each: each.memory_mb)
-    if (IDLE, 0) in cases:
-        yield _Figure("idle, % of a core", (IDLE, 0), lambda each: each.cpu["scheduler"] / each.seconds * 100)
-
-
-def _times(figure: _Figure, values: dict[str, float]) -> str:
-    if not {NOVA, BERTH} <= values.keys() or not values[NOVA] or not values[BERTH]:
-        return ""
-    times = values[BERTH] / values[NOVA]
-    return f"{times if figure.more_is_better else 1 / times:.1f}"
-
-
-def _refreshing(results: Sequence[Result]) -> Iterable[str]:
-    """Yield a line for each number of callers for which it was measured what a refresh costs."""
-    for callers in sorted({each.callers for each in results if each.case == SINGLE}):
-        of_case = [each for each in results if (each.case, each.callers) == (SINGLE, callers)]
-        slow, quick = (
-            [each.p95 for each in of_case if each.scheduler == name] for name in (REFRESHING, UNREFRESHED)
-        )
-        if slow and quick:
-            yield (
-                f"{callers} at once, p95 while it refreshes all the time: {median(slow):.0f} ms,"
-                f" {median(slow) / median(quick):.2f} times that without a refresh"
-            )
-
-
-def _cpu_of(service: str) -> Callable[[Result], float]:
-    return lambda each: each.cpu[service] / max(1, each.instances) * 1000
+    return "\n".join([*_conditions(results), *lines, *_untrue(results)]) + "\n"
 
 
 def ratios(results: Sequence[Result], scheduler: str) -> list[float]:
@@ -109,41 +40,53 @@ def ratios(results: Sequence[Result], scheduler: str) -> list[float]:
     return [own[number] / nova[number] for number in own if nova.get(number)]
 
 
-def median_of(results: Sequence[Result], value: Callable[[Result], float]) -> float:
-    """Return the median over the rounds."""
-    return median(map(value, results))
-
-
 def _row(scheduler: str, of_case: Sequence[Result]) -> str:
     own = [each for each in of_case if each.scheduler == scheduler]
     found = ratios(of_case, scheduler)
+    p50, p95, hosts = (median(getattr(each, name) for each in own) for name in ("p50", "p95", "hosts_used"))
+    cpu = [
+        median(each.cpu[service] / max(1, each.instances) * 1000 for each in own)
+        for service in ("scheduler", "placement", "mariadb")
+    ]
     return _LINE.format(
         scheduler,
-        f"{median_of(own, lambda each: each.throughput):.2f}",
+        f"{median(each.throughput for each in own):.2f}",
         f"{median(found):.1f}" if found else "",
-        f"{median_of(own, lambda each: each.p50):.0f}",
-        f"{median_of(own, lambda each: each.p95):.0f}",
-        f"{median_of(own, lambda each: each.hosts_used):.0f}",
-        *(f"{_cpu_ms(own, service):.1f}" for service in ("scheduler", "placement", "mariadb")),
+        f"{p50:.0f}",
+        f"{p95:.0f}",
+        f"{hosts:.0f}",
+        *(f"{milliseconds:.1f}" for milliseconds in cpu),
     )
-
-
-def _cpu_ms(results: Sequence[Result], service: str) -> float:
-    return median_of(results, _cpu_of(service))
 
 
 def _conditions(results: Sequence[Result]) -> list[str]:
     rounds = {each.round for each in results}
     others = [each.others for each in results]
-    memory = {
-        scheduler: max(each.memory_mb for each in results if each.scheduler == scheduler)
-        for scheduler in _in_order(each.scheduler for each in results)
-    }
     return [
         f"{results[0].hosts} hosts, {results[0].filled} instances before; medians of {len(rounds)} rounds.",
         f"Programs outside the rig used {median(others):.1f} cores in the median, {max(others):.1f} at most.",
-        "Memory in MiB: " + "; ".join(f"{name}: {size:.0f}" for name, size in memory.items()) + ".",
+        *_of_each("Memory in MiB", results, lambda each: each.memory_mb, max),
+        *_of_each("Seconds from the start to the first answer", results, lambda each: each.first_answer),
+        *_of_each(
+            "Idle, per cent of a core",
+            [each for each in results if each.case == IDLE],
+            lambda each: each.cpu["scheduler"] / each.seconds * 100,
+        ),
     ]
+
+
+def _of_each(
+    name: str,
+    results: Sequence[Result],
+    value: Callable[[Result], float],
+    summed_up: Callable[[Iterable[float]], float] = median,
+) -> Iterable[str]:
+    """Yield a line with a value of each scheduler, if it was measured."""
+    found: dict[str, list[float]] = {}
+    for each in results:
+        found.setdefault(each.scheduler, []).append(value(each))
+    if found:
+        yield f"{name}: " + "; ".join(f"{who}: {summed_up(all_):.2f}" for who, all_ in found.items()) + "."
 
 
 def _untrue(results: Sequence[Result]) -> list[str]:

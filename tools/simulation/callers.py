@@ -1,12 +1,12 @@
 """Conductors that ask for hosts, give up and ask again; and users who delete their instances."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum, auto
 import itertools
 import math
-from typing import Any
 
+from scheduler.request.instance_state import InstanceState
+from tools.simulation import product
 from tools.simulation.broker import Broker, Message, Reply
 from tools.simulation.placement import Placement, Rows
 from tools.simulation.plan import Job
@@ -15,30 +15,15 @@ from tools.simulation.runtime import Runtime, Task
 # Seconds from the end of a call without hosts until its conductor has given its instances up.
 BURY = 0.5
 
+# Seconds for which a reply may come after its caller has left: that long it is not looked at again.
+LATE = 10.0
+
 # Seconds that a conductor takes for each instance of an answer, at most: in truth it writes to two databases.
 TAKE = 0.2
 
 # Seconds for which the disk of an instance that is moved is copied: longer than any caller waits. Also those
 # after which an operator looks at an instance whose conductor died while it asked for a host.
 COPY = 2500.0
-
-
-class State(Enum):
-    """What nova's databases say of an instance.
-
-    Attributes:
-        WAITING: It has no cell yet.
-        MOVING: Its task state says that it is being moved: a caller waits, or its disk is copied.
-        PLACED: It has a cell, or was moved: somebody was told a host.
-        BURIED: Its conductor gave it up.
-        DELETED: Its user did.
-    """
-
-    WAITING = auto()
-    MOVING = auto()
-    PLACED = auto()
-    BURIED = auto()
-    DELETED = auto()
 
 
 @dataclass
@@ -69,15 +54,15 @@ class Instance:
         return f"i{self.number}"
 
     @property
-    def state(self) -> State:
+    def state(self) -> InstanceState:
         """What nova's databases say of it."""
         if self.deleted:
-            return State.DELETED
+            return InstanceState.DELETED
         if self.host is not None and (self.copied or not self.source):
-            return State.PLACED
+            return InstanceState.PLACED
         if self.buried:
-            return State.BURIED
-        return State.MOVING if self.source else State.WAITING
+            return InstanceState.GIVEN_UP
+        return InstanceState.MOVING if self.source else InstanceState.WAITING
 
 
 @dataclass
@@ -110,11 +95,8 @@ class Callers:
         runtime: For the clock.
         broker: Where calls go.
         placement: For what nova itself writes there.
-        make_body: Returns the body of a call: numbers of instances, host that is left.
-        read_hosts: Returns the node of each instance out of a result.
         timeouts: Seconds without a sign of life, and in all, after which callers give up.
         told: Called with a text for each event.
-        late: Seconds after its caller has left for which a reply counts as sent in good faith.
     """
 
     def __init__(
@@ -122,20 +104,14 @@ class Callers:
         runtime: Runtime,
         broker: Broker,
         placement: Placement,
-        make_body: Callable[..., Mapping[str, Any]],
-        read_hosts: Callable[[Any], list[str]],
         timeouts: tuple[float, float],
         told: Callable[[str], None],
-        late: float = math.inf,
     ) -> None:
-        self._late = late
         self.calls: list[Call] = []
         self.instances: dict[int, Instance] = {}
         self._runtime = runtime
         self._broker = broker
         self._placement = placement
-        self._make_body = make_body
-        self._read_hosts = read_hosts
         self._silence, self._total = timeouts
         self._told = told
         self._process = runtime.process("conductor")
@@ -167,7 +143,7 @@ class Callers:
             if reply.result is not None:
                 self._note_late(reply)
 
-    def state_of(self, uuid: str) -> State:
+    def state_of(self, uuid: str) -> InstanceState:
         """Return what nova's databases say of an instance."""
         return next(each.state for each in self.instances.values() if each.uuid == uuid)
 
@@ -209,7 +185,7 @@ class Callers:
 
     def _call(self, job: Job, instances: list[Instance], ignored: str) -> Call:
         call = Call(instances=instances)
-        body = self._make_body(job.instances, ignored)
+        body = product.request(job.instances, f"h{int(ignored[-12:])}" if ignored else "")
         queue = self._queue
         call.message = self._broker.publish(body, {"request_id": "req"}, queue, int(self._silence))
         self.calls.append(call)
@@ -251,7 +227,7 @@ class Callers:
         self._told(f"conductor has the answer to {call.message.name}: {reply.failure or 'hosts'}")
         if reply.failure:
             return
-        for instance, node in zip(call.instances, self._read_hosts(reply.result), strict=True):
+        for instance, node in zip(call.instances, product.chosen(reply.result), strict=True):
             self._runtime.sleep(TAKE * self._runtime.random.random() if len(call.instances) > 1 else 0.0)
             if instance.deleted:
                 # As conductors do when the build request is gone.
@@ -268,7 +244,7 @@ class Callers:
             self._runtime.wake_all(call.waiters)
         elif not call.answered and not reply.is_heartbeat and not reply.failure:
             self._told(f"conductor drops the late answer to {call.message.name}")
-            if self._runtime.clock < call.ended + self._late:
+            if self._runtime.clock < call.ended + LATE:
                 self._note_late(reply)
 
     def _call_of(self, reply: Reply) -> Call:
@@ -276,7 +252,7 @@ class Callers:
 
     def _note_late(self, reply: Reply) -> None:
         instances = self._call_of(reply).instances
-        for instance, node in zip(instances, self._read_hosts(reply.result), strict=True):
+        for instance, node in zip(instances, product.chosen(reply.result), strict=True):
             instance.late.add(node)
 
     def _delete_allocations(self, instance: Instance) -> None:

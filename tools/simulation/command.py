@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 import itertools
-import json
 import multiprocessing
 import os
 import pathlib
@@ -59,15 +58,6 @@ class Found:
             self.kinds[key] += 1
             if key not in self.first or seed < self.first[key][0]:
                 self.first[key] = seed, text
-
-    def to_json(self) -> str:
-        """Return everything for a program."""
-        kinds = [
-            {"profile": profile, "kind": kind, "histories": number, "seed": seed, "text": text}
-            for (profile, kind), number in sorted(self.kinds.items())
-            for seed, text in [self.first[profile, kind]]
-        ]
-        return json.dumps({"histories": self.histories, "failing": self.failing, "violations": kinds})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +111,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trace", action="store_true", help="print what happens in a history")
     parser.add_argument("--plan", help="run the history of this file, which --save has written")
     parser.add_argument("--save", help="write the failing history, shrunk if so, to this file")
-    parser.add_argument("--json", action="store_true", help="print the result for a program")
     arguments = parser.parse_args(argv)
     if arguments.histories is None:
         arguments.histories = 1 if arguments.trace else 1000
@@ -240,15 +229,12 @@ def _campaign(arguments: argparse.Namespace) -> int:
     start = shown = time.monotonic()
     for seed, result in _results(arguments, start):
         found.add(seed, result)
-        if result["violations"] and not arguments.json:
+        if result["violations"]:
             kind, text = result["violations"][0]
             print(f"Seed {seed} ({result['profile']}) violates the promise: {kind}: {text}", flush=True)
-        if time.monotonic() - shown > PROGRESS and not arguments.json:
+        if time.monotonic() - shown > PROGRESS:
             shown = time.monotonic()
             print(_progress(found, shown - start), flush=True)
-    if arguments.json:
-        print(found.to_json())
-        return 1 if found.failing else 0
     print(_progress(found, time.monotonic() - start))
     return _report(found, arguments)
 

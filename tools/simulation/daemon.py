@@ -29,7 +29,6 @@ class Daemon:
     Attributes:
         spool_lost: When the spool was lost last, as it was not kept below state_path; 0 for never.
         alarms: Workers that were ended by their alarm, although they were never paused.
-        processes: All its workers, also those that have ended.
     """
 
     def __init__(
@@ -51,10 +50,8 @@ class Daemon:
         self._products: dict[Process, Any] = {}
         self._incarnation = 0
         self._stopping = False
-        self._ends: dict[Process, int] = {}
         self._starts = 0
         self.alarms: list[str] = []
-        self.processes: set[Process] = set()
         self.spool_lost = 0.0
         self._shared: Any = None
 
@@ -149,7 +146,6 @@ class Daemon:
         if self._starts > MOST_STARTS:
             raise RuntimeError(f"workers were started {MOST_STARTS} times: do they fail at their start?")
         process = self._runtime.process(f"{self.name}worker {number}.{incarnation}")
-        self.processes.add(process)
         self._workers[number] = process
         process.at_exit.append(lambda: self._ended(number, incarnation))
         self._told(f"{process} starts")

@@ -1,7 +1,7 @@
 """One history: everything starts, things go wrong, quiet returns, and the promise is checked."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 import logging
 import pathlib
 import tempfile
@@ -34,9 +34,6 @@ SETTLED = 400.0
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
 
-# Seconds for which a reply may come after its caller has left: that long it is not looked at again.
-LATE = 10.0
-
 # The profile in which nothing fails, so that no claim may leave a host over its capacity.
 FAIR = "crowd"
 
@@ -52,16 +49,14 @@ class Outcome:
         violations: Sorted.
         trace: Lines, if they were wanted.
         seconds: Virtual seconds.
-        steps: Of all tasks.
-        counts: What happened, for statistics.
+        counts: Calls, and their instances.
     """
 
     plan: Plan
     violations: list[Violation]
     trace: list[str]
     seconds: float
-    steps: int
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int]
 
 
 class Trace(logging.Handler):
@@ -125,11 +120,8 @@ class History:
             self._runtime,
             self._broker,
             self._placement,
-            self._request,
-            product.chosen,
             (limits.response_timeout, limits.long_timeout),
             tell,
-            LATE,
         )
         self._adapters: list[Adapter] = []
         self._database = ""
@@ -171,9 +163,8 @@ class History:
             logger.removeHandler(self._trace)
             threads.close_files()
             self._directory.cleanup()
-        return Outcome(
-            self.plan, violations, self._trace.lines, runtime.clock, runtime.steps, self._statistics()
-        )
+        counts = {"calls": len(self._callers.calls), "instances": len(self._callers.instances)}
+        return Outcome(self.plan, violations, self._trace.lines, runtime.clock, counts)
 
     def _end_of_faults(self) -> float:
         """Return when the last fault of the plan ends, or LAST_FAULT."""
@@ -228,9 +219,6 @@ class History:
         self._adapters.append(adapter)
         return adapter
 
-    def _request(self, numbers: Any, node: str) -> Any:
-        return product.request(numbers, f"h{int(node[-12:])}" if node else "")
-
     # -- events ----------------------------------------------------------------------------------------------
 
     def _daemon_of(self, event: Event) -> Daemon:
@@ -247,6 +235,10 @@ class History:
         left = LAST_FAULT - 1.0 - self._runtime.clock
         self._runtime.after(min(event.details["duration"], left), over)
 
+    def _set_for_a_time(self, event: Event, owner: Any, name: str, value: Any, after: Any) -> None:
+        """Set an attribute, which is ``after`` again in the end."""
+        self._for_a_time(event, lambda: setattr(owner, name, value), lambda: setattr(owner, name, after))
+
     def _on_weather(self, event: Event) -> None:
         weather = self._faults.weather
 
@@ -259,10 +251,7 @@ class History:
     _on_hang = _on_slow = _on_lost = _on_unread = _on_weather
 
     def _on_down(self, event: Event) -> None:
-        weather = self._faults.weather
-        self._for_a_time(
-            event, lambda: setattr(weather, "down", True), lambda: setattr(weather, "down", False)
-        )
+        self._set_for_a_time(event, self._faults.weather, "down", True, False)
 
     def _on_crash(self, event: Event) -> None:
         self._server.crash()
@@ -306,12 +295,7 @@ class History:
         self._callers.delete(event.details["instance"])
 
     def _on_redelivery(self, event: Event) -> None:
-        broker = self._broker
-        self._for_a_time(
-            event,
-            lambda: setattr(broker, "redelivery", event.details["rate"]),
-            lambda: setattr(broker, "redelivery", 0.0),
-        )
+        self._set_for_a_time(event, self._broker, "redelivery", event.details["rate"], 0.0)
 
     def _on_broker(self, event: Event) -> None:
         self._for_a_time(event, self._broker.stop, self._broker.start)
@@ -326,27 +310,14 @@ class History:
         self._for_a_time(event, self._callers.lose_reply_queue, self._callers.open_reply_queue)
 
     def _on_unconfirmed(self, event: Event) -> None:
-        broker = self._broker
-        self._for_a_time(
-            event,
-            lambda: setattr(broker, "silence", event.details["rate"]),
-            lambda: setattr(broker, "silence", 0.0),
-        )
+        self._set_for_a_time(event, self._broker, "silence", event.details["rate"], 0.0)
 
     def _on_large(self, event: Event) -> None:
-        broker, largest = self._broker, self._broker.largest
-        self._for_a_time(
-            event,
-            lambda: setattr(broker, "largest", event.details["bytes"]),
-            lambda: setattr(broker, "largest", largest),
-        )
+        broker = self._broker
+        self._set_for_a_time(event, broker, "largest", event.details["bytes"], broker.largest)
 
     def _on_database(self, event: Event) -> None:
-        self._for_a_time(
-            event,
-            lambda: setattr(self, "_database", event.details["how"]),
-            lambda: setattr(self, "_database", ""),
-        )
+        self._set_for_a_time(event, self, "_database", event.details["how"], "")
 
     def _on_pause(self, event: Event) -> None:
         process = self._daemon_of(event).worker(event.details["worker"])
@@ -364,11 +335,7 @@ class History:
     def _on_threads(self, event: Event) -> None:
         process = self._daemon_of(event).worker(event.details["worker"])
         if process is not None:
-            self._for_a_time(
-                event,
-                lambda: setattr(process, "thread_starts_fail", True),
-                lambda: setattr(process, "thread_starts_fail", False),
-            )
+            self._set_for_a_time(event, process, "thread_starts_fail", True, False)
 
     def _on_stop(self, event: Event) -> None:
         self._daemon_of(event).terminate(event.details["worker"])
@@ -443,13 +410,3 @@ class History:
             each.name for each in self._callers.instances.values() if each.uuid in self._placement.overtaken
         }
         return violation.text.partition(" ")[0] in overtaken
-
-    def _statistics(self) -> dict[str, int]:
-        calls = self._callers.calls
-        return {
-            "calls": len(calls),
-            "answered": sum(call.answered for call in calls),
-            "granted": sum(each.host is not None for each in self._callers.instances.values()),
-            "instances": len(self._callers.instances),
-            "overtaken": len(self._placement.overtaken),
-        }

@@ -1,6 +1,6 @@
 """What one history consists of, drawn from a seed: plain values that can be printed and made smaller."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 import json
 import random
@@ -321,42 +321,36 @@ def _duration(chance: random.Random) -> float:
     return round(chance.choice((1.0, 10.0, 60.0, 120.0, 400.0)) * chance.random(), 3)
 
 
-def _draw_weather(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+def _faults(chance: random.Random, kinds: list[str], rate: float, of: str = "") -> dict[str, Any]:
+    details = {"rate": rate, "kinds": kinds, "duration": _duration(chance)}
+    return details | ({"of": of} if of else {})
+
+
+def _weather(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     names = list(FAULTS)
     kinds = chance.sample(names, chance.randint(1, 4)) if chance.random() < 0.7 else names
-    rate = chance.choice((0.1, 0.3, 0.7, 1.0))
-    return {"rate": rate, "kinds": kinds, "duration": _duration(chance)}
+    return _faults(chance, kinds, chance.choice((0.1, 0.3, 0.7, 1.0)))
 
 
-def _draw_hang(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"rate": 1.0, "kinds": ["hang"], "duration": _duration(chance)}
-
-
-def _draw_slow(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"rate": chance.choice((0.5, 1.0)), "kinds": ["slow"], "duration": _duration(chance)}
-
-
-def _draw_lost(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+def _lost(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     kinds = chance.choice((["reset after"], ["slow"], ["reset after", "reset before"]))
-    return {"rate": chance.choice((0.5, 1.0)), "kinds": kinds, "duration": _duration(chance), "of": "writes"}
+    return _faults(chance, kinds, chance.choice((0.5, 1.0)), of="writes")
 
 
-def _draw_unread(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+def _unread(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     kinds = chance.choice((["500 before"], ["reset before"], ["html before", "reset after"]))
-    rate = chance.choice((0.3, 0.7, 1.0))
-    return {"rate": rate, "kinds": kinds, "duration": _duration(chance), "of": "consumers"}
+    return _faults(chance, kinds, chance.choice((0.3, 0.7, 1.0)), of="consumers")
 
 
-def _draw_frost(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    """Draw so many steps that a request is likely to be claimed by then, and longer than callers wait."""
-    return {
-        "worker": chance.randrange(limits.workers),
-        "steps": chance.randrange(20, 200),
-        "duration": round(chance.uniform(5.0, 120.0), 3),
-    }
+def _lasting(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"duration": _duration(chance)}
 
 
-def _draw_worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+def _rate(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"rate": chance.choice((0.3, 1.0)), "duration": _duration(chance)}
+
+
+def _worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {
         "worker": chance.randrange(limits.workers),
         "steps": chance.choice((0, 0, chance.randrange(100))),
@@ -364,70 +358,59 @@ def _draw_worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) 
     }
 
 
-def _draw_later(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    """Draw so many steps that a request is likely to have hosts for all its instances by then."""
-    return {"worker": chance.randrange(limits.workers), "steps": chance.randrange(20, 260)}
-
-
-def _draw_instance(chance: random.Random, _limits: Limits, jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"instance": chance.choice(chance.choice(jobs).instances)}
-
-
-def _draw_duration(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"duration": _duration(chance)}
-
-
-def _draw_rate(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"rate": chance.choice((0.3, 1.0)), "duration": _duration(chance)}
-
-
-def _draw_outside(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"host": chance.randrange(limits.hosts), "number": chance.choice((1, 3, 8))}
-
-
-def _draw_guests(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"host": chance.randrange(limits.hosts), "number": 4, "duration": round(10.0 * chance.random(), 3)}
-
-
-def _draw_size(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"bytes": chance.choice((1000, 5000, 20000)), "duration": _duration(chance)}
-
-
-def _draw_database(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"how": chance.choice(DATABASES), "duration": _duration(chance)}
-
-
-def _draw_provider(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
-    return {"host": chance.randrange(limits.hosts), "duration": _duration(chance)}
-
-
-_DETAILS = {
-    "weather": _draw_weather,
-    "down": _draw_duration,
-    "crash": _draw_duration,
-    "hang": _draw_hang,
-    "slow": _draw_slow,
-    "lost": _draw_lost,
-    "unread": _draw_unread,
-    "provider": _draw_provider,
-    "channel": _draw_worker,
-    "delete": _draw_instance,
-    "redelivery": _draw_rate,
-    "broker": _draw_duration,
-    "reply queue": _draw_duration,
-    "unconfirmed": _draw_rate,
-    "outside": _draw_outside,
-    "guests": _draw_guests,
-    "absence": _draw_duration,
-    "large": _draw_size,
-    "pause": _draw_worker,
-    "pause later": _draw_frost,
-    "threads": _draw_worker,
-    "database": _draw_database,
-    "stop": _draw_worker,
-    "reload": _draw_worker,
-    "restart": _draw_duration,
-    "kill": _draw_worker,
-    "kill later": _draw_later,
-    "kill master": _draw_duration,
+#: Draws the details of each kind of event, in the order in which they are written here.
+_DETAILS: Mapping[str, Callable[[random.Random, Limits, tuple[Job, ...]], dict[str, Any]]] = {
+    "weather": _weather,
+    "down": _lasting,
+    "crash": _lasting,
+    "hang": lambda chance, _limits, _jobs: _faults(chance, ["hang"], 1.0),
+    "slow": lambda chance, _limits, _jobs: _faults(chance, ["slow"], chance.choice((0.5, 1.0))),
+    "lost": _lost,
+    "unread": _unread,
+    "provider": lambda chance, limits, _jobs: {
+        "host": chance.randrange(limits.hosts),
+        "duration": _duration(chance),
+    },
+    "channel": _worker,
+    "delete": lambda chance, _limits, jobs: {"instance": chance.choice(chance.choice(jobs).instances)},
+    "redelivery": _rate,
+    "broker": _lasting,
+    "reply queue": _lasting,
+    "unconfirmed": _rate,
+    "outside": lambda chance, limits, _jobs: {
+        "host": chance.randrange(limits.hosts),
+        "number": chance.choice((1, 3, 8)),
+    },
+    "guests": lambda chance, limits, _jobs: {
+        "host": chance.randrange(limits.hosts),
+        "number": 4,
+        "duration": round(10.0 * chance.random(), 3),
+    },
+    "absence": _lasting,
+    "large": lambda chance, _limits, _jobs: {
+        "bytes": chance.choice((1000, 5000, 20000)),
+        "duration": _duration(chance),
+    },
+    "pause": _worker,
+    # after so many steps a request is likely to be claimed; longer than callers wait
+    "pause later": lambda chance, limits, _jobs: {
+        "worker": chance.randrange(limits.workers),
+        "steps": chance.randrange(20, 200),
+        "duration": round(chance.uniform(5.0, 120.0), 3),
+    },
+    "threads": _worker,
+    "database": lambda chance, _limits, _jobs: {
+        "how": chance.choice(DATABASES),
+        "duration": _duration(chance),
+    },
+    "stop": _worker,
+    "reload": _worker,
+    "restart": _lasting,
+    "kill": _worker,
+    # after so many steps a request is likely to have hosts for all its instances
+    "kill later": lambda chance, limits, _jobs: {
+        "worker": chance.randrange(limits.workers),
+        "steps": chance.randrange(20, 260),
+    },
+    "kill master": _lasting,
 }

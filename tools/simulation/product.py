@@ -32,7 +32,6 @@ from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -46,7 +45,6 @@ from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import amqp, threads
 from tools.simulation.broker import Broker
-from tools.simulation.callers import State
 from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
@@ -73,15 +71,6 @@ enabled_filters = ImagePropertiesFilter
 shuffle_best_same_weighed_hosts = true
 weight_classes = scheduler.weights.amounts.RAMWeigher
 """
-
-
-_STATES = {
-    State.WAITING: InstanceState.WAITING,
-    State.MOVING: InstanceState.MOVING,
-    State.PLACED: InstanceState.PLACED,
-    State.BURIED: InstanceState.GIVEN_UP,
-    State.DELETED: InstanceState.DELETED,
-}
 
 
 def host_uuid(number: int) -> str:
@@ -197,20 +186,6 @@ class Hosts:
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""
         return False
-
-    def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
-        """Return the nodes that a request names."""
-        self._read()
-        rows = self._table.nodes(wanted.host, wanted.node)
-        return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
-
-    def members_of(self, group_uuid: str) -> list[str]:
-        """Return that no group has members."""
-        return []
-
-    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
-        """Return that no instance is anywhere."""
-        return set(), True
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
         """Return that no instance is anywhere."""
@@ -334,7 +309,7 @@ class Parts:
         broker: Broker,
         adapter: Any,
         database: Callable[[], str],
-        state_of: Callable[[str], State],
+        state_of: Callable[[str], InstanceState],
         directory: pathlib.Path,
     ) -> None:
         self._conf = conf
@@ -366,7 +341,7 @@ class Parts:
             threads.sleep(3.0 * threads.MODULES["random"].random())
         elif how in {"away", "broken"}:
             return dict.fromkeys(uuids, InstanceState.UNKNOWN)
-        return {uuid: _STATES[self._state_of(uuid)] for uuid in uuids}
+        return {uuid: self._state_of(uuid) for uuid in uuids}
 
     def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
         """Return a worker that is not started."""

@@ -122,7 +122,6 @@ class Runtime:
         self.current: Task | None = None
         self.preemption = preemption
         self.closed = False
-        self.steps = 0
         self.crashes: list[tuple[Process, str, BaseException]] = []
         self._ready: list[Task] = []
         self._timers: list[Timer] = []
@@ -215,7 +214,6 @@ class Runtime:
             return
         if self.closed:
             raise Stopped
-        self.steps += 1
         process = task.process
         if process.fuse is not None:
             self._burn(process)

@@ -271,20 +271,6 @@ class Semaphore:
         self.release()
 
 
-class BoundedSemaphore(Semaphore):
-    """As ``threading.BoundedSemaphore``."""
-
-    def __init__(self, value: int = 1) -> None:
-        super().__init__(value)
-        self._most = value
-
-    def release(self, n: int = 1) -> None:
-        """Free some; no more than were taken."""
-        if self._value + n > self._most and not _active().closed:
-            raise ValueError("Semaphore released too many times")
-        super().release(n)
-
-
 class Thread:
     """As ``threading.Thread``: a task of the process that starts it."""
 
@@ -349,26 +335,6 @@ class Thread:
             runtime.crashed(runtime.current.process, self.name, error)
 
 
-class Timer(Thread):
-    """As ``threading.Timer``."""
-
-    def __init__(
-        self, interval: float, function: Callable[..., Any], args: tuple = (), kwargs: dict | None = None
-    ) -> None:
-        super().__init__(target=function, args=args, kwargs=kwargs)
-        self._interval = interval
-        self._finished = Event()
-
-    def cancel(self) -> None:
-        """Call nothing any more."""
-        self._finished.set()
-
-    def run(self) -> None:
-        """Call the function when the time has come."""
-        if not self._finished.wait(self._interval):
-            super().run()
-
-
 class _MainThread:
     name = "MainThread"
     daemon = False
@@ -379,25 +345,6 @@ class _MainThread:
 
 
 _MAIN = _MainThread()
-
-
-class Local:
-    """As ``threading.local``, without a constructor of subclasses for each thread."""
-
-    def __getattribute__(self, name: str) -> Any:
-        if name.startswith("__"):
-            return super().__getattribute__(name)
-        values = super().__getattribute__("__dict__").get(id(_me()), {})
-        try:
-            return values[name]
-        except KeyError:
-            return super().__getattribute__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__getattribute__("__dict__").setdefault(id(_me()), {})[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        del super().__getattribute__("__dict__").setdefault(id(_me()), {})[name]
 
 
 def current_thread() -> Any:
@@ -473,15 +420,7 @@ _opened: set[int] = set()
 
 def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
     """As ``os.open``; what a killed process leaves open is closed by ``close_files``."""
-    return _remember(real_os.open(path, flags, *args, **kwargs))
-
-
-def memfd_create(name: str, *args: int) -> int:
-    """As ``os.memfd_create``, with the end of ``open_file``."""
-    return _remember(real_os.memfd_create(name, *args))
-
-
-def _remember(descriptor: int) -> int:
+    descriptor = real_os.open(path, flags, *args, **kwargs)
     if Runtime.active:
         _opened.add(descriptor)
     return descriptor
@@ -506,35 +445,22 @@ def close_files() -> None:
 _file_locks: dict[tuple, tuple[Process, int]] = {}
 
 
-def lockf(descriptor: Any, command: int, length: int = 0, start: int = 0, whence: int = 0) -> None:
-    """As ``fcntl.lockf``: a lock belongs to a simulated process and ends with it."""
-    if not _lock_file(descriptor, command, (start, length), own=True):
-        real_fcntl.lockf(descriptor, command, length, start, whence)
-
-
 def flock(descriptor: Any, command: int) -> None:
     """As ``fcntl.flock``: a lock belongs to an open file, and ends with it or with the simulated process."""
-    if not _lock_file(descriptor, command, (), own=False):
-        real_fcntl.flock(descriptor, command)
-
-
-def _lock_file(descriptor: Any, command: int, part: tuple, *, own: bool) -> bool:
-    """Lock or unlock; false without a simulation. ``own``: a process may have what it has already."""
     task = _active().current
     if task is None:
-        return False
+        real_fcntl.flock(descriptor, command)
+        return
     number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
     stat = real_os.fstat(number)
-    key = stat.st_dev, stat.st_ino, *part
+    key = stat.st_dev, stat.st_ino
     if command & real_fcntl.LOCK_UN:
         _file_locks.pop(key, None)
-        return True
+        return
     process, holder = _file_locks.get(key, (task.process, number))
-    mine = process is task.process and (own or holder == number)
-    if process.alive and not mine:
+    if process.alive and (process is not task.process or holder != number):
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     _file_locks[key] = task.process, number
-    return True
 
 
 # -- modules -------------------------------------------------------------------------------------------------
@@ -578,10 +504,10 @@ def _make() -> dict[str, ModuleType]:
     modules["threading"] = _module(
         real_threading,
         Lock=Lock, RLock=RLock, Condition=Condition, Event=Event, Semaphore=Semaphore,
-        BoundedSemaphore=BoundedSemaphore, Thread=Thread, Timer=Timer, local=Local,
-        current_thread=current_thread, get_ident=get_ident, _register_atexit=lambda *_args: None,
-        main_thread=lambda: _MAIN,
+        Thread=Thread, current_thread=current_thread, get_ident=get_ident,
+        _register_atexit=lambda *_args: None, main_thread=lambda: _MAIN,
     )  # fmt: skip
+    del modules["threading"].Timer  # a real thread, which would break the order of the virtual ones
     modules["time"] = _module(
         real_time, monotonic=monotonic, monotonic_ns=monotonic_ns, time=wall_time, sleep=sleep,
         perf_counter=monotonic,
@@ -589,10 +515,10 @@ def _make() -> dict[str, ModuleType]:
     draws = "random uniform choice choices shuffle sample randint randrange expovariate gauss".split()
     modules["random"] = _module(real_random, Random=SeededRandom, **{name: _chance(name) for name in draws})
     modules["uuid"] = _module(real_uuid, uuid4=uuid4)
-    modules["os"] = _module(real_os, getpid=getpid, memfd_create=memfd_create, open=open_file, close=close)
+    modules["os"] = _module(real_os, getpid=getpid, open=open_file, close=close)
     del modules["os"].register_at_fork  # which code that has to do without it looks for
     modules["os.path"] = real_os.path
-    modules["fcntl"] = _module(real_fcntl, lockf=lockf, flock=flock)
+    modules["fcntl"] = _module(real_fcntl, flock=flock)
     modules["queue"] = _copy(real_queue, import_)
     modules["queue"].SimpleQueue = modules["queue"]._PySimpleQueue  # noqa: SLF001 - the other one is C
     base = _copy(concurrent.futures._base, import_)  # noqa: SLF001

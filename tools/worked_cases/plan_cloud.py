@@ -20,8 +20,6 @@ from tools.rig import instances
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import RESERVED_MB, Aggregate, Cell, fleet_share, insert
 from tools.rig.load import PROJECT, BootRequest, Flavor
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import database_url
 from tools.worked_cases.cloud import write_flavors
 
 C4 = Flavor(1, "c4", 4, 16384, 40)
@@ -87,14 +85,13 @@ class PlanCloud(Cloud):
         return found
 
     def _start(self) -> None:
-        path = self.fill_placement()
+        self.placement_url = self.start_placement()
         self.write_databases()
         with self.connection("api") as connection:
             self._write_api(connection)
         for cell in self.fleet.cells:
             self._write_cell(cell)
-        instances.fill_placement(self.engine(database_url(path)), self.placed)
-        self.placement_url = self.enter_context(PlacementProcess(path))
+        instances.fill_placement(self.engine(self.database("placement")), self.placed)
         self.config_file = self.configure("fake://", sections=SECTIONS)
 
     def _write_api(self, connection: sa.Connection) -> None:

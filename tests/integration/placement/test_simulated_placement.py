@@ -6,7 +6,7 @@ import orjson
 import pytest
 import requests
 
-from tools.rig.placement import EmbeddedPlacement
+from tools.rig.placement import PlacementProcess
 from tools.rig.providers import HEADERS, HOST_TRAITS, Provider, create_fleet
 from tools.simulation import placement as model
 
@@ -52,10 +52,10 @@ class Model:
 
 
 @pytest.fixture(scope="module")
-def real():
+def real(tmp_path_factory):
     inventories = {name: {"total": most} for name, most in INVENTORY.items()}
     providers = [Provider(host, host, inventories, HOST_TRAITS) for host in HOSTS]
-    with EmbeddedPlacement() as url:
+    with PlacementProcess(tmp_path_factory.mktemp("placement") / "placement.db") as url:
         create_fleet(url, providers)
         yield Real(url)
 

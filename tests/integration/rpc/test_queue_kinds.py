@@ -145,14 +145,14 @@ def test_a_paused_server_returns_what_it_has_not_begun_and_serves_again_once_it_
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum", "kolla"])
-def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, rabbit, caplog):
+def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, rabbit, url, caplog):
     manager = Manager()
     manager.may_answer.clear()
     serve(manager)
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
     with caplog.at_level("INFO", "scheduler.rpc.amqp"):
-        rabbit.close_connections()
+        rabbit.close_connections(url.rpartition("/")[2])
         assert eventually(lambda: "was redelivered while" in caplog.text, 20)
     manager.may_answer.set()
     caller.join(30)
@@ -162,7 +162,7 @@ def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, 
 
 @pytest.mark.parametrize("kind", ["classic", "kolla"])
 def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_connection(
-    serve, bus, conf, rabbit, kind
+    serve, bus, conf, rabbit, url, kind
 ):
     ordinary, preferred = Manager(["ordinary"]), Manager(["preferred"])
     serve(ordinary)
@@ -177,7 +177,7 @@ def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_c
 
     everything = [["preferred"]] * 10
     assert eventually(lambda: answered() == everything, 30)
-    rabbit.close_connections()
+    rabbit.close_connections(url.rpartition("/")[2])
     assert eventually(lambda: answered() == everything, 30)
     stopping.stop()
     stopping.wait()

@@ -1,4 +1,4 @@
-"""A TCP proxy that can fall silent: connections stay open, and nothing more comes through."""
+"""A TCP proxy that can fall silent or stop to read: connections stay open, and nothing more comes through."""
 
 import contextlib
 import socket
@@ -11,12 +11,15 @@ class SilentProxy(contextlib.ExitStack):
     Attributes:
         port: Where it listens.
         silent: Whether what either side sends is swallowed.
+        flowing: Cleared, nothing more is read from either side, as by a process that is stopped.
     """
 
     def __init__(self, port):
         super().__init__()
         self._target = port
         self.silent = False
+        self.flowing = threading.Event()
+        self.flowing.set()
         self._listener = self.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.callback(self._listener.shutdown, socket.SHUT_RDWR)  # closing alone does not end accept
         self.port = self._listener.getsockname()[1]
@@ -34,6 +37,7 @@ class SilentProxy(contextlib.ExitStack):
     def _forward(self, source, target):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                self.flowing.wait()
                 if not self.silent:
                     target.sendall(data)
         with contextlib.suppress(OSError):

@@ -44,7 +44,7 @@ def test_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
     vhost = cloud.transport_url.rpartition("/")[2]
     # at least an intent or a claim of each request; several may share a message
     assert eventually(lambda: rabbit.messages(vhost, QUEUE) >= REQUESTS, PATIENCE)
-    assert cloud.stop_processes() == [("scheduler.cmd.scheduler", 0)]
+    assert cloud.stop_processes() == [("scheduler", 0)]
     # RabbitMQ may answer an internal error to one of those that declare the stream at the same time
     interrupted, ended = (cloud.scheduler.text().count(text) for text in (UNAVAILABLE, AVAILABLE))
     assert interrupted == ended

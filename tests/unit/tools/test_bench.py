@@ -1,6 +1,6 @@
 """The benchmarks run, on few hosts; how long anything takes is not looked at."""
 
-from tools.bench import multicreate, numa, report, rules, stages
+from tools.bench import multicreate, report, rules, stages
 from tools.bench.timing import Measurement, best
 
 
@@ -17,23 +17,16 @@ def test_the_mirror_chooses_among_the_same_hosts_as_a_fresh_answer():
     assert {each.compute_node_uuid for each in mirrored[0]} <= {row.uuid for row in bench.table.rows}
 
 
-def test_every_rule_is_measured_and_most_have_a_plain_form():
+def test_every_rule_is_measured():
     cases = {}
     for one in rules.run(5, runs=1):
         cases.setdefault(one.case, {})[one.name] = one.milliseconds
     plain, demanding = cases[f"filters, {rules.PLAIN_BOOT}"], cases[f"filters, {rules.DEMANDING}"]
     assert plain.keys() == demanding.keys() == {cls.__name__ for cls in rules.filters.shipped()} | {"in all"}
-    assert cases[f"weighers, {rules.ONE_BY_ONE}"].keys() == cases[f"weighers, {rules.DEMANDING}"].keys()
 
 
 def test_many_instances():
     assert len(list(multicreate.run(200, runs=1))) == 4
-
-
-def test_hard_shapes(monkeypatch):
-    shapes = [shape for shape in numa._works() if shape[0].startswith("2 host cells")]
-    monkeypatch.setattr(numa, "_works", lambda: shapes)
-    assert len(list(numa.run(0, runs=1))) == len(shapes) > 0
 
 
 def test_results_are_kept_and_compared(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 import dataclasses
+import threading
 
 import pytest
 import sqlalchemy as sa
@@ -10,13 +11,12 @@ from conductor_client import journal
 from conductor_client.journal import Event, Record
 from scheduler.conf import partitions as conf_partitions
 from scheduler.nova_db import schema
-from tests.support.waiting import eventually
 from tools.rig import truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest
 from tools.rig.partitioned_cloud import PARTITIONS, partition_of
-from tools.scenarios.partitions import Killer
+from tools.scenarios import partitions
 from tools.scenarios.partitions_builds import Builds, again, make_requests
 from tools.scenarios.partitions_outcome import Outcome, lines_of_logs
 
@@ -225,25 +225,16 @@ class Killable:
         self.seen.append(times)
 
 
-def test_at_each_point_another_scheduler_of_each_partition_is_killed_and_started_again(tmp_path):
+def test_at_each_point_another_scheduler_of_each_partition_is_killed_and_started_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(partitions, "RESTART_AFTER", 0)
     schedulers = {}
     for partition in ("p", "q"):
         for number in (1, 2):
             log = tmp_path / f"{partition}-{number}.log"
             log.write_text("Worker 0 takes requests\n")
             schedulers.setdefault(partition, []).append(Killable(log))
-    done = 0.5
-    killer = Killer(schedulers, [0.2, 0.4, 0.9], lambda: done, restart_after=0)
-    killer.start()
-    assert eventually(lambda: len(killer.done) == 2)
-    killer.end()
-    assert killer.done == [["p-1", "q-1"], ["p-2", "q-2"]]
+    stopping = threading.Event()
+    stopping.set()
+    done = partitions.kill_at([0.2, 0.4, 0.9], schedulers, lambda: 0.5, stopping)
+    assert done == [["p-1", "q-1"], ["p-2", "q-2"]]
     assert all(each.seen == ["killed", "started", 2] for group in schedulers.values() for each in group)
-
-
-def test_a_scheduler_that_does_not_start_again_is_an_error(tmp_path):
-    killer = Killer({"p": [Killable(tmp_path / "missing.log")]}, [0.0], lambda: 1.0, restart_after=0)
-    killer.start()
-    killer.join()
-    with pytest.raises(FileNotFoundError):
-        killer.end()
