@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from mmap import ACCESS_READ, mmap
 from operator import itemgetter
-import os
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +142,13 @@ def _parsed(line: bytes) -> Entry | None:
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return  # it cannot be mapped
-        with mmap(file.fileno(), 0, access=ACCESS_READ) as text:
-            end = len(text)
-            while end >= 0:
-                begin = text.rfind(b"\n", 0, end) + 1
-                if line := text[begin:end]:
-                    yield line
-                end = begin - 1
+    try:
+        text = path.read_bytes()  # not mapped: reading a map ends the process if the file is truncated
+    except FileNotFoundError:
+        return
+    end = len(text)
+    while end >= 0:
+        begin = text.rfind(b"\n", 0, end) + 1
+        if line := text[begin:end]:
+            yield line
+        end = begin - 1

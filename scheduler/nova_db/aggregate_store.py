@@ -100,8 +100,8 @@ class AggregateStore:
         return True
 
     def _round(self) -> float:
+        was_cast = time.monotonic() - self._cast_at < REREAD_DELAY  # before a reading that may be slow
         readable = self.reload()
-        was_cast = time.monotonic() - self._cast_at < REREAD_DELAY
         return REREAD_DELAY if was_cast else self._pause(readable)
 
     def _pause(self, readable: bool) -> float:

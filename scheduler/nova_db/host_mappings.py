@@ -92,8 +92,9 @@ class HostMappings:
             host: The name of the service host; one whose mapping is not known is read now.
             fresh: Read it, even if its mapping is known.
         """
-        if not fresh and host in self._cells:
-            return self._cells[host]
+        known = None if fresh else self._cells.get(host)
+        if known is not None:
+            return known
         try:
             with self._engines.api_connection() as connection:
                 cell_uuid = _cells_of(connection, [host]).get(host)
@@ -107,6 +108,8 @@ class HostMappings:
     def refresh(self) -> float:
         """Read the mappings that are due; return the seconds until the next reading."""
         hosts, due = self._hosts, self._clock() >= self._all_due
+        if due:
+            self._all_due = self._clock() + ALL_INTERVAL  # before clear() may be called again
         try:
             with self._engines.api_connection() as connection:
                 total = checksum(connection, *_MAPPING) if due else self._checksum
@@ -114,10 +117,10 @@ class HostMappings:
                 found = _cells_of(connection, hosts if everything else hosts.difference(self._cells))
         except UNREADABLE as error:
             self._outage.report_failure(error)
+            if due:
+                self._all_due = float("-inf")
             return UNMAPPED_INTERVAL
         self._outage.report_success()
-        if due:
-            self._all_due = self._clock() + ALL_INTERVAL
         self._checksum = total
         known = {} if everything else {host: cell for host, cell in self._cells.items() if host in hosts}
         self._cells = known | found

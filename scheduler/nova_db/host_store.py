@@ -124,9 +124,10 @@ class HostStore:
         missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in self._foreign]
         if not missing:
             return table
+        begun = self._clock()
         newer = self.snapshot(0)
         foreign = [uuid for uuid in missing if uuid not in newer.row_of_uuid]
-        self._foreign.add(foreign, certain=self._reader.is_complete)
+        self._foreign.add(foreign, certain=newer.read_at >= begun and self._reader.is_complete)
         return newer if len(foreign) < len(missing) else table
 
     def overdue(self) -> float:

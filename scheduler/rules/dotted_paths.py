@@ -72,10 +72,10 @@ def _meant(path: str, built_in: Iterable[str]) -> str:
 def made(cls: type, conf: cfg.ConfigOpts) -> Any:
     """Make an object of a class that takes no arguments, as nova does, and give it the options as ``conf``.
 
-    A class that brings a ``conf`` of its own keeps that.
+    A class that brings a ``conf`` of its own keeps that, whatever it is.
     """
     rule = cls()
-    if getattr(rule, "conf", None) is None:
+    if not hasattr(rule, "conf"):
         rule.conf = conf
     return rule
 

@@ -7,6 +7,7 @@ import uuid
 
 from tests.integration import services
 from tests.integration.certificates import make_certificates
+from tests.support.waiting import eventually
 from tools.rig import servers
 
 #: None of those of single brokers: a cluster takes the one it finds free and the eight that follow.
@@ -65,10 +66,12 @@ class Cluster:
         return f"rabbit://{','.join(hosts)}/{vhost}"
 
     def vhost(self):
-        """Make a virtual host and return its name."""
+        """Make a virtual host and return its name once each node that runs lets clients in."""
         name = uuid.uuid4().hex
-        node = next(node for node in self.nodes if node.running)
-        node.make_vhosts([name])
+        running = [node for node in self.nodes if node.running]
+        running[0].make_vhosts([name])
+        alive = f'rabbit_vhost_sup_sup:is_vhost_alive(<<"{name}">>).'
+        assert eventually(lambda: all(node.evaluate(alive) == "true" for node in running), 20)
         return name
 
     def stop(self):

@@ -133,3 +133,13 @@ def test_a_decision_that_was_written_again_counts_once_with_what_was_found(tmp_p
     # the second line of a request that began before the time does not hide those before it
     assert [one["instances"] for one in reader.entries(since=1001.5)] == [["i2"]]
     assert [one.instances for one in reader.decisions(since=1001.5)] == [["i2"]]
+
+
+def test_a_file_that_is_truncated_while_it_is_read_does_not_end_the_process(directory):
+    """As by logrotate's copytruncate: memory that is mapped to such a file cannot be read."""
+    reading = DecisionLogReader(directory).decisions()
+    seen = [next(reading).request_id, next(reading).request_id]
+    for path in directory.iterdir():
+        os.truncate(path, 0)
+    assert seen == ["req-2", "req-1"]
+    assert len(list(reading)) < 2

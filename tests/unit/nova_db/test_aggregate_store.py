@@ -1,4 +1,5 @@
 import logging
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -94,3 +95,12 @@ def test_it_reads_again_after_the_interval(nova):
     number = nova.add_aggregate("fast", ["h1"])
     assert eventually(lambda: on_host(store, "h1") == [number])
     assert store.stop()
+
+
+def test_a_slow_reading_after_a_cast_is_followed_by_a_second_one(nova, store, monkeypatch):
+    monkeypatch.setattr(aggregate_store, "REREAD_DELAY", 0.05)
+    readings = []
+    monkeypatch.setattr(store, "reload", lambda: readings.append(1) or not time.sleep(0.1))
+    store.start()
+    store.begin_reading()
+    assert eventually(lambda: len(readings) == 3)

@@ -122,3 +122,37 @@ def test_names_that_a_database_takes_for_equal_are_one_host(nova):
     mapped.follow(["CMP1.example.org", "cmp2"])
     mapped.refresh()
     assert ("CMP1.example.org" in mapped, "cmp2" in mapped) == (True, False)
+
+
+def test_a_host_that_is_forgotten_while_its_cell_is_looked_up_is_read(nova, monkeypatch):
+    mappings = HostMappings(nova.engines)
+    nova.map_host("cmp1")
+
+    class Forgetting(dict):
+        """The loop replaces it between two accesses."""
+
+        def __contains__(self, host):
+            mappings._cells = {}
+            return True
+
+    monkeypatch.setattr(mappings, "_cells", Forgetting())
+    assert mappings.cell_of("cmp1") == nova.cell1
+
+
+def test_a_sighup_during_a_reading_is_followed_by_another_reading(nova, monkeypatch):
+    mappings, read = HostMappings(nova.engines), host_mappings_module._cells_of
+    nova.map_host("cmp1")
+    mappings.follow(["cmp1"])
+
+    def read_and_clear(connection, hosts):
+        monkeypatch.setattr(host_mappings_module, "_cells_of", read)
+        mappings.clear()
+        return read(connection, hosts)
+
+    monkeypatch.setattr(host_mappings_module, "_cells_of", read_and_clear)
+    mappings.refresh()
+    assert "cmp1" in mappings
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    mappings.refresh()
+    assert "cmp1" not in mappings

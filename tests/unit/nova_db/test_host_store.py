@@ -287,6 +287,21 @@ def test_hosts_of_a_cell_that_is_away_are_not_called_foreign(nova, stores, caplo
     assert "not compute nodes" not in caplog.text
 
 
+def test_what_was_not_read_in_time_is_not_called_foreign(nova, caplog):
+    caplog.set_level("INFO")
+    stores, go_on = Stores(nova, timeout=0.01), threading.Event()
+    stores.store.start()
+    try:
+        table = stores.store.snapshot()
+        stores.store.refresh = go_on.wait
+        assert stores.store.complete(table, ["there"]) is table
+    finally:
+        go_on.set()
+        stores.store.stop()
+    assert "Reading the hosts timed out" in caplog.text
+    assert "not compute nodes" not in caplog.text
+
+
 def test_a_node_that_cannot_be_used_is_foreign(nova, stores):
     useless = nova.add_host("cmp1", service=False)
     stores.store.start()

@@ -238,7 +238,36 @@ class OwnOptions(Roomy):
         self.conf = SimpleNamespace(filter_scheduler=SimpleNamespace(max_io_ops_per_host=4096))
 
 
-@pytest.mark.parametrize(("cls", "expected"), [(Roomy, ["h1", "h2", "h3"]), (OwnOptions, ["h3"])])
+class LateOptions(OwnOptions):
+    """Reads its options at the first use, as a class written for nova may do."""
+
+    conf = None
+
+    def __init__(self):
+        pass
+
+    def host_passes(self, host_state, spec_obj):
+        if self.conf is None:
+            OwnOptions.__init__(self)
+        return super().host_passes(host_state, spec_obj)
+
+
+class Property(OwnOptions):
+    """Has an attribute of this name that cannot be set."""
+
+    conf = property(lambda self: None)
+
+    def __init__(self):
+        pass
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host == "h3" and self.conf is None
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [(Roomy, ["h1", "h2", "h3"]), (OwnOptions, ["h3"]), (LateOptions, ["h3"]), (Property, ["h3"])],
+)
 def test_per_host_filters_have_the_options_unless_they_bring_their_own(cls, expected):
     assert left(cls) == expected
 
