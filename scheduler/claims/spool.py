@@ -129,6 +129,19 @@ class Entry:
             Kept(frozenset(providers), frozenset(hosts)),
         )
 
+    def joined(self, other: "Entry") -> "Entry":
+        """Return what two processes know of the consumer; a generation counts if both name it."""
+        return Entry(
+            self.consumer,
+            max(self.since, other.since),
+            max(self.due, other.due),
+            self.lost or other.lost,
+            self.answered or other.answered,
+            self.generation if self.generation == other.generation else None,
+            self.owner if self.lost else other.owner,
+            Kept(self.kept.providers | other.kept.providers, self.kept.hosts | other.kept.hosts),
+        )
+
 
 class Spool:
     """The entries of a process. Any thread may use it."""
@@ -254,9 +267,9 @@ class Spool:
         for lines in self._file.take_over():
             entries = entries_of(lines)
             found += len(entries)
-            for entry in entries.values():
-                if entry.consumer not in self._entries:
-                    self._put(entry)
+            for uuid, entry in entries.items():
+                mine = self._entries.get(uuid)
+                self._put(entry if mine is None else mine.joined(entry))
         if found:
             LOG.warning(
                 "Found %d instances in the spool files of ended schedulers; checking their allocations",

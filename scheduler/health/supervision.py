@@ -110,19 +110,21 @@ class WorkerTable:
         return [each for each in self.records if each.report and self.age(each) <= STALE]
 
     def reported(self, reports: Iterable[Report]) -> None:
-        """Take over reports, except those of processes that have ended."""
+        """Take over reports; of processes that have ended only how far they came."""
         with self._lock:
             for report in reports:
                 record = self._records.get(report.worker)
-                if record is not None and report.pid != record.ended:
+                if record is None:
+                    continue
+                if report.state.api_database:
+                    self.loaded.add(report.worker)
+                if report.phase == "serving":
+                    self.served.add(report.worker)
+                if report.pid != record.ended:
                     record.report = report
                     record.since = self._clock()
                     if report.state.stalled < MOVING:
                         record.moved_at = record.since
-                    if report.state.api_database:
-                        self.loaded.add(report.worker)
-                    if report.phase == "serving":
-                        self.served.add(report.worker)
 
     def ended(self, number: int) -> bool:
         """Note that the process of a worker has ended, and that another one is being started.

@@ -210,8 +210,9 @@ class Client:
             BrokerAway: The queue was not deleted in time.
         """
         self._tasks.put(partial(self._delete, replies))
+        end = time.monotonic() + QUEUE_TIMEOUT
         try:
-            while (message := replies.received.get(timeout=QUEUE_TIMEOUT)) is not None:
+            while (message := replies.received.get(timeout=max(0.0, end - time.monotonic()))) is not None:
                 if message.get("_msg_id") == identity and message.get("ending"):
                     return message
         except queue.Empty:
@@ -235,15 +236,22 @@ class Client:
 
     def _read(self, connection: library.ConnectionContext) -> None:
         while not self._stopped.is_set():
+            self._do_tasks(connection)
             try:
-                while not self._tasks.empty():
-                    self._tasks.get()(connection)
                 connection.consume(timeout=LOOK_INTERVAL)
             except library.Timeout:
                 continue
             except Exception:
                 LOG.exception("Cannot read replies; trying again")
                 time.sleep(RETRY_INTERVAL)
+
+    def _do_tasks(self, connection: library.ConnectionContext) -> None:
+        """Do what waits. Without the broker all of it fails; only to read connects again."""
+        while not self._tasks.empty():
+            try:
+                self._tasks.get()(connection)
+            except Exception as error:  # noqa: BLE001 - the thread that waits gives up in time
+                LOG.warning("Cannot make or delete reply queues: %.300s", error)
 
     def _make_queues(self, connection: library.ConnectionContext) -> None:
         for _ in range(SPARE - self._spare.qsize()):

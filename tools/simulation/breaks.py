@@ -26,7 +26,7 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.placement.writes import WriteResult
-from scheduler.request.instance_state import OVER, all_waiting
+from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
@@ -246,6 +246,13 @@ def _at_once(put: Any) -> Any:
     return lambda spool, entry, **options: put(spool, replace(entry, due=entry.since), **options)
 
 
+def _moves_as_builds(look: Any) -> Any:
+    def looked(spool: Spool, entry: Any, state: InstanceState) -> Any:
+        return look(spool, entry, InstanceState.WAITING if state is InstanceState.MOVING else state)
+
+    return looked
+
+
 #: By name: the profile whose histories bring it out, and what is broken.
 BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
@@ -338,6 +345,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
+    "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "crash",
         _wrap(HeldClaims, "note_lost", _constant(None)),

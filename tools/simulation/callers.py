@@ -21,6 +21,10 @@ LATE = 10.0
 # Seconds that a conductor takes for each instance of an answer, at most: in truth it writes to two databases.
 TAKE = 0.2
 
+# Seconds for which the disk of an instance that is moved is copied: longer than any caller waits. Also those
+# after which an operator looks at an instance whose conductor died while it asked for a host.
+COPY = 2500.0
+
 
 @dataclass
 class Instance:
@@ -32,6 +36,7 @@ class Instance:
         late: Nodes in replies that reached a caller which did not wait any more, or may have.
         deleted: The user has deleted it.
         buried: Its conductor has given it up.
+        copied: If it is moved: its disk is on the new host.
     """
 
     number: int
@@ -41,6 +46,7 @@ class Instance:
     late: set[str] = field(default_factory=set)
     deleted: bool = False
     buried: bool = False
+    copied: bool = False
 
     @property
     def name(self) -> str:
@@ -52,9 +58,11 @@ class Instance:
         """What nova's databases say of it."""
         if self.deleted:
             return InstanceState.DELETED
-        if self.host is not None:
+        if self.host is not None and (self.copied or not self.source):
             return InstanceState.PLACED
-        return InstanceState.GIVEN_UP if self.buried else InstanceState.WAITING
+        if self.buried:
+            return InstanceState.GIVEN_UP
+        return InstanceState.MOVING if self.source else InstanceState.WAITING
 
 
 @dataclass
@@ -164,9 +172,16 @@ class Callers:
                 self._runtime.sleep(BURY * self._runtime.random.random())
                 for instance in instances:
                     instance.buried = instance.host is None
+            if call.orphaned:
+                self._runtime.after(COPY, self._give_up_moves, instances)
             if call.answered or call.orphaned:
                 return
             self._told(f"conductor gives up {call.message.name} after {number} repetitions")
+
+    def _give_up_moves(self, instances: list[Instance]) -> None:
+        """Let an operator reset the task states of instances that are not moved any more."""
+        for instance in instances:
+            instance.buried = bool(instance.source) and instance.host is None
 
     def _call(self, job: Job, instances: list[Instance], ignored: str) -> Call:
         call = Call(instances=instances)
@@ -219,6 +234,7 @@ class Callers:
                 self._delete_allocations(instance)
             else:
                 instance.host = node
+                self._runtime.after(COPY, setattr, instance, "copied", True)
 
     def _receive(self, reply: Reply) -> None:
         """Take a reply out of the queue."""

@@ -507,6 +507,7 @@ def _make() -> dict[str, ModuleType]:
         Thread=Thread, current_thread=current_thread, get_ident=get_ident,
         _register_atexit=lambda *_args: None, main_thread=lambda: _MAIN,
     )  # fmt: skip
+    del modules["threading"].Timer  # a real thread, which would break the order of the virtual ones
     modules["time"] = _module(
         real_time, monotonic=monotonic, monotonic_ns=monotonic_ns, time=wall_time, sleep=sleep,
         perf_counter=monotonic,

@@ -251,6 +251,43 @@ def test_a_file_is_there_until_its_entries_are_in_that_of_the_next_process(tmp_p
     assert list(third.spool._entries) == [UUID]
 
 
+def test_what_an_ended_process_knew_of_an_instance_is_added_to_what_this_one_knows(tmp_path):
+    """The message of a worker that was killed is delivered to another one, which takes over its file as well."""
+    first = World(tmp_path, held=holding(A))
+    first.api.hidden.add(UUID)
+    first.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    end(first)
+    second = World(tmp_path, clock=first.clock, api=first.api)
+    second.spool.note_unknown([UUID])
+    second.work(LATE_WRITE_WINDOW)
+    second.work(600.0)
+    assert not second.api.hidden
+    assert second.held == []
+
+
+def test_what_an_ended_process_has_answered_shows(tmp_path):
+    first = World(tmp_path, held=holding(A))
+    first.api.hidden.add(UUID)
+    first.spool.note_unknown([UUID])
+    first.spool.note_answered({UUID: candidate(A).allocations})
+    end(first)
+    second = World(tmp_path, clock=first.clock, api=first.api, state=PLACED)
+    second.spool.note_unknown([UUID])
+    second.work(LATE_WRITE_WINDOW)
+    assert second.held == [A]
+
+
+def test_an_instance_that_another_process_knows_more_of_is_not_released_by_a_generation_alone(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([UUID])
+    end(first)
+    second = World(tmp_path, clock=first.clock, held=holding(A, generation=8))
+    second.spool.note_unreleased(UUID, 7)
+    second.work(LATE_WRITE_WINDOW)
+    second.work(LATE_WRITE_WINDOW)
+    assert second.held == []
+
+
 class Died(BaseException):
     """The process was killed."""
 

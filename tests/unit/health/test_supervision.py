@@ -116,10 +116,11 @@ def test_the_end_of_a_worker_tells_whether_it_hung(world):
 
 
 def test_a_late_report_of_a_process_that_has_ended_is_not_taken_for_its_successor(world):
-    world.report(0, pid=100)
+    world.table.reported([Report(0, 100, "starting", 0, WorkerState(), {})])
     world.table.ended(0)
-    world.report(0, pid=100)
+    world.report(0, pid=100, api_database=True)
     assert world.table.records[0].report is None
+    assert world.table.loaded == world.table.served == {0}, "it came that far"
     world.report(0, pid=200)
     assert world.table.records[0].report.pid == 200
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading as real_threading
 from types import ModuleType
 
 import pytest
@@ -233,6 +234,11 @@ def test_an_error_that_ends_a_thread_is_noted():
 
     ((process, name, error),) = run(work).crashes
     assert (process.name, name, type(error)) == ("p", "child", ZeroDivisionError)
+
+
+def test_no_thread_is_a_real_one():
+    kinds = [each for name, each in vars(THREADING).items() if isinstance(each, type) and name[0] != "_"]
+    assert not [each for each in kinds if issubclass(each, real_threading.Thread)]
 
 
 def test_queues_block_and_time_out():
