@@ -355,7 +355,7 @@ class Spool:
         Raises:
             PlacementSilent: The root of a provider is not known.
         """
-        # The cell of the hosts may not have been read when the entry was made; the state of a move comes from it.
+        # Their cell may not have been read when the entry was made; it has been, as the state is known.
         providers = kept.providers.union(self._nodes_of_hosts(kept.hosts) if kept.hosts else ())
         if not providers:
             return {}
