@@ -70,8 +70,15 @@ class Cluster:
         name = uuid.uuid4().hex
         running = [node for node in self.nodes if node.running]
         running[0].make_vhosts([name])
+        # Nodes that have just joined may have missed it, and nothing would start it there later
+        start = f'rabbit_vhost_sup_sup:start_on_all_nodes(<<"{name}">>).'
         alive = f'rabbit_vhost_sup_sup:is_vhost_alive(<<"{name}">>).'
-        assert eventually(lambda: all(node.evaluate(alive) == "true" for node in running), 20)
+
+        def serve():
+            running[0].evaluate(start)
+            return all(node.evaluate(alive) == "true" for node in running)
+
+        assert eventually(serve, 30)
         return name
 
     def stop(self):
