@@ -90,6 +90,7 @@ class Cluster:
 def rabbitmq_cluster():
     """Start three nodes."""
     services.need("rabbitmq-server")
+    services.need("erl_call")
     with tempfile.TemporaryDirectory(prefix="berth-rabbit-", ignore_cleanup_errors=True) as directory:
         cluster = Cluster(directory)
         try:

@@ -9,9 +9,7 @@ warnings.simplefilter("ignore")
 backend.init_backend(backend.BackendType.THREADING)  # before oslo.messaging is imported, as the daemon does
 
 for name in (
-    "conductor_client.cmd.cell_conductor",
-    "conductor_client.cmd.fake_compute",
-    "conductor_client.cmd.super_conductor",
+    "conductor_client.cmd.stand_ins",
     "placement.deploy",
     "scheduler.cmd.router",
     "scheduler.cmd.scheduler",
@@ -23,4 +21,7 @@ for name in (
     "scheduler.stream.decision_stream",
     "tools.rig.placement",
 ):
-    importlib.import_module(name)
+    try:
+        importlib.import_module(name)
+    except ImportError as error:  # the process that forks would ignore it, and import nothing that follows
+        raise RuntimeError(f"{name} cannot be imported before the fork") from error
