@@ -5,6 +5,7 @@ PostgreSQL by databases.
 """
 
 import contextlib
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 import secrets
 import threading
@@ -45,10 +46,14 @@ class SharedServers:
         self._stack.close()
 
     def _accept(self):
-        with contextlib.suppress(OSError):  # it is closed
-            while True:
+        while True:
+            try:
                 connection = self._listener.accept()
-                threading.Thread(target=self._answer, args=[connection], daemon=True).start()
+            except (AuthenticationError, ConnectionError, EOFError):  # the one who asked has ended
+                continue
+            except OSError:  # it is closed
+                return
+            threading.Thread(target=self._answer, args=[connection], daemon=True).start()
 
     def _answer(self, connection):
         with connection, contextlib.suppress(EOFError, ConnectionError):  # the one who asked has ended

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -52,6 +53,15 @@ def test_what_cannot_be_started_is_an_error_where_it_is_needed(events):
     servers = shared_servers.SharedServers()
     with pytest.raises(RuntimeError, match="no such program"):
         use(process_of(servers), "bad")
+    servers.close()
+
+
+@pytest.mark.timeout(20)
+def test_a_process_that_ends_while_it_connects_leaves_the_servers_to_the_others(events):
+    servers = shared_servers.SharedServers()
+    with socket.socket(socket.AF_UNIX) as ended:
+        ended.connect(servers.address[0])
+    assert use(process_of(servers)) == {"url": "fake://"}
     servers.close()
 
 

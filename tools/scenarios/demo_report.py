@@ -5,6 +5,7 @@ import statistics
 import textwrap
 
 from conductor_client import journal
+from scheduler.explain.refusals import count_text
 from tools.scenarios.partitions_outcome import waited
 
 GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
@@ -52,20 +53,15 @@ def progress(clock):
 
 def parts(cloud, seconds):
     """Print the parts of the cloud and the time of their start."""
+    wanted = cloud.schedulers
+    several = f" in each of {wanted.partitions} partitions, and a router" if wanted.partitions > 1 else ""
     bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory; it polls every 50 ms"
     print(f"  message bus  {bus}")
     print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
-    print(f"  Placement    {cloud.placement_url}, {count(len(cloud.fleet.hosts), 'resource provider')}")
-    print(f"  schedulers   {schedulers(cloud.schedulers)}")
+    print(f"  Placement    {cloud.placement_url}, {count_text(len(cloud.fleet.hosts), 'resource provider')}")
+    print(f"  schedulers   {wanted.each}{several}")
     print("  services     super-conductor; in each cell a conductor and its computes")
     print(f"  up in {seconds:.1f} s")
-
-
-def schedulers(wanted):
-    """Return in words which schedulers there are."""
-    if wanted.partitions > 1:
-        return f"{wanted.each} in each of {wanted.partitions} partitions, and a router"
-    return str(wanted.each)
 
 
 def instances(requests, records):
@@ -125,7 +121,7 @@ def totals(requests, records, took):
     print(f"  in ERROR       {sum(record.state == journal.ERROR for record in records)}")
     for cell in sorted({record.last.cell for record in active}):
         here = [record.host for record in active if record.last.cell == cell]
-        print(f"  in {cell:<12}{len(here)} on {count(len(set(here)), 'host')}")
+        print(f"  in {cell:<12}{len(here)} on {count_text(len(set(here)), 'host')}")
     if times:
         print(f"  a request      {statistics.median(times):.0f} ms median, {max(times):.0f} ms at most")
     print(f"  all together   {took:.1f} s")
@@ -141,12 +137,8 @@ def deciders(found, records, partition_of_host):
     hosts = [record.host for record in records if record.state == journal.ACTIVE]
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]
-        print(f"  in {partition:<12}{count(len(here), 'instance')} on {count(len(set(here)), 'host')}")
-
-
-def count(number, noun):
-    """Return a number with its noun, such as "1 host" or "2 hosts"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+        built = count_text(len(here), "instance")
+        print(f"  in {partition:<12}{built} on {count_text(len(set(here)), 'host')}")
 
 
 def verdict(found, finished):
@@ -161,7 +153,8 @@ def verdict(found, finished):
         for problem in problems:
             print(textwrap.fill(problem, WIDTH, initial_indent=f"  {BAD} ", subsequent_indent="    "))
         return 1
-    print(f"  {GOOD} {count(found.consumers, 'allocation')}: one for each instance built, as its flavor says")
+    held = count_text(found.consumers, "allocation")
+    print(f"  {GOOD} {held}: one for each instance built, as its flavor says")
     print(f"  {GOOD} none left over from a failed build")
     print(f"  {GOOD} none of {found.resources} inventories over-committed")
     return 0
