@@ -12,7 +12,8 @@ from scheduler.audit.findings import HOLDS_NOTHING, Finding
 from scheduler.claims.spool import Entry
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.writes import Write, WriteResult
+from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Write
 
 NOT_PROVED = "Not fixed: no spool has an entry for this consumer."
 CHANGED = "Not fixed: the consumer does not hold what the spool says."
@@ -53,4 +54,4 @@ def _release(found: Finding, entry: Entry | None, writer: AllocationWriter) -> s
         return CHANGED
     release = {found.subject: Write({}, held.owner, held.generation)}
     written = writer.write(release, until=-math.inf)[found.subject]
-    return FREED if written.result is WriteResult.DONE else f"Not fixed: {written.reason}"
+    return FREED if written.outcome is Outcome.DONE else f"Not fixed: {written.reason}"

@@ -7,8 +7,8 @@ Most consumers are new, so the first write says that there is none, and nothing 
     CHANGED         the instance holds
                         allocations of evacuated hosts only: KEEPING_SOURCE
                         others: GIVEN_UP; another run of the request, or another request, was first
-    REFUSED, GONE, CONTENDED             NEXT_HOST
-    INVALID, DENIED, UNSENT, UNKNOWN     GIVEN_UP
+    REFUSED, GONE, CONTENDED    NEXT_HOST
+    any other                   GIVEN_UP
 
 The states of single tries are the writer's (``placement.allocation_writer``).
 """
@@ -19,41 +19,19 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.result import ClaimResult, Outcome, Refusal
+from scheduler.claims.result import ClaimResult, end_of
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import AllocationReader, ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.claim_events import ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.writes import Write, WriteResult, Written
+from scheduler.placement.outcomes import Outcome, Refusal, Refuses
+from scheduler.placement.writes import Write, Written
 
 LOG = log.getLogger(__name__)
 
 Results = dict[str, ClaimResult]
 """Instance UUID -> result."""
-
-Refuses = Callable[[], Refusal | None]
-"""Returns why nothing more may be sent; None while it may."""
-
-#: How a claim ends whose write was not carried out.
-OUTCOMES = {
-    WriteResult.DONE: Outcome.CLAIMED,
-    WriteResult.REFUSED: Outcome.REFUSED,
-    WriteResult.GONE: Outcome.GONE,
-    WriteResult.CONTENDED: Outcome.CONTENDED,
-    WriteResult.INVALID: Outcome.INVALID,
-    WriteResult.CHANGED: Outcome.CONFLICT,
-    WriteResult.DENIED: Outcome.UNAVAILABLE,
-    WriteResult.UNSENT: Outcome.UNAVAILABLE,
-    WriteResult.UNKNOWN: Outcome.UNAVAILABLE,
-}
-
-
-def outcome_of(result: WriteResult, refusal: Refusal | None) -> Outcome:
-    """Return how a claim ends after the result of its write; ``refusal``: why nothing more may be sent."""
-    ended = refusal is not None and result in {WriteResult.UNSENT, WriteResult.UNKNOWN}
-    return refusal.outcome if refusal is not None and ended else OUTCOMES[result]
-
 
 ANOTHER = "the instance holds allocations of another request"
 
@@ -113,25 +91,24 @@ class Claim:
         self.write = replace(Write.of(request.candidate, request.owner), history=self._history)
         self.result: ClaimResult | None = None
 
-    def take(self, written: Written, refusal: Refusal | None) -> None:
-        """Go on, or end, after what became of the write; ``refusal``: why nothing more may be sent."""
-        self._lost = self._lost or written.lost > 0 or written.result is WriteResult.UNKNOWN
-        if written.result is WriteResult.CHANGED and self._source is None and self._is_source(written.held):
+    def take(self, written: Written) -> None:
+        """Go on, or end, after what became of the write."""
+        self._lost = self._lost or written.lost > 0
+        outcome = written.outcome
+        if outcome is Outcome.CHANGED and self._source is None and self._is_source(written.held):
             self._keep_source(written.held)
             return
-        if written.result is WriteResult.CONTENDED:
+        if outcome is Outcome.CONTENDED:
             LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", written.cause)
-        outcome = outcome_of(written.result, refusal)
-        changed = outcome is Outcome.CONFLICT
+        changed, done = outcome is Outcome.CHANGED, outcome is Outcome.DONE
         cause = f"{written.cause}; {ANOTHER}" if changed else written.cause
-        self._history.add(outcome.end, cause, written.status)
-        claimed = outcome is Outcome.CLAIMED
+        self._history.add(end_of(outcome), cause, written.status)
         self.result = ClaimResult(
             outcome,
-            "" if claimed else ANOTHER if changed else written.reason,
+            "" if done else ANOTHER if changed else written.reason,
             refused_class=written.resource_class,
             refused_provider=written.provider,
-            made=written.held if claimed else None,
+            made=written.held if done else None,
             previous=self._source,
             lost=self._lost,
             held=written.held if changed else None,
@@ -140,7 +117,7 @@ class Claim:
 
     def refuse(self, refusal: Refusal) -> None:
         """End the claim before its next write."""
-        self._history.add(refusal.outcome.end, refusal.reason)
+        self._history.add(end_of(refusal.outcome), refusal.reason)
         events = tuple(self._history.events)
         self.result = ClaimResult(refusal.outcome, refusal.reason, lost=self._lost, events=events)
 
@@ -186,11 +163,6 @@ def claim_all(
         refusal: Returns why nothing more may be sent; None while it may.
         on_event: Called at each event of a claim; must not wait.
     """
-
-    def reason() -> str:
-        why = refusal()
-        return why.reason if why else ""
-
     claims = [Claim(request, writer.reader, on_event) for request in requests]
     while left := {one.request.uuid: one for one in claims if one.result is None}:
         if why := refusal():
@@ -199,7 +171,7 @@ def claim_all(
             break
         writes = {uuid: one.write for uuid, one in left.items()}
         context = next(iter(left.values())).request.context
-        written = writer.write(writes, until=until, refusal=reason, context=context)
+        written = writer.write(writes, until=until, refusal=refusal, context=context)
         for uuid, each in written.items():
-            left[uuid].take(each, refusal())
+            left[uuid].take(each)
     return {one.request.uuid: one.result for one in claims if one.result is not None}

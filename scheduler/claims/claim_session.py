@@ -13,12 +13,13 @@ from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.held_claims import HeldClaims, Reservations
 from scheduler.claims.observers import ClaimObserver
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult, end_of
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
+from scheduler.placement.outcomes import Outcome
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class ClaimSession:
             if result.made:
                 held.made[uuid] = result.made
         held.note_lost({uuid: held.made[uuid].allocations for uuid, one in results.items() if one.lost})
-        if any(result.outcome is Outcome.CONFLICT for result in results.values()):
+        if any(result.outcome is Outcome.CHANGED for result in results.values()):
             raise Overtaken
         return results
 
@@ -179,12 +180,12 @@ class ClaimSession:
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
         """Return the results of the claims that must not be sent, by instance UUID."""
         if self._is_late():
-            return {one.uuid: _unsent_claim(one, Outcome.UNAVAILABLE, TOO_LATE) for one in requests}
+            return {one.uuid: _unsent_claim(one, Outcome.UNSENT, TOO_LATE) for one in requests}
         try:
             with self._timed():
                 reasons = self.check({request.candidate.root for request in requests})
         except PlacementError as error:
-            return {one.uuid: _unsent_claim(one, Outcome.UNAVAILABLE, str(error)) for one in requests}
+            return {one.uuid: _unsent_claim(one, Outcome.UNSENT, str(error)) for one in requests}
         return {
             one.uuid: _unsent_claim(one, Outcome.REFUSED, reasons[one.candidate.root])
             for one in requests
@@ -259,7 +260,7 @@ class ClaimSession:
 def _unsent_claim(request: ClaimRequest, outcome: Outcome, reason: str) -> ClaimResult:
     """Return the result of a claim that failed before anything was sent, and log it."""
     history = ClaimHistory(request.uuid, request.host_label)
-    history.add(outcome.end, reason)
+    history.add(end_of(outcome), reason)
     return ClaimResult(outcome, reason, events=tuple(history.events))
 
 

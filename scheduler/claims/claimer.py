@@ -11,15 +11,16 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.claim import ClaimRequest, Results, claim_all, outcome_of
-from scheduler.claims.result import ClaimResult, Outcome, Refusal
+from scheduler.claims.claim import ClaimRequest, Results, claim_all
+from scheduler.claims.result import ClaimResult, end_of
 from scheduler.claims.spool import Kept, NodesOfHosts, Spool, no_nodes
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.claim_events import ClaimHistory
-from scheduler.placement.writes import Write, WriteResult
+from scheduler.placement.outcomes import Outcome, Refusal
+from scheduler.placement.writes import Write
 from scheduler.request.instance_state import ReadStates, all_waiting
 
 LOG = log.getLogger(__name__)
@@ -126,7 +127,7 @@ class Claimer:
             hosts: The host of each instance, for the log.
 
         Returns:
-            Instance UUID -> result. CONFLICT: another run or request was first.
+            Instance UUID -> result. CHANGED: another run or request was first.
         """
         if refusal := self._refusal(deadline):
             return {uuid: ClaimResult(*refusal) for uuid in held}
@@ -136,17 +137,17 @@ class Claimer:
             uuid: Write(one.allocations, owner, one.generation, history=histories[uuid])
             for uuid, one in held.items()
         }
-        reason = lambda: STOPPING if self._stopping.is_set() else ""  # noqa: E731
-        written = self.writer.write(writes, all_or_none=True, until=until, refusal=reason, context=context)
+        written = self.writer.write(
+            writes, all_or_none=True, until=until, refusal=lambda: self._refusal(deadline), context=context
+        )
         results: Results = {}
         for uuid, one in written.items():
-            outcome = outcome_of(one.result, self._refusal(deadline))
-            histories[uuid].add(outcome.end, one.cause, one.status)
+            histories[uuid].add(end_of(one.outcome), one.cause, one.status)
             results[uuid] = ClaimResult(
-                outcome,
+                one.outcome,
                 one.reason,
-                made=one.held if outcome is Outcome.CLAIMED else None,
-                lost=one.lost > 0 or one.result is WriteResult.UNKNOWN,
+                made=one.held if one.outcome is Outcome.DONE else None,
+                lost=one.lost > 0,
                 events=tuple(histories[uuid].events),
             )
         return results
@@ -175,9 +176,9 @@ class Claimer:
         until = self._timing.monotonic() + RELEASE_TIMEOUT
         changed: set[str] = set()
         for uuid, one in self.writer.write(writes, until=until, context=context).items():
-            if one.result is WriteResult.DONE:
+            if one.outcome is Outcome.DONE:
                 LOG.info("Deleted allocations for instance %s", uuid)
-            elif one.result is WriteResult.CHANGED:
+            elif one.outcome is Outcome.CHANGED:
                 # Overlapping first writes can hide what is held.
                 changed.add(uuid)
                 self.spool.note_lost({uuid: held[uuid].allocations}, held[uuid].owner, kept)
@@ -204,4 +205,4 @@ class Claimer:
         """Return why nothing may be claimed any more; None while it may."""
         if self._stopping.is_set():
             return Refusal(Outcome.STOPPING, STOPPING)
-        return Refusal(Outcome.UNAVAILABLE, TOO_LATE) if self._timing.monotonic() > deadline else None
+        return Refusal(Outcome.UNSENT, TOO_LATE) if self._timing.monotonic() > deadline else None

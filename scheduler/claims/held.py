@@ -7,8 +7,9 @@ have been answered with the hosts that its instances hold now, so these are to b
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.outcomes import Outcome
 from scheduler.request.query import Query
 
 
@@ -17,7 +18,7 @@ class AlreadyHeld:
 
     def claim(self, _instance_uuid: str, _candidate: AllocationCandidate) -> ClaimResult:
         """Return that the instance has its allocations."""
-        return ClaimResult(Outcome.CLAIMED)
+        return ClaimResult(Outcome.DONE)
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         """Return that each instance has its allocations."""

@@ -1,52 +1,19 @@
 """What the caller of a claim receives."""
 
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import NamedTuple
 
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
-
-
-class Outcome(Enum):
-    """How a claim ended.
-
-    Attributes:
-        CLAIMED: The instance has its allocations.
-        REFUSED: This host has no capacity; another may have.
-        GONE: The provider of this host does not exist any more; another may.
-        CONTENDED: Too many claims use this host at once; another may be free.
-        CONFLICT: Another writer changes the allocations of this instance: nova's ``AllocationUpdateFailed``.
-        INVALID: The request is malformed (no project, no valid UUID); no host will do.
-        UNAVAILABLE: Placement does not answer, or refuses all requests; no host will do.
-        STOPPING: The process stops; another scheduler can serve the request.
-    """
-
-    CLAIMED = auto()
-    REFUSED = auto()
-    GONE = auto()
-    CONTENDED = auto()
-    CONFLICT = auto()
-    INVALID = auto()
-    UNAVAILABLE = auto()
-    STOPPING = auto()
-
-    @property
-    def end(self) -> ClaimState:
-        """The state in which a claim with this outcome ends."""
-        if self is Outcome.CLAIMED:
-            return ClaimState.GRANTED
-        return ClaimState.NEXT_HOST if self in _ANOTHER_HOST else ClaimState.GIVEN_UP
-
-
-class Refusal(NamedTuple):
-    """Why nothing may be claimed any more, whatever Placement would say."""
-
-    outcome: Outcome
-    reason: str
-
+from scheduler.placement.outcomes import Outcome
 
 _ANOTHER_HOST = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED})
+
+
+def end_of(outcome: Outcome) -> ClaimState:
+    """Return the state in which a claim with this outcome ends."""
+    if outcome is Outcome.DONE:
+        return ClaimState.GRANTED
+    return ClaimState.NEXT_HOST if outcome in _ANOTHER_HOST else ClaimState.GIVEN_UP
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +45,17 @@ class ClaimResult:
     @property
     def claimed(self) -> bool:
         """Whether the instance has its allocations."""
-        return self.outcome is Outcome.CLAIMED
+        return self.outcome is Outcome.DONE
 
     @property
     def try_next(self) -> bool:
         """Whether it is worth trying another candidate or host."""
         return self.outcome in _ANOTHER_HOST
+
+    @property
+    def unavailable(self) -> bool:
+        """Whether Placement gave no usable answer."""
+        return self.outcome in {Outcome.DENIED, Outcome.UNSENT, Outcome.UNKNOWN}
 
     @property
     def hopeless(self) -> bool:

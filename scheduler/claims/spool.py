@@ -23,8 +23,9 @@ from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW
-from scheduler.placement.writes import Write, WriteResult
+from scheduler.placement.writes import Write
 from scheduler.request.instance_state import InstanceState, ReadStates
 
 LOG = log.getLogger(__name__)
@@ -371,7 +372,7 @@ class Spool:
         if not releases:
             return set()
         written = self._writer.write(releases, until=self._clock() + TRY)
-        done = {uuid for uuid, one in written.items() if one.result is WriteResult.DONE}
+        done = {uuid for uuid, one in written.items() if one.outcome is Outcome.DONE}
         if done:
             LOG.info(
                 "Released the unused allocations of %d instances: %s", len(done), ", ".join(sorted(done))
@@ -389,9 +390,9 @@ class Spool:
         if written.lost:  # it may come late itself
             now = self._wall_clock()
             self._put(replace(entry, lost=rows, since=now, due=now + LATE_WRITE_WINDOW))
-        if written.result in {WriteResult.UNKNOWN, WriteResult.UNSENT, WriteResult.DENIED}:
+        if written.outcome in {Outcome.UNKNOWN, Outcome.UNSENT, Outcome.DENIED}:
             raise PlacementSilent(written.reason)
-        return written.result is WriteResult.DONE
+        return written.outcome is Outcome.DONE
 
 
 def entries_of(lines: Iterable[Line]) -> dict[str, Entry]:

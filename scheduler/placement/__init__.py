@@ -3,7 +3,7 @@
 - session, client, reply, errors, transport_errors: HTTP, and what a failure means
 - candidates, answer: allocation candidates
 - allocation_writer: the only place that writes allocations; write_queue: which writes are sent together
-- writes: what consumers shall hold, and what became of that; write_outcomes: what a response means
+- writes: what consumers shall hold; outcomes: what can become of that, and what a response means
 - write_policy: the bounds of writes; claim_events: what happened to a claim, try by try, and its log lines
 - allocations: what consumers hold
 - mirror, mirror_reader, mirror_source: candidates without a query for each request, and keeping them true

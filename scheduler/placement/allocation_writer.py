@@ -17,8 +17,9 @@ After each try one table says what follows::
     not sent            UNSENT; after a lost try: the next try after a delay
 
 The next try is the same once more. After a lost try it goes on until the outcome is known or the time is
-over; that is UNKNOWN. A lost try that is still at work does no harm once another one is carried out, but for
-hiding what that one wrote (4.5); so the caller checks the consumers of ``Written.lost`` later.
+over; that is UNKNOWN, or STOPPING if the process stops. A lost try that is still at work does no harm once
+another one is carried out, but for hiding what that one wrote (4.5); so the caller checks the consumers of
+``Written.lost`` later.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,17 +34,19 @@ from scheduler.placement.allocations import NOTHING, AllocationReader, ConsumerA
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
-from scheduler.placement.reply import Reply
-from scheduler.placement.write_outcomes import (
-    WriteOutcome,
+from scheduler.placement.outcomes import (
+    Outcome,
+    Refuses,
     cause_of,
     expected_generation,
+    outcome_of,
+    refuse_nothing,
     refused_resource,
-    write_outcome,
 )
+from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
 from scheduler.placement.write_queue import WriteQueue
-from scheduler.placement.writes import Unit, Write, WriteResult, Written
+from scheduler.placement.writes import Unit, Write, Written
 from scheduler.request.query import MICROVERSION
 
 ANOTHER_WRITER = "another writer changes the allocations of the instance"
@@ -88,7 +91,7 @@ class AllocationWriter:
         *,
         all_or_none: bool = False,
         until: float = math.inf,
-        refusal: Callable[[], str] = lambda: "",
+        refusal: Refuses = refuse_nothing,
         context: Any = None,
     ) -> Mapping[str, Written]:
         """Write what consumers shall hold. Never raises for a failure of Placement.
@@ -102,7 +105,7 @@ class AllocationWriter:
             all_or_none: All are carried out or none, in one POST, with one outcome for all. After CHANGED
                 ``held`` is what each of them holds.
             until: No try but the first is begun later; seconds of the clock.
-            refusal: Returns why nothing more is to be sent (the process stops); "" while it may.
+            refusal: Returns why nothing more may be sent; None while it may.
 
         Returns:
             By consumer UUID what became of its write.
@@ -112,7 +115,7 @@ class AllocationWriter:
         done = exchange.run()
         return {uuid: done[uuid] for uuid in writes}
 
-    def _unit(self, writes: Mapping[str, Write], refusal: Callable[[], str]) -> Unit:
+    def _unit(self, writes: Mapping[str, Write], refusal: Refuses) -> Unit:
         with self._lock:
             generations = {
                 uuid: self._empty.get(uuid) if write.generation is None else write.generation
@@ -142,8 +145,8 @@ class AllocationWriter:
         method, path, data = ("POST", "/allocations", bodies) if more else ("PUT", path_of(uuid), body)
         try:
             reply = self._client.write(method, path, MICROVERSION, context, orjson.dumps(data))
-            outcome = write_outcome(reply)
-            done = None if outcome is WriteOutcome.UNKNOWN else outcome is WriteOutcome.DONE
+            outcome = outcome_of(reply)
+            done = None if outcome is Outcome.UNKNOWN else outcome is Outcome.DONE
             return reply
         except PlacementUnreachable:
             done = False
@@ -160,7 +163,7 @@ class _Exchange:
         writer: AllocationWriter,
         units: Sequence[Unit],
         until: float,
-        refusal: Callable[[], str],
+        refusal: Refuses,
         context: Any,
     ) -> None:
         self._reader, self._queue, self._note_record = writer.reader, writer.queue, writer.note_record
@@ -169,15 +172,15 @@ class _Exchange:
         self._until = until
         self._refusal = refusal
         self._context = context
-        self._reactions: Mapping[WriteOutcome, Callable[[Unit, Reply], None]] = {
-            WriteOutcome.DONE: self._accept,
-            WriteOutcome.CONSUMER_CONFLICT: self._look,
-            WriteOutcome.CONCURRENT: self._back_off,
-            WriteOutcome.REFUSED: self._refuse,
-            WriteOutcome.GONE: self._refuse,
-            WriteOutcome.INVALID: self._refuse,
-            WriteOutcome.DENIED: self._refuse,
-            WriteOutcome.UNKNOWN: self._lose_reply,
+        self._reactions: Mapping[Outcome, Callable[[Unit, Reply], None]] = {
+            Outcome.DONE: self._accept,
+            Outcome.CHANGED: self._look,
+            Outcome.CONTENDED: self._back_off,
+            Outcome.REFUSED: self._refuse,
+            Outcome.GONE: self._refuse,
+            Outcome.INVALID: self._refuse,
+            Outcome.DENIED: self._refuse,
+            Outcome.UNKNOWN: self._lose_reply,
         }
         self._unclear: dict[Unit, str] = {}  # units whose last try had no clear response, and why
         self._read_delays: Sequence[float] = ()
@@ -205,10 +208,10 @@ class _Exchange:
             self._watch()
 
     def _end_if_over(self, units: Sequence[Unit]) -> None:
-        why = self._refusal() or (TIME_OVER if self._timing.monotonic() >= self._until else "")
+        refusal = self._refusal()
+        why = refusal.reason if refusal else TIME_OVER if self._timing.monotonic() >= self._until else ""
         for unit in units if why else ():
-            result = WriteResult.UNKNOWN if unit.lost else WriteResult.UNSENT
-            self._end(unit, result, f"{unit.cause}; {why}", unit.reply)
+            self._end_unsent(unit, f"{unit.cause}; {why}", unit.reply)
 
     # -- what follows a try ----------------------------------------------------------------------------------
 
@@ -218,10 +221,10 @@ class _Exchange:
         elif unit.error or unit.reply is None:
             self._wait_or_end(unit, str(unit.error))
         else:
-            self._reactions[write_outcome(unit.reply)](unit, unit.reply)
+            self._reactions[outcome_of(unit.reply)](unit, unit.reply)
 
     def _accept(self, unit: Unit, reply: Reply) -> None:
-        self._end(unit, WriteResult.DONE, "Placement accepted it", reply, unit.made())
+        self._end(unit, Outcome.DONE, "Placement accepted it", reply, unit.made())
 
     def _look(self, unit: Unit, reply: Reply) -> None:
         """Read consumers that are not as they must be."""
@@ -231,7 +234,7 @@ class _Exchange:
         if self._has_ended(unit, held):
             return
         if unit.conflicts > self._policy.consumer_conflicts or (unit.is_new and len(unit.writes) > 1):
-            self._end(unit, WriteResult.CHANGED, f"{cause_of(reply)}; {ANOTHER_WRITER}", reply, held)
+            self._end(unit, Outcome.CHANGED, f"{cause_of(reply)}; {ANOTHER_WRITER}", reply, held)
         elif unit.is_new:
             self._look_for_record(unit, expected_generation(reply))
 
@@ -253,15 +256,15 @@ class _Exchange:
     def _back_off(self, unit: Unit, reply: Reply) -> None:
         unit.concurrent_updates += 1
         if unit.concurrent_updates >= self._policy.concurrent_update_tries and not self._may_come(unit):
-            self._end(unit, WriteResult.CONTENDED, cause_of(reply), reply)
+            self._end(unit, Outcome.CONTENDED, cause_of(reply), reply)
             return
         unit.delay = self._random_delay()
         unit.note(ClaimState.BACKING_OFF, cause_of(reply), reply.status)
 
     def _refuse(self, unit: Unit, reply: Reply) -> None:
         """End, unless a lost try may yet be carried out: the consumers are as they must be for it."""
-        outcome = write_outcome(reply)
-        is_final = outcome in {WriteOutcome.REFUSED, WriteOutcome.GONE}
+        outcome = outcome_of(reply)
+        is_final = outcome in {Outcome.REFUSED, Outcome.GONE}
         if unit.lost and (self._may_come(unit) or not is_final):
             unit.delay = self._policy.late_delay
             unit.note(
@@ -269,7 +272,7 @@ class _Exchange:
             )
             return
         unit.lost = 0
-        self._end(unit, WriteResult[outcome.name], cause_of(reply), reply)
+        self._end(unit, outcome, cause_of(reply), reply)
 
     def _lose_reply(self, unit: Unit, reply: Reply) -> None:
         self._lose(unit, cause_of(reply), reply.status)
@@ -288,7 +291,7 @@ class _Exchange:
             unit.delay = self._policy.outage_delay
             unit.note(ClaimState.RESENDING, why)
         else:
-            self._end(unit, WriteResult.UNSENT, why)
+            self._end_unsent(unit, why)
 
     # -- after a lost try ------------------------------------------------------------------------------------
 
@@ -324,9 +327,9 @@ class _Exchange:
         """End a unit if the allocations of its consumers show its outcome; return whether they do."""
         writes = unit.writes.items()
         if unit.lost and all(write.explains(held[uuid], unit.lost) for uuid, write in writes):
-            self._end(unit, WriteResult.DONE, "the instance holds the allocations", None, held)
+            self._end(unit, Outcome.DONE, "the instance holds the allocations", None, held)
         elif not all(write.finds(held[uuid]) for uuid, write in writes):
-            self._end(unit, WriteResult.CHANGED, ANOTHER_WRITER, unit.reply, held)
+            self._end(unit, Outcome.CHANGED, ANOTHER_WRITER, unit.reply, held)
         return unit.written is not None
 
     # -- tools -----------------------------------------------------------------------------------------------
@@ -340,15 +343,24 @@ class _Exchange:
     def _read(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
         return self._reader.read_many(list(unit.writes), self._context)
 
+    def _end_unsent(self, unit: Unit, cause: str, reply: Reply | None = None) -> None:
+        """End a unit; nothing more is sent."""
+        refusal = self._refusal()
+        if refusal and refusal.outcome is Outcome.STOPPING:
+            outcome = Outcome.STOPPING
+        else:
+            outcome = Outcome.UNKNOWN if unit.lost else Outcome.UNSENT
+        self._end(unit, outcome, cause, reply)
+
     def _end(
         self,
         unit: Unit,
-        result: WriteResult,
+        outcome: Outcome,
         cause: str,
         reply: Reply | None = None,
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
-        done = result is WriteResult.DONE
+        done = outcome is Outcome.DONE
         # Of tries that expect the same generation, one is carried out. Without a response it may be another
         # run that has written the same.
         lost = 0 if done and reply and not unit.is_new else unit.lost
@@ -357,7 +369,7 @@ class _Exchange:
         reason = refusal.summary if refusal else cause
         unit.written = {
             uuid: Written(
-                result,
+                outcome,
                 (held or {}).get(uuid, NOTHING),
                 lost,
                 reply.status if reply else None,

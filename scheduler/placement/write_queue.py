@@ -22,8 +22,8 @@ from typing import Any
 from scheduler import deadline
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.outcomes import Outcome, cause_of, outcome_of, refused_resource
 from scheduler.placement.reply import Reply
-from scheduler.placement.write_outcomes import WriteOutcome, cause_of, refused_resource, write_outcome
 from scheduler.placement.writes import Unit
 
 # More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20.
@@ -37,7 +37,7 @@ SLOW = 1.0
 MOST_REFUSALS = 3
 
 #: Outcomes that say the same of all consumers of a POST.
-_OF_ALL = frozenset({WriteOutcome.DONE, WriteOutcome.UNKNOWN, WriteOutcome.DENIED, WriteOutcome.CONCURRENT})
+_OF_ALL = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.DENIED, Outcome.CONTENDED})
 
 Post = Callable[[Sequence[Unit], Any], Reply]
 """Sends units in one request; raises as ``PlacementClient.write``."""
@@ -188,8 +188,8 @@ def _still_wanted(units: Iterable[Unit]) -> list[Unit]:
     """Return the units that are to be sent; the others learn why they are not."""
     wanted = []
     for unit in units:
-        if why := unit.refusal():
-            _fail([unit], PlacementUnreachable(why))
+        if refusal := unit.refusal():
+            _fail([unit], PlacementUnreachable(refusal.reason))
         else:
             wanted.append(unit)
     return wanted
@@ -197,18 +197,18 @@ def _still_wanted(units: Iterable[Unit]) -> list[Unit]:
 
 def _decide(piece: Sequence[Unit], reply: Reply) -> list[Unit]:
     """Give a response to the units that it decides: all, those that a refusal names, or none. Return them."""
-    outcome = write_outcome(reply)
+    outcome = outcome_of(reply)
     decided = list(piece)
     if len(piece) > 1 and outcome not in _OF_ALL:
         name, provider = refused_resource(reply)
         decided = [unit for unit in piece if provider and unit.taken_from(provider, name)]
-        if outcome is WriteOutcome.REFUSED:
+        if outcome is Outcome.REFUSED:
             # Of several that use a full provider the largest is left out. It does not fit with those of the
             # others that do, and if none of them does, it does not either.
             decided = sorted(decided, key=lambda unit: unit.taken_from(provider, name))[-1:]
     for unit in decided:
         unit.reply = reply
-    if outcome is WriteOutcome.GONE:
+    if outcome is Outcome.GONE:
         for unit in piece:
             unit.note_records()
     return decided

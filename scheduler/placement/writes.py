@@ -1,8 +1,7 @@
 """What consumers shall hold, and what became of that."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 import math
 from typing import Any
 
@@ -10,33 +9,8 @@ from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner,
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.outcomes import Outcome, Refuses, refuse_nothing
 from scheduler.placement.reply import Reply
-
-
-class WriteResult(Enum):
-    """What became of a write.
-
-    Attributes:
-        DONE: The consumer holds what was written.
-        CHANGED: Nothing; another writer was first.
-        REFUSED: Nothing; a provider has no room, or not that resource class.
-        GONE: Nothing; a provider does not exist.
-        CONTENDED: Nothing; too many concurrent updates.
-        INVALID: Nothing; no provider would do.
-        DENIED: Nothing; Placement refuses the credentials.
-        UNSENT: Nothing; it never reached Placement.
-        UNKNOWN: It may have been carried out, or may yet be.
-    """
-
-    DONE = auto()
-    CHANGED = auto()
-    REFUSED = auto()
-    GONE = auto()
-    CONTENDED = auto()
-    INVALID = auto()
-    DENIED = auto()
-    UNSENT = auto()
-    UNKNOWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +72,7 @@ class Written:
     """What became of the write for one consumer.
 
     Attributes:
-        result: What became of it.
+        outcome: What became of it.
         held: After DONE what the consumer holds, with the generation that proves it; after CHANGED what it
             was found to hold.
         lost: How many tries had no response, and may yet take effect. After DONE there are such tries for new
@@ -111,7 +85,7 @@ class Written:
         provider: The provider that a refusal names, or "".
     """
 
-    result: WriteResult
+    outcome: Outcome
     held: ConsumerAllocations = NOTHING
     lost: int = 0
     status: int | None = None
@@ -128,7 +102,7 @@ class Unit:
     Attributes:
         writes: By consumer.
         generations: By consumer, what is sent next.
-        refusal: Returns why nothing more is to be sent; "" while it may.
+        refusal: Returns why nothing more may be sent; None while it may.
         reply: The response to the last try.
         error: Why the last try had none.
         lost: Tries without a response that may yet take effect.
@@ -142,7 +116,7 @@ class Unit:
 
     writes: Mapping[str, Write]
     generations: dict[str, int | None]
-    refusal: Callable[[], str] = lambda: ""
+    refusal: Refuses = refuse_nothing
     late_until: float = -math.inf
     reply: Reply | None = None
     error: PlacementSilent | None = None

@@ -14,7 +14,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
@@ -24,6 +24,7 @@ from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.mirror import Allocations
+from scheduler.placement.outcomes import Outcome
 from scheduler.planning.reasons import Watcher, Why
 from scheduler.planning.snapshot import Snapshot
 from scheduler.request.query import Query, without_limit
@@ -92,7 +93,7 @@ class _Planned:
 
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
         self.granted[instance_uuid] = candidate
-        return ClaimResult(Outcome.CLAIMED)
+        return ClaimResult(Outcome.DONE)
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}

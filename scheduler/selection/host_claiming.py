@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
@@ -19,6 +19,7 @@ from scheduler.errors import (
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcomes import Outcome
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.ranking import Ranking
 
@@ -254,12 +255,12 @@ def full_last(hosts: HostView, order: Iterable[ViewIndex], amounts: Mapping[str,
 
 def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
     """Return the error that ends a request after a claim that no other host can replace."""
-    if result.outcome is Outcome.CONFLICT:
+    if result.outcome is Outcome.CHANGED:
         held = result.held.allocations if result.held else ()
         return AllocationUpdateFailed(instance_uuid, result.reason, held=held)
     if result.outcome is Outcome.STOPPING:
         return SchedulerStopping(result.reason)
-    if result.outcome is Outcome.UNAVAILABLE:
+    if result.unavailable:
         timed_out = all(event.status is None for event in result.events[-1:])
         return PlacementUnavailable(result.reason, timed_out=timed_out, claiming=True)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)

@@ -17,7 +17,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
@@ -43,6 +43,7 @@ from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.outcomes import Outcome
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
@@ -173,13 +174,13 @@ class FakePlacement:
         return granted(answer, request.candidate)
 
     def answer(self, request):
-        return self.answers.get(request.candidate.root, ClaimResult(Outcome.CLAIMED))
+        return self.answers.get(request.candidate.root, ClaimResult(Outcome.DONE))
 
     def fence(self, held, owner, hosts, deadline, context=None):
         self.fenced.append({uuid: one.allocations for uuid, one in held.items()})
         if self.refused_fences:
             return dict.fromkeys(held, self.refused_fences.pop(0))
-        return {uuid: ClaimResult(Outcome.CLAIMED, made=one) for uuid, one in held.items()}
+        return {uuid: ClaimResult(Outcome.DONE, made=one) for uuid, one in held.items()}
 
     def get_held_many(self, instance_uuids, context=None):
         return {uuid: ConsumerAllocations(self.held.get(uuid, {}), 1) for uuid in instance_uuids}
@@ -523,7 +524,7 @@ def test_what_some_instances_hold_is_released_as_it_was_read_first(make_world):
 def test_a_call_whose_fence_fails_begins_again(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    world.placement.refused_fences = [ClaimResult(Outcome.CONFLICT, "changed")]
+    world.placement.refused_fences = [ClaimResult(Outcome.CHANGED, "changed")]
     ((chosen,),) = ask(world, None, delivery=with_past())
     assert (chosen.service_host, len(world.placement.fenced)) == ("h2", 2)
 
@@ -531,7 +532,7 @@ def test_a_call_whose_fence_fails_begins_again(make_world):
 def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what_others_fenced(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
-    world.placement.refused_fences = [ClaimResult(Outcome.CONFLICT, "changed")] * 9
+    world.placement.refused_fences = [ClaimResult(Outcome.CHANGED, "changed")] * 9
     with pytest.raises(AllocationUpdateFailed):
         ask(world, None, uuids=("i1", "i2"), delivery=with_past())
     assert (world.placement.claimed, world.placement.released) == ([], [])
@@ -600,7 +601,7 @@ def test_a_call_that_waited_long_for_a_thread_is_not_answered_if_its_caller_has_
 
 def in_conflict(*names):
     allocations = {uuid: entry for name in names for uuid, entry in held(name).items()}
-    return ClaimResult(Outcome.CONFLICT, "held by another request", held=ConsumerAllocations(allocations, 1))
+    return ClaimResult(Outcome.CHANGED, "held by another request", held=ConsumerAllocations(allocations, 1))
 
 
 HELD = in_conflict("h2")
@@ -617,7 +618,7 @@ def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(m
 
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
     stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
-    world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.CLAIMED), uuid_of("h2"): stopped})
+    world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.DONE), uuid_of("h2"): stopped})
     with pytest.raises(SchedulerStopping, match="is stopping"):
         ask(world, make_spec(project_id="p", num_instances=2), uuids=("i1", "i2"))
     assert world.placement.released == ["i1"]
@@ -650,7 +651,7 @@ def test_an_evacuation_keeps_what_an_earlier_one_left_on_a_host_that_does_not_pa
 
     def conflict_unless_h2_is_kept(request):
         if uuid_of("h2") in request.evacuating_from:
-            return ClaimResult(Outcome.CLAIMED)
+            return ClaimResult(Outcome.DONE)
         return in_conflict("h1", "h2")
 
     world.placement.answer = conflict_unless_h2_is_kept
@@ -1074,7 +1075,7 @@ def test_what_is_claimed_again_after_a_release_is_fenced(make_world, mirrored):
     """A try of the release may come late, and expect the generation that the instance has once more."""
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     refuses = lambda request: request.uuid == "i2" and not world.placement.queries  # noqa: E731
-    world.placement.answer = lambda each: REFUSED if refuses(each) else ClaimResult(Outcome.CLAIMED)
+    world.placement.answer = lambda each: REFUSED if refuses(each) else ClaimResult(Outcome.DONE)
     assert len(ask(world, make_spec(project_id="p", num_instances=2), uuids=["i1", "i2"])) == 2
     assert world.placement.released == ["i1"]
     assert [sorted(each) for each in world.placement.fenced] == [["i1", "i2"]]
@@ -1131,8 +1132,8 @@ def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mir
     """Four of five instances, say, are claimed by the mirror, and the fifth is refused."""
     events = []
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
-    refused = [ClaimResult(Outcome.CLAIMED), REFUSED, REFUSED, REFUSED]
-    world.placement.answer = lambda request: refused.pop(0) if refused else ClaimResult(Outcome.CLAIMED)
+    refused = [ClaimResult(Outcome.DONE), REFUSED, REFUSED, REFUSED]
+    world.placement.answer = lambda request: refused.pop(0) if refused else ClaimResult(Outcome.DONE)
     release, fetch = world.placement.release, world.placement.fetch
     world.placement.release = lambda held, *rest: events.extend(held) or release(held, *rest)
     world.placement.fetch = lambda queries, context: events.append("ask") or fetch(queries, context)
@@ -1368,7 +1369,7 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
 
     world.placement.get = get
     world.placement.answer = lambda request: ClaimResult(
-        Outcome.CLAIMED, made=ConsumerAllocations(request.candidate.allocations, 1)
+        Outcome.DONE, made=ConsumerAllocations(request.candidate.allocations, 1)
     )
     assert world.manager.stream.status().schedulers == 1
     assert ask(world)[0][0].service_host == "h2"

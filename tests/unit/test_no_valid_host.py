@@ -4,12 +4,13 @@ import pytest
 
 from scheduler import objects
 from scheduler.claims.claimer import TOO_LATE
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.errors import DependencyUnavailable, HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.explain.document import decode
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered
+from scheduler.placement.outcomes import Outcome
 from scheduler.request import prefilters
 from scheduler.rpc.delivery import Delivery
 from tests.builders import make_table, uuid_of
@@ -57,7 +58,7 @@ def claims_refused(make_world, conf, monkeypatch):
 
 
 def claim_given_up(make_world, conf, monkeypatch):
-    lost = refusal(ClaimState.GIVEN_UP, Outcome.UNAVAILABLE, "no response")
+    lost = refusal(ClaimState.GIVEN_UP, Outcome.UNSENT, "no response")
     return make_world(two_hosts(), {uuid_of("h1"): lost}), {}
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 import uuid
 
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.filters.chain import FilterChain
 from scheduler.numa.fit import Fitter
+from scheduler.placement.outcomes import Outcome
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
@@ -16,7 +17,7 @@ from tools.bench import requests
 from tools.bench.timing import Measurement, best
 
 INSTANCES = 100
-GRANTED = ClaimResult(Outcome.CLAIMED)
+GRANTED = ClaimResult(Outcome.DONE)
 # Filters that leave only a few hosts, with which there is not enough to measure.
 NARROW = {"SameHostFilter", "IsolatedHostsFilter"}
 

@@ -24,8 +24,8 @@ from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
 from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_queue import WriteQueue
-from scheduler.placement.writes import WriteResult
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
@@ -136,14 +136,14 @@ def _overwriting(write: Any) -> Any:
         again = {
             uuid: replace(writes[uuid], generation=one.held.generation)
             for uuid, one in written.items()
-            if one.result is WriteResult.CHANGED and one.held.allocations
+            if one.outcome is Outcome.CHANGED and one.held.allocations
         }
         return written | write(writer, again, **options) if again else written
 
     return overwrite
 
 
-def _ending(result: WriteResult) -> Callable[[Any], Any]:
+def _ending(result: Outcome) -> Callable[[Any], Any]:
     """Let a try that is not clear end the write with this result."""
 
     def make(_function: Any) -> Any:
@@ -158,8 +158,8 @@ def _ending(result: WriteResult) -> Callable[[Any], Any]:
 def _changed_is_done(write: Any) -> Any:
     def written(writer: AllocationWriter, writes: Any, **options: Any) -> Any:
         return {
-            uuid: replace(one, result=WriteResult.DONE, held=writes[uuid].made(writes[uuid].generation))
-            if one.result is WriteResult.CHANGED
+            uuid: replace(one, outcome=Outcome.DONE, held=writes[uuid].made(writes[uuid].generation))
+            if one.outcome is Outcome.CHANGED
             else one
             for uuid, one in write(writer, writes, **options).items()
         }
@@ -297,13 +297,13 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a write without a response counts as done": (
         "placement",
-        _wrap(_Exchange, "_lose", _ending(WriteResult.DONE)),
+        _wrap(_Exchange, "_lose", _ending(Outcome.DONE)),
     ),
     "a write without a response counts as refused": (
         "placement",
-        _wrap(_Exchange, "_lose", _ending(WriteResult.REFUSED)),
+        _wrap(_Exchange, "_lose", _ending(Outcome.REFUSED)),
     ),
-    "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE))),
+    "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(Outcome.DONE))),
     "a refusal that follows a lost write counts": (
         "late",
         _wrap(_Exchange, "_may_come", _constant(False)),

@@ -3,8 +3,8 @@ import uuid
 
 import pytest
 
-from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcomes import Outcome
 from tests.integration.placement_fixtures import request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
@@ -32,13 +32,13 @@ def test_one_request_for_all(claim, candidates, cloud, proxy):
     first, second = candidates
     plan, results = claim(first, second, first, second)
     assert len(proxy.seen) == before + 1
-    assert holds_its_own(cloud, plan, results) == [Outcome.CLAIMED] * 4
+    assert holds_its_own(cloud, plan, results) == [Outcome.DONE] * 4
 
 
 def test_the_one_too_many_is_left_out(claim, candidates, cloud, proxy):
     first, second = candidates
     plan, results = claim(first, first, first, second)
-    assert sorted(outcome.name for outcome in holds_its_own(cloud, plan, results)) == ["CLAIMED"] * 3 + [
+    assert sorted(outcome.name for outcome in holds_its_own(cloud, plan, results)) == ["DONE"] * 3 + [
         "REFUSED"
     ]
     assert proxy.count(*POST) == 2
@@ -49,8 +49,8 @@ def test_missing_provider(claim, candidates, cloud, proxy):
     cloud.delete(first.root)
     plan, results = claim(first, second, second)
     assert sorted(outcome.name for outcome in holds_its_own(cloud, plan, results)) == [
-        "CLAIMED",
-        "CLAIMED",
+        "DONE",
+        "DONE",
         "GONE",
     ]
     assert proxy.count(*POST) == 2
@@ -70,7 +70,7 @@ FAULTS = {
 def test_faults(claim, candidates, cloud, proxy, fault):
     proxy.on(*POST, fault)
     plan, results = claim(*candidates, *candidates)
-    assert holds_its_own(cloud, plan, results) == [Outcome.CLAIMED] * 4
+    assert holds_its_own(cloud, plan, results) == [Outcome.DONE] * 4
     assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
 
 
@@ -86,4 +86,4 @@ def test_two_requests_for_the_same_hosts(claim, candidates, cloud):
 def test_a_refusal_that_names_no_provider(claim, candidates, cloud):
     ghost = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"CUSTOM_NO_SUCH": 1}}}, {})
     plan, results = claim(ghost, candidates[0])
-    assert holds_its_own(cloud, plan, results).count(Outcome.CLAIMED) == 1
+    assert holds_its_own(cloud, plan, results).count(Outcome.DONE) == 1

@@ -5,11 +5,11 @@ import uuid
 import pytest
 
 from scheduler.claims.claim import ClaimRequest
-from scheduler.claims.result import Outcome
 from scheduler.placement.allocations import NOTHING, Owner
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcomes import Outcome
 from scheduler.placement.session import Timeouts
-from scheduler.placement.writes import Write, WriteResult
+from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, QUICK_WRITES, make_claimer, put, request_for
 from tests.support.faulty_proxy import (
     after_doing,
@@ -36,7 +36,7 @@ def claim(claimer, instance):
 def test_fresh_consumer_costs_one_request(claim, candidates, cloud, instance, proxy):
     before = len(proxy.seen)
     result = claim(candidates[0])
-    assert result.outcome is Outcome.CLAIMED
+    assert result.outcome is Outcome.DONE
     assert len(proxy.seen) == before + 1
     held = cloud.held(instance)
     assert held.allocations == candidates[0].allocations
@@ -81,7 +81,7 @@ def test_provider_deleted_on_the_way(claim, candidates, cloud, proxy):
 
 def test_empty_consumer_of_another_process(claim, candidates, cloud, instance):
     gone = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
-    assert put(cloud.writer, instance, Write.of(gone, OWNER)).result is WriteResult.GONE
+    assert put(cloud.writer, instance, Write.of(gone, OWNER)).outcome is Outcome.GONE
     assert claim(candidates[0]).claimed
     assert cloud.held(instance).generation == 1
 
@@ -102,7 +102,7 @@ LOST = {
 @pytest.mark.parametrize("fault", LOST.values(), ids=LOST.keys())
 def test_lost_answer_ends_in_one_host(claim, candidates, cloud, instance, proxy, fault):
     proxy.on(*PUT, fault)
-    assert claim(candidates[0]).outcome is Outcome.CLAIMED
+    assert claim(candidates[0]).outcome is Outcome.DONE
     assert cloud.held(instance).allocations == candidates[0].allocations
     assert cloud.used(candidates[0].root) == {"VCPU": 2, "MEMORY_MB": 1024}
 
@@ -119,7 +119,7 @@ def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, i
 def test_placement_is_not_there(connect, candidates, instance):
     claimer = make_claimer(connect("http://127.0.0.1:1"))
     result = claimer.claim(request_for(instance, candidates[0]))
-    assert result.outcome is Outcome.UNAVAILABLE
+    assert result.outcome is Outcome.UNSENT
     assert len(claimer.spool) == 0, "nothing was sent"
 
 
@@ -127,7 +127,7 @@ def test_placement_is_not_there(connect, candidates, instance):
 def test_denied(claim, candidates, proxy, fault):
     proxy.on(*PUT, *[fault] * 2)
     result = claim(candidates[0])
-    assert result.outcome is Outcome.UNAVAILABLE
+    assert result.outcome is Outcome.DENIED
 
 
 def test_concurrent_updates_are_ridden_out(claim, candidates, proxy):
@@ -149,26 +149,26 @@ def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
 def test_endless_consumer_conflicts_end(claim, candidates, proxy, claimer):
     text = "consumer generation conflict - expected 7 but got None"
     proxy.on(*PUT, *[error(409, text, "placement.concurrent_update")] * 20)
-    assert claim(candidates[0]).outcome is Outcome.CONFLICT
+    assert claim(candidates[0]).outcome is Outcome.CHANGED
 
 
 class TestAllocationsOfAnotherRequest:
     def test_the_same_host_is_told(self, claim, candidates, cloud, instance):
         assert claim(candidates[0]).claimed
         result = claim(candidates[0])
-        assert (result.outcome, result.held) == (Outcome.CONFLICT, cloud.held(instance))
+        assert (result.outcome, result.held) == (Outcome.CHANGED, cloud.held(instance))
         assert cloud.held(instance).generation == 1
 
     def test_another_host_is_refused(self, claim, candidates, cloud, instance):
         assert claim(candidates[0]).claimed
         result = claim(candidates[1])
-        assert (result.outcome, result.held) == (Outcome.CONFLICT, cloud.held(instance))
+        assert (result.outcome, result.held) == (Outcome.CHANGED, cloud.held(instance))
         assert cloud.held(instance).allocations == candidates[0].allocations
         assert cloud.used(candidates[1].root).get("VCPU", 0) == 0
 
     def test_ignored_hosts_that_hold_nothing_change_nothing(self, claim, candidates, cloud, instance):
         assert claim(candidates[0]).claimed
-        assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).outcome is Outcome.CONFLICT
+        assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).outcome is Outcome.CHANGED
         assert cloud.held(instance).allocations == candidates[0].allocations
 
 
@@ -214,7 +214,7 @@ class TestEvacuation:
         (child,) = cloud.make(1, parent=root)
         entry = {"resources": {"VCPU": 1}}
         source = AllocationCandidate.of(root, (root,), {child: entry}, {})
-        assert put(cloud.writer, instance, Write.of(source, OWNER)).result is WriteResult.DONE
+        assert put(cloud.writer, instance, Write.of(source, OWNER)).outcome is Outcome.DONE
         assert claim(candidates[1], evacuating_from={root}).claimed
         assert cloud.held(instance).allocations.keys() == {child, other}
 
@@ -251,7 +251,7 @@ def test_one_host_and_many_claimers(claimer, cloud, client, candidates):
     with ThreadPoolExecutor(12) as pool:
         results = list(pool.map(lambda one: claimer.claim(request_for(one, candidates[0])), instances))
     assert sum(result.claimed for result in results) == 2
-    assert {result.outcome for result in results} == {Outcome.CLAIMED, Outcome.REFUSED}
+    assert {result.outcome for result in results} == {Outcome.DONE, Outcome.REFUSED}
     assert cloud.used(candidates[0].root)["VCPU"] == 4
 
 
@@ -260,7 +260,7 @@ def test_one_instance_claimed_from_many_threads(claimer, cloud, candidates, inst
         results = list(
             pool.map(lambda number: claimer.claim(request_for(instance, candidates[number % 2])), range(6))
         )
-    assert {result.outcome for result in results} == {Outcome.CLAIMED, Outcome.CONFLICT}
+    assert {result.outcome for result in results} == {Outcome.DONE, Outcome.CHANGED}
     held = cloud.held(instance).allocations
     assert held in [candidate.allocations for candidate in candidates]
     assert sum(cloud.used(candidate.root)["VCPU"] for candidate in candidates) == 2

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from scheduler.claims.result import Outcome
+from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, put, request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error
@@ -38,7 +38,7 @@ def generations(cloud, requests):
 )
 def test_all_are_confirmed(claimer, requests_, cloud, proxy, fault, generation):
     results = confirm(claimer, requests_, then=lambda: fault and proxy.on(*POST, fault))
-    assert {result.outcome for result in results.values()} == {Outcome.CLAIMED}
+    assert {result.outcome for result in results.values()} == {Outcome.DONE}
     assert generations(cloud, requests_) == [generation] * 3
     assert [cloud.held(one.uuid).allocations for one in requests_] == [
         one.candidate.allocations for one in requests_
@@ -52,7 +52,7 @@ def test_none_is_confirmed_after_one_was_given_back(claimer, requests_, cloud):
         requests_,
         then=lambda: put(cloud.writer, uuid_, Write({}, OWNER, 1)),
     )
-    assert {result.outcome for result in results.values()} == {Outcome.CONFLICT}
+    assert {result.outcome for result in results.values()} == {Outcome.CHANGED}
     assert generations(cloud, requests_) == [1, None, 1]
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from scheduler.claims.capacity import OvercommitCheck
 from scheduler.claims.claim_session import ClaimSession
-from scheduler.claims.result import Outcome
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcomes import Outcome
 from scheduler.placement.providers import read_usage
 from tests.integration.placement_fixtures import make_claimer
 from tests.unit.selection.requests import make_request, make_spec
@@ -48,7 +48,7 @@ class Scheduler:
         request = make_request(make_spec(project_id="project", user_id="user"), [instance])
         with ClaimSession(self.claimer, PendingPlacements(), request, capacity=self.check) as claims:
             result = claims.claim(instance, candidate)
-            assert result.outcome in {Outcome.CLAIMED, Outcome.REFUSED, Outcome.CONTENDED}, result
+            assert result.outcome in {Outcome.DONE, Outcome.REFUSED, Outcome.CONTENDED}, result
         claims.held.confirm()
         return result.claimed
 

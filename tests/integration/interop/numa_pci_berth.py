@@ -3,7 +3,7 @@
 import numpy as np
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain, PreparedChain
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter
@@ -13,6 +13,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.objects.base import WireObject
 from scheduler.pci import pools as pci_pools
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcomes import Outcome
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights.amounts import PCIWeigher
@@ -56,7 +57,7 @@ class Granted:
     """Claims that succeed."""
 
     def claim(self, instance_uuid, candidate):
-        return ClaimResult(Outcome.CLAIMED)
+        return ClaimResult(Outcome.DONE)
 
     def claim_many(self, candidates):
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}

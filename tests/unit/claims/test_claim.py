@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.claims.claim import claim_all
-from scheduler.claims.result import Outcome, Refusal
 from scheduler.placement.claim_events import ENDS
+from scheduler.placement.outcomes import Outcome, Refusal
 from tests.unit.claims.builders import (
     FAULTS,
     GONE,
@@ -25,7 +25,7 @@ from tests.unit.claims.builders import (
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
 
-CLAIMED, CONFLICT, UNAVAILABLE = Outcome.CLAIMED, Outcome.CONFLICT, Outcome.UNAVAILABLE
+DONE, CHANGED, UNSENT = Outcome.DONE, Outcome.CHANGED, Outcome.UNSENT
 
 
 class World:
@@ -53,34 +53,34 @@ class World:
 
 
 CASES = {
-    "holds nothing": ({}, CLAIMED, [A]),
-    "holds the same by another request": ({"held": holding(A)}, CONFLICT, [A]),
-    "holds others by another request": ({"held": holding(B)}, CONFLICT, [B]),
-    "evacuated, holds the source": ({"held": holding(B), "source": {B}}, CLAIMED, [A, B]),
-    "evacuated, holds the candidate already": ({"held": holding(A, B), "source": {B}}, CONFLICT, [A, B]),
-    "evacuated, holds something on another host": ({"held": holding(B, C), "source": {B}}, CONFLICT, [B, C]),
+    "holds nothing": ({}, DONE, [A]),
+    "holds the same by another request": ({"held": holding(A)}, CHANGED, [A]),
+    "holds others by another request": ({"held": holding(B)}, CHANGED, [B]),
+    "evacuated, holds the source": ({"held": holding(B), "source": {B}}, DONE, [A, B]),
+    "evacuated, holds the candidate already": ({"held": holding(A, B), "source": {B}}, CHANGED, [A, B]),
+    "evacuated, holds something on another host": ({"held": holding(B, C), "source": {B}}, CHANGED, [B, C]),
     "evacuated, keeps what it holds on two hosts": (
         {"held": holding(B, C), "source": {B, C}},
-        CLAIMED,
+        DONE,
         [A, B, C],
     ),
     "evacuated, uses shared disks": (
         {"held": holding(B, "disks"), "source": {B}},
-        CLAIMED,
+        DONE,
         [A, B, "disks"],
     ),
     "evacuated, holds a child of the source": (
         {"held": holding(f"{B}-child"), "source": {B}},
-        CLAIMED,
+        DONE,
         [A, f"{B}-child"],
     ),
-    "no response, carried out": ({"writes": ["unanswered"]}, CLAIMED, [A]),
-    "no response, not carried out": ({"writes": ["lost"]}, CLAIMED, [A]),
+    "no response, carried out": ({"writes": ["unanswered"]}, DONE, [A]),
+    "no response, not carried out": ({"writes": ["lost"]}, DONE, [A]),
     "no room": ({"where": "f011"}, Outcome.REFUSED, []),
     "no such provider": ({"where": GONE}, Outcome.GONE, []),
     "contended": ({"writes": ["concurrent"] * 4}, Outcome.CONTENDED, []),
-    "denied": ({"writes": ["403"]}, UNAVAILABLE, []),
-    "not sent": ({"writes": ["unreachable"]}, UNAVAILABLE, []),
+    "denied": ({"writes": ["403"]}, Outcome.DENIED, []),
+    "not sent": ({"writes": ["unreachable"]}, UNSENT, []),
 }
 
 
@@ -92,9 +92,9 @@ def test_a_claim(fields, outcome, held):
     assert world.result.outcome is outcome
     assert sorted(world.held.allocations) == sorted(held)
     assert world.result.events[-1].next_step in ENDS
-    if outcome is CLAIMED:
+    if outcome is DONE:
         assert world.result.made == world.held
-    if outcome is CONFLICT:
+    if outcome is CHANGED:
         assert world.result.held == world.held
 
 
@@ -137,4 +137,4 @@ def test_a_claim_that_the_stop_ends_says_so():
 
 def test_an_evacuation_whose_source_cannot_be_told_is_a_conflict():
     world = World(held=holding("unknown"), source={B})
-    assert world.run().result.outcome is CONFLICT
+    assert world.run().result.outcome is CHANGED

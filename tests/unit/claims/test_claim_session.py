@@ -9,13 +9,13 @@ import pytest
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes, Overtaken
 from scheduler.claims.held_claims import SOON, HeldClaims
-from scheduler.claims.result import Outcome
 from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
+from scheduler.placement.outcomes import Outcome
 from scheduler.request.instance_state import InstanceState
 from scheduler.rpc.delivery import Delivery
 from tests.builders import make_host, make_table
@@ -131,7 +131,7 @@ def test_after_the_deadline_nothing_is_claimed():
     world = World(deadline=-1.0)
     with contextlib.suppress(NoValidHost):
         (result,) = world.use("a")
-        assert result.outcome is Outcome.UNAVAILABLE
+        assert result.outcome is Outcome.UNSENT
     assert world.api.calls == []
 
 
@@ -304,5 +304,5 @@ def test_without_a_result_of_the_check_no_other_host_is_tried(error):
     world = World()
     world.claims.check = check
     (result,) = world.use("a")
-    assert (result.outcome, result.reason, result.try_next) == (Outcome.UNAVAILABLE, str(error), False)
+    assert (result.outcome, result.reason, result.try_next) == (Outcome.UNSENT, str(error), False)
     assert world.api.calls == []

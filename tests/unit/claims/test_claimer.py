@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.result import Outcome
 from scheduler.claims.spool import NOTHING_KEPT
 from scheduler.placement.allocations import NOTHING
+from scheduler.placement.outcomes import Outcome
 from tests.unit.claims.builders import (
     FAULTS,
     OWNER,
@@ -64,7 +64,7 @@ def test_more_than_a_batch_are_claimed_in_pieces():
 def test_after_one_that_is_hopeless_the_rest_is_not_tried():
     claimer, api, requests = make_many(batch_size=1)
     api.write_faults = ["403"]
-    assert {one.outcome for one in claimer.claim(requests).values()} == {Outcome.UNAVAILABLE}
+    assert {one.outcome for one in claimer.claim(requests).values()} == {Outcome.DENIED}
     assert api.calls == ["put"]
 
 
@@ -81,7 +81,7 @@ def test_after_the_stop_claims_are_refused_and_releases_are_made():
 def test_after_the_deadline_nothing_is_sent():
     claimer, api = make_claimer(timing=SleepClock().timing)
     result = claimer.claim([make_request()], deadline=-1.0)[UUID]
-    assert (result.outcome, api.calls) == (Outcome.UNAVAILABLE, [])
+    assert (result.outcome, api.calls) == (Outcome.UNSENT, [])
 
 
 # -- the fence
@@ -113,7 +113,7 @@ def test_of_a_fence_and_a_release_one_wins_for_all(fault):
     release(claimer_of(api), {"i-a": held["i-a"]})
     api.write_faults = [fault]
     results = fence(claimer, held)
-    assert {one.outcome for one in results.values()} == {Outcome.CONFLICT}
+    assert {one.outcome for one in results.values()} == {Outcome.CHANGED}
     assert {one.generation for one in api.consumers.values()} == {1}
 
 

@@ -13,14 +13,15 @@ from scheduler.placement.allocations import NOTHING, ConsumerAllocations
 from scheduler.placement.claim_events import ClaimHistory, ClaimState
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.write_policy import WritePolicy
-from scheduler.placement.writes import Write, WriteResult
+from scheduler.placement.writes import Write
 from tests.support.clock import Clock
 from tests.unit.claims.builders import FAULTS, GONE, OWNER, READS, UUID, A, B, C, SleepClock, candidate
 from tests.unit.claims.fake_consumers import FakeConsumers
 
-DONE, CHANGED, REFUSED = WriteResult.DONE, WriteResult.CHANGED, WriteResult.REFUSED
-UNSENT, UNKNOWN, CONTENDED = WriteResult.UNSENT, WriteResult.UNKNOWN, WriteResult.CONTENDED
+DONE, CHANGED, REFUSED = Outcome.DONE, Outcome.CHANGED, Outcome.REFUSED
+UNSENT, UNKNOWN, CONTENDED = Outcome.UNSENT, Outcome.UNKNOWN, Outcome.CONTENDED
 
 SILENT = ["silent"] * 9
 
@@ -91,9 +92,9 @@ FRESH = {
         1,
     ),
     "no room": ({"where": FULL}, REFUSED, [], 0),
-    "no provider": ({"where": GONE}, WriteResult.GONE, [], 0),
+    "no provider": ({"where": GONE}, Outcome.GONE, [], 0),
     "certainly not sent": ({"writes": ["unreachable"]}, UNSENT, [], 0),
-    "credentials refused": ({"writes": ["403"]}, WriteResult.DENIED, [], 0),
+    "credentials refused": ({"writes": ["403"]}, Outcome.DENIED, [], 0),
     "an empty record": (
         {"held": holding("", generation=0)},
         DONE,
@@ -123,7 +124,7 @@ def test_a_write_for_a_new_consumer(fields, result, path, lost):
     world = World(**{name: value for name, value in fields.items() if name != "where"})
     before = world.held
     written = world.write(fields.get("where", A))
-    assert (written.result, written.lost, world.path) == (result, lost, path)
+    assert (written.outcome, written.lost, world.path) == (result, lost, path)
     assert world.held == (candidate(A).allocations if result is DONE else before)
     if result is DONE:
         assert written.held == world.api.consumers[UUID]
@@ -148,7 +149,7 @@ LATER = {
 def test_a_write_with_a_generation_is_carried_out_once(releases, faults, result, lost):
     world = World(faults, held=holding(A, generation=3))
     written = world.release(3) if releases else world.write(B, 3)
-    assert (written.result, written.lost) == (result, lost)
+    assert (written.outcome, written.lost) == (result, lost)
     if result is DONE:
         assert written.held == (NOTHING if releases else holding(B, generation=4))
         assert world.held == written.held.allocations
@@ -160,7 +161,7 @@ def test_a_write_with_a_generation_is_carried_out_once(releases, faults, result,
 def test_what_another_writer_has_written_since_is_left_alone(writes):
     world = World(writes, held=holding(B, generation=4))
     written = world.write(A, 3)
-    assert (written.result, written.held, world.held) == (
+    assert (written.outcome, written.held, world.held) == (
         CHANGED,
         holding(B, generation=4),
         holding(B).allocations,
@@ -172,28 +173,29 @@ def test_a_write_without_a_response_is_sent_until_the_time_is_over(fault):
     world = World([fault] * 99)
     began = world.clock.now
     written = world.write(until=20.0)
-    assert (written.result, world.held) == (UNKNOWN, {})
+    assert (written.outcome, world.held) == (UNKNOWN, {})
     assert written.lost == len(world.lost) > 3
     assert world.clock.now <= began + 20.0
 
 
 def test_an_outage_in_the_middle_is_waited_out():
     world = World(["lost", *["unreachable"] * 3, "403", "500"], SILENT)
-    assert world.write().result is DONE
+    assert world.write().outcome is DONE
     assert world.held == candidate(A).allocations
 
 
 def test_one_try_is_made_if_the_time_is_over_before():
     world = World(["lost"])
-    assert world.write(until=-math.inf).result is UNKNOWN
+    assert world.write(until=-math.inf).outcome is UNKNOWN
     assert world.api.calls == ["put", "read"]
 
 
 def test_nothing_is_sent_after_a_refusal_of_the_caller():
     world = World(["lost"] * 9)
     write = Write.of(candidate(A), OWNER)
-    written = world.write_all({UUID: write}, refusal=lambda: "it stops" if world.api.calls else "")[UUID]
-    assert (written.result, world.api.calls) == (UNKNOWN, ["put", "read"])
+    stops = Refusal(Outcome.STOPPING, "it stops")
+    written = world.write_all({UUID: write}, refusal=lambda: stops if world.api.calls else None)[UUID]
+    assert (written.outcome, written.lost, world.api.calls) == (Outcome.STOPPING, 1, ["put", "read"])
     assert "it stops" in written.reason
 
 
@@ -216,7 +218,7 @@ def many(plan, **options):
 MANY = {
     "all at once": ([A, B, C], [], [DONE] * 3, ["post"]),
     "one too many": ([A, A, C], [], [DONE, REFUSED, DONE], ["post", "post"]),
-    "missing provider": ([GONE, A, GONE, B], [], [WriteResult.GONE, DONE] * 2, ["post", "post"]),
+    "missing provider": ([GONE, A, GONE, B], [], [Outcome.GONE, DONE] * 2, ["post", "post"]),
     "concurrent updates": ([A, B], ["concurrent"] * 3, [DONE] * 2, ["post"] * 4),
     "response lost": ([A, B], ["unanswered"], [DONE] * 2, ["post", "read", "read"]),
     "certainly not sent": ([A, B], ["unreachable"], [UNSENT] * 2, ["post"]),
@@ -228,18 +230,18 @@ MANY = {
 def test_many_consumers_are_written_in_one_post_and_each_has_its_own_outcome(plan, faults, results, calls):
     world = World(faults, reads_at_once=1)
     written = world.write_all(many(plan))
-    assert [one.result for one in written.values()] == results
+    assert [one.outcome for one in written.values()] == results
     assert world.api.calls == calls
     for (uuid, one), where in zip(written.items(), plan, strict=True):
         held = world.api.get_allocations(uuid).allocations
-        assert held == (candidate(where).allocations if one.result is DONE else {})
+        assert held == (candidate(where).allocations if one.outcome is DONE else {})
 
 
 def test_the_consumer_that_has_changed_is_found_and_the_others_are_written():
     world = World()
     world.api.give("i5", candidate(B).allocations)
     written = world.write_all(many([C] * 8))
-    assert [uuid for uuid, one in written.items() if one.result is not DONE] == ["i5"]
+    assert [uuid for uuid, one in written.items() if one.outcome is not DONE] == ["i5"]
     assert written["i5"].held.allocations == candidate(B).allocations
     assert world.api.calls.count("put") <= 3, "it is found by halves"
 
@@ -268,7 +270,7 @@ def test_all_or_none(faults):
         world.api.give(uuid, candidate(C).allocations)
     writes = {uuid: Write(candidate(C).allocations, OWNER, 1) for uuid in ("i0", "i1")}
     written = world.write_all(writes, all_or_none=True)
-    assert {one.result for one in written.values()} == {DONE}
+    assert {one.outcome for one in written.values()} == {DONE}
     assert {held.generation for held in world.api.consumers.values()} == {2}
     assert "put" not in world.api.calls
 
@@ -278,7 +280,7 @@ def test_none_is_written_if_one_has_changed():
     world.api.give("i0", candidate(C).allocations)
     writes = {uuid: Write(candidate(C).allocations, OWNER, 1) for uuid in ("i0", "i1")}
     written = world.write_all(writes, all_or_none=True)
-    assert {one.result for one in written.values()} == {CHANGED}
+    assert {one.outcome for one in written.values()} == {CHANGED}
     assert (written["i0"].held.generation, written["i1"].held) == (1, NOTHING)
 
 
@@ -292,13 +294,13 @@ def test_under_random_faults_the_outcome_is_true(plan, faults, reads):
     written = world.write_all(many(plan))
     for (uuid, one), where in zip(written.items(), plan, strict=True):
         held = world.api.get_allocations(uuid).allocations if not world.api.read_faults else None
-        if one.result is DONE:
+        if one.outcome is DONE:
             assert held in (candidate(where).allocations, None)
-        elif one.result is not UNKNOWN:
+        elif one.outcome is not UNKNOWN:
             assert not world.api.consumers.get(uuid, NOTHING).allocations
     world.api.settle()
     for (uuid, one), where in zip(written.items(), plan, strict=True):
-        if one.result is DONE:
+        if one.outcome is DONE:
             assert world.api.get_allocations(uuid).allocations == candidate(where).allocations
         elif not one.lost:
             assert world.api.get_allocations(uuid).allocations == {}
@@ -309,8 +311,8 @@ def test_under_random_faults_the_outcome_is_true(plan, faults, reads):
 
 def test_a_record_that_a_missing_provider_left_is_remembered():
     world = World()
-    assert world.write(GONE).result is WriteResult.GONE
-    assert world.write(A).result is DONE
+    assert world.write(GONE).outcome is Outcome.GONE
+    assert world.write(A).outcome is DONE
     assert world.api.calls == ["put", "put"]
 
 
@@ -318,14 +320,14 @@ def test_a_remembered_record_that_disappeared_costs_one_conflict():
     world = World()
     world.write(GONE)
     world.api.consumers.clear()
-    assert world.write(A).result is DONE
+    assert world.write(A).outcome is DONE
 
 
 @pytest.mark.parametrize("calls", [2, 9, 20])
 def test_a_lost_try_that_is_carried_out_after_all_changes_nothing(calls):
     world = World([f"begun {calls}"])
     written = world.write(until=math.inf)
-    assert (written.result, written.held.allocations) == (DONE, candidate(A).allocations)
+    assert (written.outcome, written.held.allocations) == (DONE, candidate(A).allocations)
     world.api.settle()
     assert world.api.consumers[UUID].allocations == candidate(A).allocations
 
@@ -334,7 +336,7 @@ def test_after_an_outage_a_lost_write_is_sent_soon_and_does_not_wait_for_the_rec
     outage = 5
     world = World(["begun 9999", *["unreachable"] * outage], ["silent"] * 3)
     began = world.clock.now
-    assert world.write().result is DONE
+    assert world.write().outcome is DONE
     policy = WritePolicy()
     reads = 2 * sum(policy.reads_after_reset)
     assert world.clock.now - began <= outage * policy.outage_delay + reads < policy.late_write_window

@@ -8,6 +8,7 @@ from scheduler.deadline import Deadline, limit_to
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
 from scheduler.placement.write_queue import MOST_TOGETHER
@@ -248,10 +249,10 @@ def test_a_write_is_not_sent_again_without_others_once_it_is_not_wanted(client):
     stopping = []
     full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
     client.gate.set()
-    client.answer = lambda _bodies: stopping.append("it stops") or full
+    client.answer = lambda _bodies: stopping.append(Refusal(Outcome.STOPPING, "it stops")) or full
     units = [unit({uuid: "f0"}) for uuid in "bc"]
     for one in units:
-        one.refusal = lambda: "".join(stopping)
+        one.refusal = lambda: next(iter(stopping), None)
     make(client).send(units)
     assert [uuids for _, uuids in client.sent] == [["b", "c"]]
     assert sorted(str(one.error) for one in units) == ["None", "it stops"]
@@ -304,7 +305,7 @@ def test_an_error_concerns_all(client, run, problem, expected):
 
 def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(client):
     lanes, late, stopping = make(client), [unit({"b": "1"})], []
-    late[0].refusal = lambda: "".join(stopping)
+    late[0].refusal = lambda: next(iter(stopping), None)
     threads = [
         threading.Thread(target=lanes.send, args=([unit({"a": "1"})],)),
         threading.Thread(target=lanes.send, args=(late,)),
@@ -313,7 +314,7 @@ def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(cli
     assert client.begun.wait(30)
     threads[1].start()
     wait_for_queue(lanes, 1)
-    stopping.append("the scheduler is stopping")
+    stopping.append(Refusal(Outcome.STOPPING, "the scheduler is stopping"))
     client.gate.set()
     for thread in threads:
         thread.join(30)

@@ -5,9 +5,10 @@ import functools
 from types import SimpleNamespace
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcomes import Outcome
 from scheduler.request.instance_state import all_waiting
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import make_host
@@ -60,9 +61,9 @@ class FakeClaims:
 
     def claim(self, instance_uuid, candidate):
         self.tried.append((instance_uuid, candidate.root))
-        answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
+        answer = self.answers.get(candidate.root, ClaimResult(Outcome.DONE))
         if isinstance(answer, list):
-            answer = answer.pop(0) if answer else ClaimResult(Outcome.CLAIMED)
+            answer = answer.pop(0) if answer else ClaimResult(Outcome.DONE)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -99,7 +100,7 @@ class FakeClaimer:
         return {one.uuid: granted(results[one.uuid], one.candidate) for one in requests}
 
     def fence(self, held, owner, hosts, deadline, context=None):
-        return {uuid: ClaimResult(Outcome.CLAIMED, made=one) for uuid, one in held.items()}
+        return {uuid: ClaimResult(Outcome.DONE, made=one) for uuid, one in held.items()}
 
     def release(self, held, left, kept, context=None):
         self.claims.released.extend(held)

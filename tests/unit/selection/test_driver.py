@@ -8,13 +8,14 @@ import pytest
 
 from scheduler import objects
 from scheduler.claims.claim_session import ClaimSession
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import Usage
+from scheduler.placement.outcomes import Outcome
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
@@ -130,14 +131,14 @@ def test_all_claims_refused():
 
 
 def test_no_other_host_is_tried_while_placement_is_away():
-    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.UNAVAILABLE, "away")})
+    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.UNSENT, "away")})
     with pytest.raises(PlacementUnavailable, match="Placement is unavailable"):
         select(four_hosts(), ["i1"], claims)
     assert len(claims.tried) == 1
 
 
 def test_somebody_elses_write_ends_the_request():
-    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.CONFLICT, "changed")})
+    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.CHANGED, "changed")})
     with pytest.raises(AllocationUpdateFailed):
         select(four_hosts(), ["i1"], claims)
 
@@ -163,7 +164,7 @@ def test_alternates_of_a_multi_create_are_in_the_cell_of_each():
 
 
 def test_a_partial_multi_create_is_given_back():
-    refusals = [ClaimResult(Outcome.CLAIMED), REFUSED, REFUSED, REFUSED]
+    refusals = [ClaimResult(Outcome.DONE), REFUSED, REFUSED, REFUSED]
     claims = FakeClaims({uuid_of("h1"): refusals})
     with pytest.raises(NoValidHost, match=NOT_ENOUGH):
         select([host_with_candidate("h1")], ["i1", "i2", "i3"], claims)
@@ -171,28 +172,28 @@ def test_a_partial_multi_create_is_given_back():
 
 
 def test_whatever_is_raised_what_was_claimed_is_given_back():
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), REFUSED, RuntimeError("bug")]})
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), REFUSED, RuntimeError("bug")]})
     with pytest.raises(RuntimeError):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]  # nobody knows how far the claim for i2 came: the spool has it
 
 
 def test_those_that_are_refused_together_are_claimed_one_by_one():
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), REFUSED]})
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), REFUSED]})
     reply = select(four_hosts(), ["i1", "i2"], claims, **ONLY_RAM)
     assert [selections[0].service_host for selections in reply] == ["h1", "h2"]
     assert [tried for tried, _ in claims.tried] == ["i1", "i2", "i2"]
 
 
 def test_the_order_of_the_reply_is_that_of_the_instances():
-    claims = FakeClaims({uuid_of("h1"): [REFUSED, ClaimResult(Outcome.CLAIMED), REFUSED]})
+    claims = FakeClaims({uuid_of("h1"): [REFUSED, ClaimResult(Outcome.DONE), REFUSED]})
     reply = select(four_hosts(), ["i1", "i2"], claims, **ONLY_RAM)
     assert [selections[0].service_host for selections in reply] == ["h2", "h1"]
 
 
 def test_a_hopeless_claim_ends_a_multi_create_and_gives_back_the_others():
-    away = ClaimResult(Outcome.UNAVAILABLE, "away")
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away]})
+    away = ClaimResult(Outcome.UNSENT, "away")
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), away]})
     with pytest.raises(PlacementUnavailable):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]
@@ -250,8 +251,8 @@ def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
 def test_what_a_request_released_is_not_pending_any_more():
     pending = PendingPlacements()
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
-    away = ClaimResult(Outcome.UNAVAILABLE, "away")
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away], uuid_of("h2"): away})
+    away = ClaimResult(Outcome.UNSENT, "away")
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), away], uuid_of("h2"): away})
     (view,) = views_of(hosts, pending, 1)
     request = make_request(uuids=["i1", "i2"], context=CONTEXT, with_alternates=True)
     claiming = ClaimSession(FakeClaimer(claims), pending, request)

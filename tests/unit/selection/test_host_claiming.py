@@ -5,12 +5,13 @@ import logging
 import numpy as np
 import pytest
 
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import Usage
+from scheduler.placement.outcomes import Outcome
 from scheduler.rules import load_weighers
 from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.headroom import Headroom
@@ -95,7 +96,7 @@ def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
 @pytest.mark.parametrize("claim", ["claim_best", "choose_best"])
 @pytest.mark.parametrize(
     ("outcome", "error"),
-    [(Outcome.CONFLICT, AllocationUpdateFailed), (Outcome.UNAVAILABLE, PlacementUnavailable)],
+    [(Outcome.CHANGED, AllocationUpdateFailed), (Outcome.UNSENT, PlacementUnavailable)],
     ids=["another writer", "Placement away"],
 )
 def test_a_refusal_that_holds_for_all_hosts_ends_the_request(claim, outcome, error):

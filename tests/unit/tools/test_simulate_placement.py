@@ -5,8 +5,8 @@ import pytest
 
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.outcomes import Outcome, outcome_of
 from scheduler.placement.session import Timeouts
-from scheduler.placement.write_outcomes import WriteOutcome, write_outcome
 from tools.simulation.http import FAULTS, Adapter, Faults, Server, Weather
 from tools.simulation.placement import Placement, Provider
 from tools.simulation.runtime import Runtime
@@ -112,7 +112,7 @@ HELD = {"a": {"VCPU": 1}}
 
 def test_without_faults_a_claim_is_granted():
     reply, held = ask("", put)
-    assert (write_outcome(reply), held) == (WriteOutcome.DONE, HELD)
+    assert (outcome_of(reply), held) == (Outcome.DONE, HELD)
 
 
 @pytest.mark.parametrize("kind", ["refused", "keystone"])
@@ -148,18 +148,18 @@ def test_a_slow_server_goes_on_after_the_client_s_timeout():
 @pytest.mark.parametrize(
     ("kind", "verdict", "done"),
     [
-        ("500 before", WriteOutcome.UNKNOWN, {}),
-        ("500 after", WriteOutcome.UNKNOWN, HELD),
-        ("html before", WriteOutcome.UNKNOWN, {}),
-        ("html after", WriteOutcome.UNKNOWN, HELD),
-        ("garbage", WriteOutcome.UNKNOWN, HELD),
-        ("concurrent", WriteOutcome.CONCURRENT, {}),
-        ("denied", WriteOutcome.DENIED, {}),
+        ("500 before", Outcome.UNKNOWN, {}),
+        ("500 after", Outcome.UNKNOWN, HELD),
+        ("html before", Outcome.UNKNOWN, {}),
+        ("html after", Outcome.UNKNOWN, HELD),
+        ("garbage", Outcome.UNKNOWN, HELD),
+        ("concurrent", Outcome.CONTENDED, {}),
+        ("denied", Outcome.DENIED, {}),
     ],
 )
 def test_answers_mean_what_they_are_to_mean(kind, verdict, done):
     reply, held = ask(kind, put)
-    assert (write_outcome(reply), held) == (verdict, done)
+    assert (outcome_of(reply), held) == (verdict, done)
 
 
 def test_every_fault_is_known():

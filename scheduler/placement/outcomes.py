@@ -1,7 +1,9 @@
-"""What Placement's response to a write of allocations means (spec: placement-and-workflow 4.4, 4.6)."""
+"""What became of a write of allocations, and what a response says (spec: placement-and-workflow 4.4, 4.6)."""
 
+from collections.abc import Callable
 from enum import Enum, auto
 import re
+from typing import NamedTuple
 
 from scheduler.placement.reply import Reply
 
@@ -12,59 +14,79 @@ _MISSING = re.compile(r"resource provider '(?P<provider>[0-9a-fA-F-]+)' that doe
 _EXPECTED = re.compile(r"expected (?P<generation>\d+|null|None) but got")
 
 
-class WriteOutcome(Enum):
-    """What a write of allocations did.
+class Outcome(Enum):
+    """What became of one try of a write, as its response says; of the whole write; and of the claim.
 
     Attributes:
-        DONE: It was carried out.
-        CONSUMER_CONFLICT: Nothing; the consumer is not in the expected state.
-        CONCURRENT: Nothing; another writer changed a provider or the consumer at the same time.
+        DONE: The consumer holds what was written.
+        CHANGED: Nothing; the consumer is not as it must be: another writer was first.
         REFUSED: Nothing; no capacity, inventory constraints, or an unknown resource class.
-        GONE: A provider does not exist. The record of a new consumer stays behind.
+        GONE: Nothing; a provider does not exist. The record of a new consumer stays behind.
+        CONTENDED: Nothing; others write to a provider or the consumer at the same time.
         INVALID: Nothing; Placement refuses the body on any host.
-        DENIED: Nothing; Placement refuses the credentials or the address, so that no claim can succeed.
-        UNKNOWN: It may have been carried out.
+        DENIED: Nothing; Placement refuses the credentials or the address.
+        UNSENT: Nothing; it never reached Placement.
+        UNKNOWN: It may have been carried out, or may yet be.
+        STOPPING: The process stops before it is known. Another scheduler can serve the request.
     """
 
     DONE = auto()
-    CONSUMER_CONFLICT = auto()
-    CONCURRENT = auto()
+    CHANGED = auto()
     REFUSED = auto()
     GONE = auto()
+    CONTENDED = auto()
     INVALID = auto()
     DENIED = auto()
+    UNSENT = auto()
     UNKNOWN = auto()
+    STOPPING = auto()
 
 
-def write_outcome(reply: Reply) -> WriteOutcome:
+class Refusal(NamedTuple):
+    """Why nothing more may be sent, whatever Placement would say."""
+
+    outcome: Outcome
+    reason: str
+
+
+Refuses = Callable[[], Refusal | None]
+"""Returns why nothing more may be sent; None while it may."""
+
+
+def refuse_nothing() -> Refusal | None:
+    """Let everything be sent."""
+    return None
+
+
+def outcome_of(reply: Reply) -> Outcome:
     """Return what a response says that the write did. Only a clear refusal counts as one."""
     if reply.status == 204:
-        return WriteOutcome.DONE
+        return Outcome.DONE
     if reply.status in {401, 403}:
-        return WriteOutcome.DENIED
+        return Outcome.DENIED
     if not reply.error or not 400 <= reply.status < 500:
-        return WriteOutcome.UNKNOWN
+        return Outcome.UNKNOWN
     if reply.status == 409:
         return _outcome_of_conflict(reply)
     if reply.status == 400:
         return _outcome_of_bad_request(reply.detail)
-    return WriteOutcome.DENIED
+    return Outcome.DENIED
 
 
-def _outcome_of_conflict(reply: Reply) -> WriteOutcome:
+def _outcome_of_conflict(reply: Reply) -> Outcome:
     if reply.code != CONCURRENT_UPDATE:
-        return WriteOutcome.REFUSED
+        return Outcome.REFUSED
     if "consumer generation conflict" in reply.detail:
-        return WriteOutcome.CONSUMER_CONFLICT
-    return WriteOutcome.CONCURRENT
+        return Outcome.CHANGED
+    return Outcome.CONTENDED
 
 
-def _outcome_of_bad_request(detail: str) -> WriteOutcome:
+def _outcome_of_bad_request(detail: str) -> Outcome:
     if _MISSING.search(detail):
-        return WriteOutcome.GONE
+        return Outcome.GONE
     if "JSON does not validate" in detail or "Malformed consumer" in detail:
-        return WriteOutcome.INVALID
-    return WriteOutcome.REFUSED
+        return Outcome.INVALID
+    return Outcome.REFUSED
 
 
 def refused_resource(reply: Reply) -> tuple[str, str]:

@@ -2,12 +2,12 @@ import orjson
 import pytest
 
 from scheduler.placement.client import Reply
-from scheduler.placement.write_outcomes import (
-    WriteOutcome,
+from scheduler.placement.outcomes import (
+    Outcome,
     cause_of,
     expected_generation,
+    outcome_of,
     refused_resource,
-    write_outcome,
 )
 
 RP = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
@@ -21,46 +21,46 @@ def error(status, detail="", code="placement.undefined_code"):
 
 
 RESPONSES = [
-    (Reply(204), WriteOutcome.DONE),
+    (Reply(204), Outcome.DONE),
     (
         error(409, "consumer generation conflict - expected 1 but got None", CONFLICT),
-        WriteOutcome.CONSUMER_CONFLICT,
+        Outcome.CHANGED,
     ),
     (
         error(409, "There was\n\n consumer generation\n conflict - expected", CONFLICT),
-        WriteOutcome.CONSUMER_CONFLICT,
+        Outcome.CHANGED,
     ),
-    (error(409, "Another thread concurrently updated", CONFLICT), WriteOutcome.CONCURRENT),
-    (error(409, NO_ROOM.format(RP, "exceed the capacity")), WriteOutcome.REFUSED),
-    (error(409, NO_ROOM.format(RP, "violate inventory constraints")), WriteOutcome.REFUSED),
-    (error(409, "anything"), WriteOutcome.REFUSED),
-    (error(400, GONE), WriteOutcome.GONE),
-    (error(400, "No such resource class CUSTOM_X"), WriteOutcome.REFUSED),
-    (error(400, "JSON does not validate: None is not of type 'string'"), WriteOutcome.INVALID),
-    (error(400, "Malformed consumer_uuid: x"), WriteOutcome.INVALID),
-    (error(403, "no"), WriteOutcome.DENIED),
-    (error(404, "no"), WriteOutcome.DENIED),
-    (error(406, "no"), WriteOutcome.DENIED),
-    (Reply(401, b"Unauthorized"), WriteOutcome.DENIED),
-    (Reply(403, b"<html>"), WriteOutcome.DENIED),
-    (Reply(200, b"{}"), WriteOutcome.UNKNOWN),
-    (Reply(302), WriteOutcome.UNKNOWN),
-    (Reply(400, b"<html>"), WriteOutcome.UNKNOWN),
-    (Reply(409, b""), WriteOutcome.UNKNOWN),
-    (Reply(409, b'{"errors": []}'), WriteOutcome.UNKNOWN),
-    (Reply(409, b'{"errors": "none"}'), WriteOutcome.UNKNOWN),
-    (Reply(409, b'{"errors": ["none"]}'), WriteOutcome.UNKNOWN),
-    (Reply(409, b"[1]"), WriteOutcome.UNKNOWN),
-    (Reply(429, b"slowly"), WriteOutcome.UNKNOWN),
-    (error(500, "deadlock"), WriteOutcome.UNKNOWN),
-    (Reply(502, b"<html>"), WriteOutcome.UNKNOWN),
-    (Reply(503, b"\xff\xfe"), WriteOutcome.UNKNOWN),
+    (error(409, "Another thread concurrently updated", CONFLICT), Outcome.CONTENDED),
+    (error(409, NO_ROOM.format(RP, "exceed the capacity")), Outcome.REFUSED),
+    (error(409, NO_ROOM.format(RP, "violate inventory constraints")), Outcome.REFUSED),
+    (error(409, "anything"), Outcome.REFUSED),
+    (error(400, GONE), Outcome.GONE),
+    (error(400, "No such resource class CUSTOM_X"), Outcome.REFUSED),
+    (error(400, "JSON does not validate: None is not of type 'string'"), Outcome.INVALID),
+    (error(400, "Malformed consumer_uuid: x"), Outcome.INVALID),
+    (error(403, "no"), Outcome.DENIED),
+    (error(404, "no"), Outcome.DENIED),
+    (error(406, "no"), Outcome.DENIED),
+    (Reply(401, b"Unauthorized"), Outcome.DENIED),
+    (Reply(403, b"<html>"), Outcome.DENIED),
+    (Reply(200, b"{}"), Outcome.UNKNOWN),
+    (Reply(302), Outcome.UNKNOWN),
+    (Reply(400, b"<html>"), Outcome.UNKNOWN),
+    (Reply(409, b""), Outcome.UNKNOWN),
+    (Reply(409, b'{"errors": []}'), Outcome.UNKNOWN),
+    (Reply(409, b'{"errors": "none"}'), Outcome.UNKNOWN),
+    (Reply(409, b'{"errors": ["none"]}'), Outcome.UNKNOWN),
+    (Reply(409, b"[1]"), Outcome.UNKNOWN),
+    (Reply(429, b"slowly"), Outcome.UNKNOWN),
+    (error(500, "deadlock"), Outcome.UNKNOWN),
+    (Reply(502, b"<html>"), Outcome.UNKNOWN),
+    (Reply(503, b"\xff\xfe"), Outcome.UNKNOWN),
 ]
 
 
 @pytest.mark.parametrize(("reply", "outcome"), RESPONSES)
 def test_each_response_has_one_outcome(reply, outcome):
-    assert write_outcome(reply) is outcome
+    assert outcome_of(reply) is outcome
 
 
 REFUSED_RESOURCES = [
