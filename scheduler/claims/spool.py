@@ -11,6 +11,7 @@ for as long as that lasts: its disk may be copied for hours, to a host that anot
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 import threading
 import time
@@ -187,9 +188,13 @@ class Spool:
     def stop(self, timeout: float) -> None:
         """Settle what can be settled at once, for ``timeout`` seconds at most; the rest stays in the file."""
         self._loop.stop(0)
-        end = self._clock() + timeout
-        while self._clock() < end and self._settle_due():
-            pass
+        # A daemon thread: Placement may take longer to answer than the process has.
+        last = threading.Thread(
+            target=self._settle_until, args=(self._clock() + timeout,), name="spool stops", daemon=True
+        )
+        with suppress(RuntimeError):  # no thread is left
+            last.start()
+            last.join(timeout)
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -299,6 +304,10 @@ class Spool:
         if not self._entries:
             self._rewrite()
         return len(due) == TOGETHER
+
+    def _settle_until(self, end: float) -> None:
+        while self._clock() < end and self._settle_due():
+            pass
 
     def _rewrite(self) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """The claims of one request: who holds what when it is over."""
 
 import contextlib
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.instance_state import InstanceState
 from scheduler.rpc.delivery import Delivery
 from tests.builders import make_host, make_table
@@ -157,6 +159,22 @@ def test_a_fence_that_fails_keeps_what_was_claimed():
     with pytest.raises(Overtaken):
         world.use("a", "b", then=fence)
     assert world.held == {"a": [A], "b": [B]}
+
+
+def test_what_a_fence_that_fails_leaves_is_released_once_nova_has_given_it_up():
+    """Its host may have become unknown, so that the request ends without a host, and without these claims."""
+    world = World(past=True)
+
+    def fence():
+        world.api.consumers["b"] = holding(B, generation=7)
+        world.claims.fence()
+
+    with pytest.raises(Overtaken):
+        world.use("a", "b", then=fence)
+    world.state = InstanceState.GIVEN_UP
+    world.claimer.spool._wall_clock = lambda: time.time() + LATE_WRITE_WINDOW
+    world.claimer.spool._settle_due()
+    assert world.held == {}
 
 
 def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():

@@ -1,9 +1,12 @@
 """What a bad day left: it is settled, however long that takes, and also by the next process."""
 
+import threading
+
 import pytest
 
 from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TOGETHER, Kept, Spool
 from scheduler.claims.spool_file import SpoolFile
+from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -168,6 +171,23 @@ def test_many_are_released_in_batches():
     world.work(LATE_WRITE_WINDOW)
     assert not world.api.consumers
     assert (world.api.calls.count("post"), world.api.calls.count("put")) == (2, 1)
+
+
+def test_the_stop_waits_for_placement_no_longer_than_it_may():
+    world, ended = World(held=holding(A)), threading.Event()
+    world.spool.note_unreleased(UUID, 1)
+    world.clock.now += 60.0
+
+    def no_answer(*_arguments, **_more):
+        if not ended.wait(20):
+            ended.set()
+        raise PlacementUnreachable("no answer")
+
+    world.api.get = no_answer
+    world.spool.stop(0.05)
+    assert not ended.is_set()
+    assert len(world.spool) == 1
+    ended.set()
 
 
 # -- the file
