@@ -140,8 +140,7 @@ class ClaimSession:
                 held.made[uuid] = result.made
         held.note_lost({uuid: held.made[uuid].allocations for uuid, one in results.items() if one.lost})
         if any(result.outcome is Outcome.CHANGED for result in results.values()):
-            # If the next round finds no host in what they hold, nobody else would release it.
-            self.claimer.spool.note_unknown(held.made, self.nodes.kept)
+            held.leave()
             raise Overtaken
         return results
 

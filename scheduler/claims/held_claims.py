@@ -28,7 +28,7 @@ class Reservations(Protocol):
 
 @dataclass(slots=True)
 class HeldClaims:
-    """The claims and reservations of one request. ``confirm``, ``keep`` or ``release`` ends them.
+    """The claims and reservations of one request. ``confirm``, ``keep``, ``leave`` or ``release`` ends them.
 
     Attributes:
         claimer: Releases the claims.
@@ -98,6 +98,11 @@ class HeldClaims:
 
     def keep(self) -> None:
         """Keep the claims for another run of the request."""
+
+    def leave(self) -> None:
+        """Leave the claims, as another run was first. What no reply names is released later."""
+        # The next round may find no host in what the instances hold: then nobody else would release it.
+        self.claimer.spool.note_unknown(self.made, self.kept)
 
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
