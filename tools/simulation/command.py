@@ -249,9 +249,6 @@ def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int,
         seeds = range(arguments.seed, arguments.seed + arguments.histories)
     chosen = itertools.chain(_listed(arguments.also), ((seed, arguments.profile) for seed in seeds))
     tasks = ((seed, profile) for seed, profile in chosen)
-    if arguments.jobs == 1:
-        yield from map(run_seed, tasks)
-        return
     with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=RECYCLE) as pool:
         for some in _batches(tasks, CHUNK * arguments.jobs):
             yield from pool.imap_unordered(run_seed, some, CHUNK)
