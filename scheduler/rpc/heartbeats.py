@@ -24,6 +24,10 @@ TICK = 0.25
 #: Seconds that the thread sleeps while there is no call; a new call wakes it.
 IDLE = 3600.0
 
+#: Seconds for which a reply waits for a heartbeat that is being sent. While the broker is unavailable that
+#: takes longer, and the reply has a minute of its own.
+LAST_TIMEOUT = 5.0
+
 
 class Heartbeats:
     """Sends a heartbeat for each watched call, every half of its timeout. Any thread may call the methods."""
@@ -73,7 +77,7 @@ class Heartbeats:
             self._loop.wake()
 
     def release(self, incoming: RpcIncomingMessage) -> None:
-        """Send no more heartbeats for this message; when this returns, none is being sent."""
+        """Begin no more heartbeats for this message; wait for one that is being sent, a short time."""
         with self._lock:
             call = self._calls.pop(id(incoming), None)
         if call:
@@ -139,5 +143,6 @@ class _Call:
                 LOG.debug("Cannot send a heartbeat: %s", error)
 
     def end(self) -> None:
-        with self._lock:
-            self._ended = True
+        self._ended = True
+        if self._lock.acquire(timeout=LAST_TIMEOUT):
+            self._lock.release()

@@ -1,4 +1,5 @@
 import math
+import threading
 import time
 
 import pytest
@@ -81,6 +82,31 @@ def test_none_after_release(clock):
     clock.now += 100
     sender.send_due()
     assert incoming.beats == 1
+
+
+@pytest.mark.parametrize(("patience", "waits"), [(0.05, False), (30.0, True)])
+def test_a_reply_waits_for_a_heartbeat_that_is_being_sent_but_not_for_an_outage(
+    clock, monkeypatch, patience, waits
+):
+    monkeypatch.setattr(heartbeats, "LAST_TIMEOUT", patience)
+    incoming, sending, sent = Incoming(60), threading.Event(), threading.Event()
+
+    def heartbeat():
+        sending.set()
+        sent.wait(20 if not waits else 0.2)
+        incoming.beats += 1
+
+    incoming.heartbeat = heartbeat
+    sender = make(clock)
+    sender.watch(incoming)
+    clock.now += 30
+    thread = threading.Thread(target=sender.send_due)
+    thread.start()
+    sending.wait(20)
+    sender.release(incoming)
+    assert incoming.beats == waits
+    sent.set()
+    thread.join(20)
 
 
 def test_a_call_that_fails_does_not_keep_others_from_theirs(clock):
