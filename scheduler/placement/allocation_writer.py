@@ -258,7 +258,7 @@ class _Exchange:
         if unit.concurrent_updates >= self._policy.concurrent_update_tries and not self._may_come(unit):
             self._end(unit, Outcome.CONTENDED, cause_of(reply), reply)
             return
-        unit.delay = self._random_delay()
+        unit.delay = self._timing.uniform(*self._policy.retry_delay)
         unit.note(ClaimState.BACKING_OFF, cause_of(reply), reply.status)
 
     def _refuse(self, unit: Unit, reply: Reply) -> None:
@@ -336,9 +336,6 @@ class _Exchange:
 
     def _may_come(self, unit: Unit) -> bool:
         return bool(unit.lost) and self._timing.monotonic() < unit.late_until
-
-    def _random_delay(self) -> float:
-        return self._timing.uniform(*self._policy.retry_delay)
 
     def _read(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
         return self._reader.read_many(list(unit.writes), self._context)
