@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
-from scheduler.placement.outcomes import Outcome
+from scheduler.placement.outcomes import UNAVAILABLE, Outcome
 
 _ANOTHER_HOST = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED})
 
@@ -55,7 +55,7 @@ class ClaimResult:
     @property
     def unavailable(self) -> bool:
         """Whether Placement gave no usable answer."""
-        return self.outcome in {Outcome.DENIED, Outcome.UNSENT, Outcome.UNKNOWN}
+        return self.outcome in UNAVAILABLE
 
     @property
     def hopeless(self) -> bool:

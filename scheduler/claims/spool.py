@@ -24,7 +24,7 @@ from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.outcomes import Outcome
+from scheduler.placement.outcomes import UNAVAILABLE, Outcome
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.placement.writes import Write
 from scheduler.request.instance_state import InstanceState, ReadStates
@@ -399,7 +399,7 @@ class Spool:
         if written.lost:  # it may come late itself
             now = self._wall_clock()
             self._put(replace(entry, lost=rows, since=now, due=now + LATE_WRITE_WINDOW))
-        if written.outcome in {Outcome.UNKNOWN, Outcome.UNSENT, Outcome.DENIED}:
+        if written.outcome in UNAVAILABLE:
             raise PlacementSilent(written.reason)
         return written.outcome is Outcome.DONE
 

@@ -42,6 +42,10 @@ class Outcome(Enum):
     STOPPING = auto()
 
 
+#: Those by which Placement gives no usable answer.
+UNAVAILABLE = frozenset({Outcome.DENIED, Outcome.UNSENT, Outcome.UNKNOWN})
+
+
 class Refusal(NamedTuple):
     """Why nothing more may be sent, whatever Placement would say."""
 
