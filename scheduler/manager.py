@@ -43,7 +43,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.workflow.request_run import RequestRun
 from scheduler.workflow.steps import AsReply, Notifications, Reply
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0

@@ -31,7 +31,7 @@ from scheduler.nova_db.schema import chunks, utcnow
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementSilent
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Consumers that are looked up in the databases at once.
 CONSUMERS = 1000

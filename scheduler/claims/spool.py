@@ -29,7 +29,7 @@ from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.placement.writes import Write
 from scheduler.request.instance_state import InstanceState, ReadStates
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 #: Seconds for which an instance is left alone while a caller waits to build it: longer than any caller does.
 PATIENCE = 1900.0

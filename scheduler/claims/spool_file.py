@@ -21,7 +21,7 @@ from oslo_log import log
 from scheduler.logs import OutageLog
 from scheduler.temporary_directories import make_temporary_directory
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 #: How the names of all directories of spools begin, and of temporary ones; no host is named so.
 DIRECTORY_PREFIX = "berth-spool-"

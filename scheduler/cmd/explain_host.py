@@ -22,7 +22,7 @@ from scheduler.explain.host_history import HostHistory, Unexplained, history_of,
 from scheduler.explain.host_status import HostStatus
 from scheduler.explain.hosts_now import HostNow, NodeNow
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Requests of different flavors or zones, which decisions do not explain, that are looked at as of now.
 MOST_LOOKED_AT = 3

@@ -31,7 +31,7 @@ from scheduler.report import directory, overview, site
 from scheduler.report.hosts import Hosts, read_hosts
 from scheduler.report.overview import Entry, name_of
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Hosts in the table of a decision.
 MOST_HOSTS = 100

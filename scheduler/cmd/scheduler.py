@@ -30,7 +30,7 @@ PROGRAMS = ("berth-scheduler", "nova-scheduler", "berth-router")
 JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
 
 # of the logger; __name__ is __main__ when the module is run
-NAME = "scheduler.cmd.scheduler"
+NAME = "nova.scheduler.cmd.scheduler"
 
 
 def main(

@@ -12,7 +12,7 @@ from scheduler import errors
 from scheduler.conf import derived, keystone, partitions, registry
 from scheduler.conf.files import sections
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 PROG = "berth-scheduler"
 

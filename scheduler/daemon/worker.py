@@ -21,7 +21,7 @@ from scheduler.daemon.process import show_program_name, spare_the_collector
 from scheduler.daemon.shared_state import SharedState
 from scheduler.health.reporter import Reporter
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Exit status of a worker that cannot start. Before the daemon was ready, it ends the daemon too.
 START_FAILED = 1

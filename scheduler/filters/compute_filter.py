@@ -17,7 +17,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 NAMED_IN_LOG = 10
 

@@ -8,7 +8,7 @@ from oslo_log import log as logging
 from scheduler.hosts.aggregates import split_metadata
 from scheduler.hosts.host_state import HostState
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:

@@ -22,7 +22,7 @@ from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import cell_mappings, rows_with
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 CELL0 = "00000000-0000-0000-0000-000000000000"
 

@@ -9,7 +9,7 @@ from oslo_log import log as logging
 
 from scheduler.logs import RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds for which such a provider is not looked for again. It may become a compute node later.
 FOREIGN_TTL = 30.0

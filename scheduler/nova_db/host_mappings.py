@@ -26,7 +26,7 @@ from scheduler.nova_db.schema import (
     rows_with,
 )
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds between two looks whether mappings have changed, and readings of hosts that were mapped to no cell.
 ALL_INTERVAL = 60.0

@@ -17,7 +17,7 @@ from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings, instances, rows_with
 from scheduler.request.instance_state import InstanceState, States
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: The state of an instance that is built. It gets its host from the compute that builds it.
 BUILDING = "building"

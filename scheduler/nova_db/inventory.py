@@ -31,7 +31,7 @@ from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import OLDEST_SUPPORTED
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two looks whether the API database answers, at start.
 READY_INTERVAL = 0.5

@@ -21,7 +21,7 @@ from scheduler.request.query import MICROVERSION, Query
 
 __all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "FetchCandidates"]
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 # Different questions in flight: each keeps a CPU of Placement busy, and while it does equal ones can gather.
 AT_ONCE = 2

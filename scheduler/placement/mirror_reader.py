@@ -18,7 +18,7 @@ from scheduler.placement.providers import ListedProvider, list_path, read_genera
 from scheduler.placement.trees import Trees
 from scheduler.request.query import MICROVERSION
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 # Seconds between two wide questions: at most because many nodes have changed, and at least in any case. The
 # latter finds what does not raise a generation: allocations that were deleted with DELETE.

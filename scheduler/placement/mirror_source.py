@@ -30,7 +30,7 @@ from scheduler.placement.providers import (
 from scheduler.placement.winner_check import WinnerCheck
 from scheduler.request.query import Query
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 # Without a query each interval is four times the one before, up to this many seconds.
 LONGEST_INTERVAL = 600.0

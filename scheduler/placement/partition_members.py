@@ -13,7 +13,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.providers import list_path, read_list
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds from the start to the first comparison, between two, and between two lines on the same hosts.
 FIRST = 60.0

@@ -8,7 +8,7 @@ from oslo_log import log as logging
 
 from scheduler.request.groups import ResourceRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 _KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
 _POLICIES = ("none", "isolate")

@@ -17,7 +17,7 @@ from scheduler import deadline, errors, keystone_access
 from scheduler.bounded_http import bound_responses
 from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 GROUP = "neutron"
 SERVICE_USER_GROUP = "service_user"

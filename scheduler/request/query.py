@@ -11,7 +11,7 @@ from scheduler.request.groups import UNSUFFIXED, Pair, ResourceRequest
 from scheduler.request.reading import read
 from scheduler.request.targets import ANY_HOST, Targets
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # What nova's conductors can use for claims of their own; from 1.38 on they could not.
 MICROVERSION = "1.36"

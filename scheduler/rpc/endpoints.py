@@ -23,7 +23,7 @@ from scheduler.rpc.transport import BASE_NAMESPACE, TOPIC
 if TYPE_CHECKING:
     from scheduler.manager import SchedulerManager
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 VERSION = "4.5"
 BASE_VERSION = "1.1"

@@ -29,7 +29,7 @@ from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Forwarded
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: The header of a call that was forwarded.
 FORWARDED = "berth-forwarded"

@@ -13,7 +13,7 @@ from scheduler.numa.topology import limits_from
 from scheduler.numa.usage import consume_instance
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter) -> None:

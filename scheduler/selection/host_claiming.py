@@ -23,7 +23,7 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.ranking import Ranking
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 NEXT_HOST = "Claim for instance %s on host %s refused (%s); trying the next host"
 
 NOT_ENOUGH = "There are not enough hosts available."

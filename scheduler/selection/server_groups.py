@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from scheduler.locks import KeyedLocks
 from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds that a request waits for the one before; some callers stop waiting after sixty.
 LOCK_TIMEOUT = 30.0

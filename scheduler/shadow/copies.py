@@ -28,7 +28,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.serializer import ServerSerializer, Unreadable
 from scheduler.stream.broker import BrokerOptions
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 METHOD = "select_destinations"
 

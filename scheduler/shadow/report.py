@@ -12,7 +12,7 @@ from scheduler.pages import frame
 from scheduler.shadow.comparison import MEANINGS, Verdict
 from scheduler.shadow.shadow import FILE, MOST_FILES, Compared
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Differences that are listed, the latest first.
 LISTED = 50

@@ -17,7 +17,7 @@ from scheduler.shadow.comparison import Verdict, compare
 from scheduler.shadow.copies import Copy
 from scheduler.shadow.decisions import ShadowDecision, ShadowManager
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Name of the files with the comparisons, and how large and how many they may be.
 FILE = "berth-shadow.jsonl"

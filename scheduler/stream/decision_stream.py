@@ -31,7 +31,7 @@ from scheduler.stream.sender_counters import SenderCounters
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from scheduler.stream.writer import StreamWriter
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 UNAVAILABLE = "Decision stream is unavailable; serving requests without the decisions of other schedulers"
 AVAILABLE = "Decision stream is available again"

@@ -13,7 +13,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.held_hosts import HeldHost
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Why a call is not served, by what nova says of its instances.
 REASONS = {

@@ -23,7 +23,7 @@ from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two equal warnings of pre-filters, of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0

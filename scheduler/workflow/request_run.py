@@ -28,7 +28,7 @@ from scheduler.workflow.candidate_hosts import MoreHosts
 from scheduler.workflow.recovery import Recovery
 from scheduler.workflow.steps import AsReply, Reply, Steps
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 class RequestRun:

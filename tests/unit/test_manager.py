@@ -311,7 +311,7 @@ def test_the_query_is_that_of_the_prefiltered_request(make_world):
 @pytest.fixture
 def decisions(caplog):
     """The lines on decisions, with the milliseconds left out."""
-    caplog.set_level(logging.INFO, "scheduler.manager")
+    caplog.set_level(logging.INFO, "nova.scheduler.manager")
 
     def lines():
         return [
@@ -1204,7 +1204,7 @@ def test_a_refusal_by_known_hosts_asks_for_no_recovery(make_world):
 
 def failure_line(world, caplog, **request):
     """The line about a request that fails."""
-    caplog.set_level("INFO", "scheduler")
+    caplog.set_level("INFO", "nova.scheduler")
     with pytest.raises(BerthError):
         ask(world, **request)
     (line,) = [

@@ -12,7 +12,7 @@ from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.prefilters.base import PrefilterServices, forbid_root, require_root
 from scheduler.request.reading import read
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # In the order in which they are tried: the first one without a trait is the one that the log names.
 _PREFIXES = {

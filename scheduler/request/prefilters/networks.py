@@ -14,7 +14,7 @@ from scheduler.request.prefilters.base import (
 )
 from scheduler.request.reading import read
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
