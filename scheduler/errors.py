@@ -257,6 +257,10 @@ class ComputeHostMetricNotFound(BerthError):
         super().__init__(f"Metric {name} could not be found on the compute host node {host}.{node}.")
 
 
+#: From how close on a name is that of the same class misspelt: names of operators' own classes resemble nova's.
+SAME_CLASS = 0.85
+
+
 class HostFilterNotFound(BerthError):
     """``enabled_filters`` names classes that ``available_filters`` does not offer."""
 
@@ -264,8 +268,9 @@ class HostFilterNotFound(BerthError):
 
     def __init__(self, names: list[str], available: Iterable[str] = ()) -> None:
         text = f"Scheduler Host Filter {', '.join(names)} could not be found."
-        meant = [close for name in names if (close := nearest(name.rpartition(".")[2], available))]
-        super().__init__(f"{text} Did you mean {', '.join(meant)}?" if meant else text)
+        meant = {name: nearest(name.rpartition(".")[2], available, SAME_CLASS) for name in names}
+        hints = [f"{close} for {name}" if len(names) > 1 else close for name, close in meant.items() if close]
+        super().__init__(f"{text} Did you mean {', '.join(hints)}?" if hints else text)
 
 
 class ClassNotFound(BerthError):
@@ -310,7 +315,15 @@ class SchedulerStopping(ReturnedToBroker):
 
 
 class ConfigError(BerthError):
-    """An option has a value that cannot be used; the text names group and option."""
+    """Options have values that cannot be used; the text names group and option.
+
+    Attributes:
+        findings: One text for each of them.
+    """
+
+    def __init__(self, *findings: str) -> None:
+        self.findings = tuple(map(mask_credentials, findings))
+        super().__init__("; ".join(findings))
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

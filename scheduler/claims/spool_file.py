@@ -18,6 +18,7 @@ import orjson
 from oslo_config import cfg
 from oslo_log import log
 
+from scheduler.conf.derived import state_path
 from scheduler.logs import OutageLog
 from scheduler.temporary_directories import make_temporary_directory
 
@@ -36,15 +37,10 @@ Line = Mapping[str, Any]
 
 
 def spool_directory(conf: cfg.ConfigOpts) -> Path | None:
-    """Return where spool files outlive the daemon; None if no state_path is set.
-
-    The default of ``state_path`` is the directory of the installed code, which is no place for data.
-    """
-    location = conf.get_location("state_path")
-    if location is None or not location.location.is_user_controlled:
-        return None
+    """Return where spool files outlive the daemon; None if no state_path is set."""
+    directory = state_path(conf)
     name = re.sub(r"[^\w.-]", "_", conf.host)
-    return Path(conf.state_path) / f"{DIRECTORY_PREFIX}{name}"
+    return directory and directory / f"{DIRECTORY_PREFIX}{name}"
 
 
 def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:

@@ -7,6 +7,7 @@ No options are global: ``load`` creates the object that is passed to everything 
 - registry: all groups in one list
 - default, scheduler, filter_scheduler, berth, keystone, libraries, partitions: the large groups;
   small_groups: the others
+- log_output: where log lines go
 - derived: values that follow from several options, or from an option and the machine
 - changed: options with some other values, for berth-plan policy
 """

@@ -57,8 +57,8 @@ def loss(conf: cfg.ConfigOpts) -> Iterator[str]:
     output = log_output(conf)
     if output is not None and not output.places:
         yield (
-            f"[DEFAULT]/log_config_append = {conf.log_config_append} gives no handler that writes to the logger "
-            f"{LOGGER}, nova or root: all lines of the log are lost"
+            f"[DEFAULT]/log_config_append = {conf.log_config_append} gives no handler that writes to the "
+            f"logger {LOGGER}, nova or root: all lines of the log are lost"
         )
 
 
@@ -105,7 +105,8 @@ def _loggers(parser: configparser.ConfigParser) -> Iterator[tuple[str, _Logger]]
     for key in _names(parser["loggers"]["keys"]):
         section = parser[f"logger_{key}"]
         name = "" if key == "root" else section["qualname"]
-        yield name, _Logger(_level(section), _names(section["handlers"]), section.get("propagate", "1") != "0")
+        propagates = section.get("propagate", "1") != "0"
+        yield name, _Logger(_level(section), _names(section["handlers"]), propagates)
 
 
 def _handlers_of_chain(loggers: Mapping[str, _Logger]) -> Iterator[str]:

@@ -122,7 +122,6 @@ class Worker(cotyledon.Service):
         reloads = -1
         while reloads != self._shared.reloads.value:  # a SIGHUP that comes meanwhile is not handed on to here
             reloads = self._shared.reloads.value
-            LOG.info("Worker %d re-reads its configuration", self.worker_id)
             self._attempt("Worker %d cannot re-read its configuration: %s", self._take_over_options)
             if self._manager is not None:
                 self._reset(self._manager)
@@ -130,7 +129,11 @@ class Worker(cotyledon.Service):
 
     def _take_over_options(self) -> None:
         accepted = self._shared.accepted.value
-        if accepted != self._shared.taken_over and options.reload(self.conf, self._argv):
+        if accepted == self._shared.taken_over:
+            LOG.info("Worker %d keeps its options and opens connections again", self.worker_id)
+            return
+        LOG.info("Worker %d re-reads its configuration", self.worker_id)
+        if options.reload(self.conf, self._argv):
             self._shared.taken_over = accepted
 
     def _reset(self, manager: Any) -> None:

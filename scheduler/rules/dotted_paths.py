@@ -16,7 +16,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_utils import importutils
 
-from scheduler.errors import ClassNotFound, nearest
+from scheduler.errors import SAME_CLASS, ClassNotFound, nearest
 
 NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 
@@ -65,7 +65,7 @@ def _import(path: str, built_in: Iterable[str]) -> object:
 def _meant(path: str, built_in: Iterable[str]) -> str:
     """Return a hint at the built-in class with the nearest name, whatever its package."""
     by_name = {known.rpartition(".")[2]: known for known in built_in}
-    name = nearest(path.rpartition(".")[2], by_name)
+    name = nearest(path.rpartition(".")[2], by_name, SAME_CLASS)
     return f"; did you mean {by_name[name]}?" if name else ""
 
 
