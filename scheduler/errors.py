@@ -257,7 +257,7 @@ class ComputeHostMetricNotFound(BerthError):
         super().__init__(f"Metric {name} could not be found on the compute host node {host}.{node}.")
 
 
-#: From how close on a name is that of the same class misspelt: names of operators' own classes resemble nova's.
+#: From how close on a name is that of the same class, misspelt: names of operators' classes resemble nova's.
 SAME_CLASS = 0.85
 
 

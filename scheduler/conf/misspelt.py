@@ -146,8 +146,8 @@ def _on_names(group: str, names: Iterable[str], known: Mapping[str, set[str]]) -
             yield f"[{group}]/{name} is no longer used"
         elif group == "DEFAULT" and plain in GONE:
             yield (
-                f"[DEFAULT]/{name} is of an older release of nova and is ignored; nova has no such option any "
-                "more, and Berth reads [scheduler]/driver"
+                f"[DEFAULT]/{name} is of an older release of nova and is ignored; nova has no such option "
+                "any more, and Berth reads [scheduler]/driver"
             )
         elif group == "DEFAULT" and plain in FORMER:
             yield (
