@@ -257,10 +257,6 @@ class ComputeHostMetricNotFound(BerthError):
         super().__init__(f"Metric {name} could not be found on the compute host node {host}.{node}.")
 
 
-#: From how close on a name is that of the same class, misspelt: names of operators' classes resemble nova's.
-SAME_CLASS = 0.85
-
-
 class HostFilterNotFound(BerthError):
     """``enabled_filters`` names classes that ``available_filters`` does not offer."""
 
@@ -268,7 +264,7 @@ class HostFilterNotFound(BerthError):
 
     def __init__(self, names: list[str], available: Iterable[str] = ()) -> None:
         text = f"Scheduler Host Filter {', '.join(names)} could not be found."
-        meant = {name: nearest(name.rpartition(".")[2], available, SAME_CLASS) for name in names}
+        meant = {name: nearest_class(name.rpartition(".")[2], available) for name in names}
         hints = [f"{close} for {name}" if len(names) > 1 else close for name, close in meant.items() if close]
         super().__init__(f"{text} Did you mean {', '.join(hints)}?" if hints else text)
 
@@ -330,6 +326,15 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return what was probably meant by a name that does not exist; "" if nothing known is close to it."""
     close = get_close_matches(name, known, n=1, cutoff=cutoff)
     return close[0] if close else ""
+
+
+def nearest_class(name: str, known: Iterable[str]) -> str:
+    """Return the class that was probably meant; "" if none is close.
+
+    Names of operators' own classes resemble those of nova, so it has to be very close.
+    """
+    by_lower_case = {each.lower(): each for each in known}
+    return by_lower_case.get(nearest(name.lower(), by_lower_case, 0.85), "")
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

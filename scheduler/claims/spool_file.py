@@ -19,7 +19,6 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.bounds.temporary_directories import make_temporary_directory
-from scheduler.conf.derived import state_path
 from scheduler.logs import OutageLog
 
 LOG = log.getLogger(f"nova.{__name__}")
@@ -37,10 +36,26 @@ Line = Mapping[str, Any]
 
 
 def spool_directory(conf: cfg.ConfigOpts) -> Path | None:
-    """Return where spool files outlive the daemon; None if no state_path is set."""
-    directory = state_path(conf)
+    """Return where spool files outlive the daemon; None if no state_path is set.
+
+    The default of ``state_path`` is the directory of the installed code, which is no place for data.
+    """
+    location = conf.get_location("state_path")
+    if location is None or not location.location.is_user_controlled:
+        return None
     name = re.sub(r"[^\w.-]", "_", conf.host)
-    return directory and directory / f"{DIRECTORY_PREFIX}{name}"
+    return Path(conf.state_path) / f"{DIRECTORY_PREFIX}{name}"
+
+
+def state_path_problem(conf: cfg.ConfigOpts) -> str:
+    """Return why nothing can be kept in the ``state_path`` that is set; "" if all is well, or none is set."""
+    directory = spool_directory(conf)
+    if directory is None or os.access(directory.parent, os.W_OK | os.X_OK):
+        return ""
+    return (
+        f"[DEFAULT]/state_path {conf.state_path} is no directory that this user can write: claims that could "
+        "not be released are forgotten at a restart"
+    )
 
 
 def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
@@ -50,6 +65,8 @@ def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     """
     directory = spool_directory(conf)
     if directory is not None:
+        if problem := state_path_problem(conf):
+            LOG.warning("%s", problem)
         return directory
     LOG.info("[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart")
     try:

@@ -15,6 +15,7 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import logs
+from scheduler.claims.spool_file import state_path_problem
 from scheduler.cmd import worker_parts
 from scheduler.conf.log_output import log_output
 from scheduler.conf.registry import registered
@@ -52,7 +53,7 @@ def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = N
     output = log_output(conf)
     if output is not None and output.places:
         print(f"Log: {output}")
-    warnings = list(options.remarks(conf))
+    warnings = [*options.remarks(conf), *filter(None, [state_path_problem(conf)])]
     for remark in warnings:
         print(f"Warning: {remark}")
     sys.stdout.flush()

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 import math
 import os
-from pathlib import Path
 
 from oslo_config import cfg
 
@@ -79,16 +78,6 @@ def host_state_max_age(conf: cfg.ConfigOpts) -> float:
     return MIRROR_HOST_STATE_MAX_AGE if configured is None else configured
 
 
-def state_path(conf: cfg.ConfigOpts) -> Path | None:
-    """Return the directory for data that outlives the daemon; None if no state_path is set.
-
-    The default of ``state_path`` is the directory of the installed code, which is no place for data.
-    """
-    location = conf.get_location("state_path")
-    set_by_user = location is not None and location.location.is_user_controlled
-    return Path(conf.state_path) if set_by_user else None
-
-
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield warnings to log at start about options that are replaced, missing or unknown."""
     yield from misspelt_options(conf)
@@ -97,12 +86,6 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield (
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
             "cells whose database URL is a template cannot be reached"
-        )
-    directory = state_path(conf)
-    if directory and not os.access(directory, os.W_OK | os.X_OK):
-        yield (
-            f"[DEFAULT]/state_path {directory} is no directory that this user can write: claims that "
-            "could not be released are forgotten at a restart"
         )
     yield from _worker_remarks(conf)
     yield from _heartbeat_remarks(conf)

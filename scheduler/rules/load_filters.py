@@ -25,11 +25,12 @@ def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
 
 def available(paths: Iterable[str]) -> list[type]:
     """Return the classes that ``available_filters`` offers, in order; of equal names the later counts."""
-    built_in = _built_in()
-    return [cls for path in paths for cls in dotted_paths.resolve(path, built_in, is_filter)]
+    known = built_in()
+    return [cls for path in paths for cls in dotted_paths.resolve(path, known, is_filter)]
 
 
-def _built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
+def built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
+    """Return the classes by nova's paths, and the function that lists them all."""
     return {**builtin.by_nova_path(), f"{builtin.NOVA_PACKAGE}.all_filters": all_filters}
 
 

@@ -7,7 +7,7 @@ from scheduler.rules.out_of_tree_weighers import ForeignWeigher, GuardedWeigher,
 from scheduler.weights import builtin
 from scheduler.weights.base import BaseWeigher, HostWeigher
 
-BUILT_IN = {**builtin.BY_NOVA_PATH, "nova.scheduler.weights.all_weighers": all_weighers}
+BUILT_IN = {**builtin.BY_NOVA_PATH, f"{builtin.NOVA_PACKAGE}.all_weighers": all_weighers}
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:

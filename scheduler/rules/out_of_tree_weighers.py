@@ -15,6 +15,7 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
+from scheduler.rules.installed_nova import added_classes
 from scheduler.weights import builtin, scores
 from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer
 
@@ -126,8 +127,8 @@ class WeighedHost(WeighedObject):
 
 
 def all_weighers() -> list[type]:
-    """Return the built-in weighers."""
-    return list(builtin.ALL)
+    """Return the built-in weighers, and those that an installed nova has besides."""
+    return [*builtin.ALL, *added_classes(builtin.NOVA_PACKAGE, "all_weighers", builtin.BY_NOVA_PATH)]
 
 
 def normalize(

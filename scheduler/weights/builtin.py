@@ -22,6 +22,8 @@ from scheduler.weights.base import HostWeigher
 from scheduler.weights.image_props import ImagePropertiesWeigher
 from scheduler.weights.metrics import MetricsWeigher
 
+NOVA_PACKAGE = "nova.scheduler.weights"
+
 #: What nova ships, by its module under ``nova.scheduler.weights``.
 MODULES: Mapping[str, tuple[type[HostWeigher], ...]] = {
     "ram": (RAMWeigher,),
@@ -42,7 +44,5 @@ ALL: tuple[type[HostWeigher], ...] = tuple(chain.from_iterable(MODULES.values())
 
 #: Each class by its dotted path in nova.
 BY_NOVA_PATH: Mapping[str, type[HostWeigher]] = {
-    f"nova.scheduler.weights.{module}.{cls.__name__}": cls
-    for module, classes in MODULES.items()
-    for cls in classes
+    f"{NOVA_PACKAGE}.{module}.{cls.__name__}": cls for module, classes in MODULES.items() for cls in classes
 }
