@@ -67,10 +67,7 @@ _NOT_READ = frozenset({"track_instance_changes"})
 WHOLE_GROUPS = ("scheduler", "filter_scheduler")
 
 #: Groups whose options are looked for in other groups. Names of the others are common (timeout, username).
-_HOMES = (
-    *("DEFAULT", *WHOLE_GROUPS, GROUP, *small_groups.GROUPS),
-    *("oslo_messaging_rabbit", "oslo_messaging_notifications"),
-)
+_HOMES = ("DEFAULT", *WHOLE_GROUPS, GROUP, *small_groups.GROUPS)
 
 _ANY_PARTITION = f"{partitions.PREFIX}NAME"
 _ROUGHLY = 0.6
@@ -154,7 +151,7 @@ def _on_names(group: str, names: Iterable[str], known: Mapping[str, set[str]]) -
                 f"[DEFAULT]/{name} is a name of an older release of nova and is ignored; "
                 f"today's is [{FORMER[plain][0]}]/{FORMER[plain][1]}"
             )
-        elif plain not in known[_group_of_options(group)] and ((hint := _hint(group, plain, known)) or own):
+        elif name not in known[_group_of_options(group)] and ((hint := _hint(group, plain, known)) or own):
             yield f"[{group}]/{name} does not exist and is ignored{hint}"
 
 
