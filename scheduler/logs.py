@@ -132,17 +132,28 @@ class RateLimitedLogger:
         self._kinds: LRUCache[Hashable, tuple[float, int]] = LRUCache(max_kinds)
 
     def warning(self, kind: Hashable, message: str, *arguments: object) -> None:
-        """Log a warning, or debug output if one of this kind was logged within the interval.
+        """Log a warning, or debug output if a line of this kind was logged within the interval.
 
-        A warning says how many of its kind were suppressed before it.
+        A line says how many of its kind were suppressed before it.
         """
+        self._write(logging.WARNING, kind, message, *arguments)
+
+    def info(self, kind: Hashable, message: str, *arguments: object) -> None:
+        """Log information, as ``warning`` does."""
+        self._write(logging.INFO, kind, message, *arguments)
+
+    def error(self, kind: Hashable, message: str, *arguments: object) -> None:
+        """Log an error, as ``warning`` does."""
+        self._write(logging.ERROR, kind, message, *arguments)
+
+    def _write(self, level: int, kind: Hashable, message: str, *arguments: object) -> None:
         suppressed = self.admit(kind)
         if suppressed is None:
             self._log.debug(message, *arguments)
         elif suppressed:
-            self._log.warning(f"{message} (and {suppressed} more like this)", *arguments)
+            self._log.log(level, f"{message} (and {suppressed} more like this)", *arguments)
         else:
-            self._log.warning(message, *arguments)
+            self._log.log(level, message, *arguments)
 
     def admit(self, kind: Hashable) -> int | None:
         """Decide whether a line of this kind is due, for a caller that logs it itself.

@@ -32,7 +32,7 @@ def validate_num_values(
     """
     numbers = [cast_to(value) for value in vals]
     if len(numbers) > 1:
-        LOG.info("%d aggregate values found; using the %s of %s", len(numbers), based_on.__name__, numbers)
+        LOG.debug("%d aggregate values found; using the %s of %s", len(numbers), based_on.__name__, numbers)
     return based_on(numbers) if numbers else default
 
 

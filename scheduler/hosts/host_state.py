@@ -14,7 +14,7 @@ from typing import Any
 
 import netaddr
 
-from scheduler.hosts.aggregates import AVAILABILITY_ZONE, Aggregate
+from scheduler.hosts.aggregates import AVAILABILITY_ZONE, Aggregate, AggregateSet
 from scheduler.hosts.coordinates import ViewPosition
 from scheduler.hosts.nova_values import NumaTopology, PciStats
 from scheduler.hosts.rows import MetricList, ServiceRow
@@ -185,6 +185,12 @@ def instances_held(host: HostState, uuids: Iterable[str]) -> list[str]:
     """
     shared = host._shared  # noqa: SLF001 - a function of this module, kept off the class
     return shared.instances.held(uuids, int(shared.rows[host._position]))  # noqa: SLF001
+
+
+def aggregate_set(host: HostState) -> AggregateSet:
+    """Return the aggregates of a host as they were read; hosts in the same ones share the object."""
+    found: AggregateSet = host._value("aggregates")  # noqa: SLF001 - a function of this module
+    return found
 
 
 def service_map(service: ServiceRow, seen_since: datetime | None = None) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.logs import brief
+from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
@@ -31,6 +31,7 @@ class InstanceStates:
         self._engines = engines
         self._cells = cells
         self._calls = calls
+        self._warnings = RateLimitedLogger(LOG)
 
     def of(self, uuids: Collection[str], ignored_hosts: Collection[str] = ()) -> States:
         """Return the state of each instance. Never raises.
@@ -50,7 +51,8 @@ class InstanceStates:
                 if states[row.instance_uuid] is InstanceState.PLACED:
                     placed.setdefault(row.cell, []).append(row.instance_uuid)
         except UNREADABLE as error:
-            LOG.warning("Cannot read the state of %d instances: %s", len(wanted), brief(error))
+            text = "Cannot read the state of instances (%d): %s"
+            self._warnings.warning("states", text, len(wanted), brief(error))
             return dict.fromkeys(wanted, InstanceState.UNKNOWN)
         return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
 

@@ -60,6 +60,7 @@ class CandidateHosts:
             provider_aggregates=provider_aggregates,
             warnings=RateLimitedLogger(LOG, interval=PREFILTER_WARNING_INTERVAL),
         )
+        self._repeated = RateLimitedLogger(LOG)
 
     def queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
         """Run the pre-filters and return the queries for Placement.
@@ -87,7 +88,7 @@ class CandidateHosts:
         if zone not in zones and (zones or zone != self._conf.default_availability_zone):
             note = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
             request.counts.notes.append(note)
-            LOG.info("%s", note)
+            self._repeated.info(zone, "%s", note)
 
     def ask_placement(
         self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace

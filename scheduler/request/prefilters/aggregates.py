@@ -34,7 +34,8 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     if found:
         require_any_aggregate(spec, found)
     elif options.placement_aggregate_required_for_tenants:
-        LOG.warning(
+        services.warnings.warning(
+            ("tenant", project),
             "No aggregate is for project %s, and placement_aggregate_required_for_tenants requires one",
             project,
         )

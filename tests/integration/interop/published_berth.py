@@ -50,6 +50,7 @@ def cloud():
 def request():
     wanted = objects.InstancePCIRequest(count=1, spec=[{"vendor_id": "8086"}], alias_name="nic")
     return make_request(
+        hints={},
         group={"policies": ["anti-affinity"], "policy": "anti-affinity", "members": [], "hosts": ["h1"]},
         pci_requests=objects.InstancePCIRequests(requests=[wanted]),
     )
