@@ -153,7 +153,7 @@ def _serve(
 
     from scheduler import conf as options
     from scheduler import errors
-    from scheduler.conf import log_output
+    from scheduler.conf import derived
     from scheduler.daemon.master import Master
     from scheduler.version import version
 
@@ -162,7 +162,7 @@ def _serve(
     logger.info("%s %s starts as %s, workers: %d", program_name(), version(), conf.host, workers)
     for remark in options.remarks(conf):
         logger.warning(remark)
-    for remark in log_output.loss(conf):
+    for remark in derived.lost_log(conf):
         print(f"{program_name()}: {remark}", file=sys.stderr)
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)

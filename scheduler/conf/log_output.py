@@ -52,16 +52,6 @@ def log_output(conf: cfg.ConfigOpts) -> LogOutput | None:
     return LogOutput(_level_of_options(conf), tuple(_places(conf)))
 
 
-def loss(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield a warning if no line of the log is written anywhere."""
-    output = log_output(conf)
-    if output is not None and not output.places:
-        yield (
-            f"[DEFAULT]/log_config_append = {conf.log_config_append} gives no handler that writes to the "
-            f"logger {LOGGER}, nova or root: all lines of the log are lost"
-        )
-
-
 # -- options ---------------------------------------------------------------------------------------------
 
 

@@ -85,10 +85,8 @@ def misspelt_options(conf: cfg.ConfigOpts) -> Iterator[str]:
             remarks = _on_group(group, known) if known_here is None else _on_names(group, names, known)
             yield from (f"{path}: {remark}" for remark in remarks)
         if unknown := list(_foreign(groups, known)):
-            text = (
-                f"nova has no {', '.join(unknown)}; only a class of yours that registers an option reads it"
-            )
-            yield f"{path}: {text}"
+            names = ", ".join(unknown)
+            yield f"{path}: nova has no {names}; only a class of yours that registers an option reads it"
 
 
 def _foreign(groups: Mapping[str, Iterable[str]], known: Mapping[str, set[str]]) -> Iterator[str]:
@@ -157,8 +155,9 @@ def _on_names(group: str, names: Iterable[str], known: Mapping[str, set[str]]) -
 
 def _hint(group: str, name: str, known: Mapping[str, set[str]]) -> str:
     """Return the end of a sentence on an option that a group does not have: the option that was meant."""
-    homes = [f"[{home}]/{name}" for home in _HOMES if name in known[home]]
-    if homes:
-        return f"; did you mean {' or '.join(homes)}?"
+    here = _group_of_options(group)
+    if homes := [f"[{home}]/{name}" for home in _HOMES if home != here and name in known[home]]:
+        meant = " or ".join(homes)
+        return did_you_mean(meant, [meant])
     own = group.lower().startswith(GROUP)
-    return did_you_mean(name, known[_group_of_options(group)], _ROUGHLY if own else _VERY_CLOSE)
+    return did_you_mean(name, known[here], _ROUGHLY if own else _VERY_CLOSE)

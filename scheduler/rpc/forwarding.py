@@ -129,12 +129,21 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
     try:
         call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
-        text = "Serving call %s here: there is no queue %s"
-        _REPEATED.warning(("no queue", topic), text, call.msg_id, topic)
+        _REPEATED.warning(
+            ("no queue", topic),
+            "Serving call %s here: there is no queue %s",
+            call.msg_id,
+            topic,
+        )
         return False
     except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
-        text = "Serving call %s here: cannot forward it to %s: %.300s"
-        _REPEATED.warning(("cannot", topic), text, call.msg_id, topic, error)
+        _REPEATED.warning(
+            ("cannot", topic),
+            "Serving call %s here: cannot forward it to %s: %.300s",
+            call.msg_id,
+            topic,
+            error,
+        )
         return True
     LOG.info("Forwarded call %s to %s (%s)", call.msg_id, topic, reason)
     on_sent(reason)

@@ -6,6 +6,7 @@ imported only if it has such classes, or a class of the options imports it: it t
 
 import ast
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 import importlib
 import importlib.util
 from pathlib import Path
@@ -15,6 +16,9 @@ from oslo_config import cfg
 from oslo_utils import importutils
 
 from scheduler.errors import ClassNotFound
+
+#: What nova's own programs call before anything else. The bus has options that cells need.
+_CONFIGURED = (("nova.rpc", "init"), ("nova.db.api.api", "configure"), ("nova.db.main.api", "configure"))
 
 
 def directory() -> Path | None:
@@ -71,15 +75,15 @@ def register_objects() -> None:
         importlib.import_module("nova.objects").register_all()
 
 
-def configure_databases(conf: cfg.ConfigOpts) -> None:
-    """Give nova's objects the databases of nova.conf.
+@cache  # a database that is in use cannot be configured again
+def configure() -> None:
+    """Give nova's objects the message bus and the databases of nova.conf, once in a process.
 
-    Args:
-        conf: nova's options, with the values of the files.
+    nova's options, ``oslo_config.cfg.CONF``, must have the values of the files.
     """
-    for name in ("nova.db.api.api", "nova.db.main.api"):
+    for name, function in _CONFIGURED:
         if _has(name):
-            importlib.import_module(name).configure(conf)
+            getattr(importlib.import_module(name), function)(cfg.CONF)
 
 
 def _has(name: str) -> bool:

@@ -86,7 +86,7 @@ def provide(conf: cfg.ConfigOpts) -> None:
     # before the classes are made, as their constructors may read options.
     cfg.CONF([], conf.project, default_config_files=conf.config_file, default_config_dirs=conf.config_dir)
     if uses_nova:
-        installed_nova.configure_databases(cfg.CONF)
+        installed_nova.configure()
 
 
 def _own_modules(conf: cfg.ConfigOpts) -> Iterator[str]:

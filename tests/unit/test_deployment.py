@@ -1,5 +1,6 @@
 """What deployment tools are given: it names what Berth installs, and what these tools look for."""
 
+import configparser
 from importlib.metadata import distribution
 import pathlib
 import re
@@ -8,6 +9,7 @@ import jinja2
 from packaging.utils import canonicalize_name
 import yaml
 
+from tests.unit.test_published_logging import OPENSTACK_HELM
 from tools import constraints
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -70,6 +72,17 @@ def test_the_values_of_openstack_helm_mount_what_they_define():
     names = [[entry["name"] for entry in mounts[key]] for key in ("volumes", "volumeMounts")]
     assert names[0] == names[1]
     assert "ARG UID" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_values_of_openstack_helm_show_the_warnings_of_libraries_where_berth_logs():
+    parser = configparser.ConfigParser()
+    parser.read_string(OPENSTACK_HELM)
+    for section, values in read_yaml("openstack-helm/nova-values.yaml")["conf"]["logging"].items():
+        assert section in parser
+        for name, value in values.items():
+            parser[section][name] = ", ".join(value) if isinstance(value, list) else value
+    assert parser["logger_root"]["handlers"] == parser["logger_nova"]["handlers"]
+    assert parser["logger_root"]["level"] == "WARNING"
 
 
 def test_the_role_of_ansible_uses_variables_that_have_defaults_and_files_that_the_wheel_brings():

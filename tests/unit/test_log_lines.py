@@ -11,6 +11,9 @@ PAGE = ROOT / "doc" / "source" / "log-lines.rst"
 
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
 
+#: How the names of loggers end that limit how often a line is written; the kind of line is their first argument.
+LIMITED = ("warnings", "_repeated", "_REPEATED", "_reports")
+
 #: Commands of operators write to a terminal, and logs.py logs what others hand it.
 LEFT_OUT = (
     "operators/audit/",
@@ -24,6 +27,7 @@ LEFT_OUT = (
 BUILT = {
     "conf/derived.py": "WARNING",
     "conf/misspelt.py": "WARNING",
+    "claims/spool_file.py": "WARNING",
     "request/decision_line.py": "INFO",
 }
 
@@ -76,8 +80,9 @@ def messages(call):
     elif name in LEVELS and receiver.lower().endswith(("log", "logger")) and receiver != "log":
         plain = template(call.args[0]) == "..." and len(call.args) == 2 and isinstance(call.args[1], ast.Name)
         yield LEVELS[name], call.args[1 if plain else 0]
-    elif name == "warning":
-        yield "WARNING", call.args[1]
+    elif name == "warning" or (name in LEVELS and receiver.endswith(LIMITED)):
+        plain = template(call.args[1]) == "..."
+        yield LEVELS[name], call.args[2 if plain else 1]
 
 
 def lines_of(path):

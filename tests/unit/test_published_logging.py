@@ -10,7 +10,8 @@ import pytest
 
 import scheduler
 from scheduler import conf as options
-from scheduler.conf.log_output import log_output, loss
+from scheduler.conf.derived import lost_log
+from scheduler.conf.log_output import log_output
 from tests.unit.cmd.test_scheduler import DATABASE
 
 FORMATTER = """
@@ -197,12 +198,12 @@ def test_lines_are_written_as_those_of_nova_are(configure, more, text, shown):
 def test_where_lines_go_is_known_without_a_try(configure, more, text, said):
     conf = options.load(configure(more, text))
     assert str(log_output(conf)) == said
-    assert list(loss(conf)) == []
+    assert list(lost_log(conf)) == []
 
 
 def test_that_all_lines_are_lost_is_a_warning(configure):
     conf = options.load(configure(text=NOWHERE))
-    (line,) = loss(conf)
+    (line,) = lost_log(conf)
     assert line in options.remarks(conf)
     assert line == (
         f"[DEFAULT]/log_config_append = {conf.log_config_append} gives no handler that writes to the logger "

@@ -19,7 +19,8 @@ import requests
 import sqlalchemy as sa
 
 from scheduler import conf as options
-from scheduler.conf import derived, log_output
+from scheduler.conf import derived
+from scheduler.conf.log_output import log_output
 from scheduler.decisions.refusals import count_text
 from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief
@@ -98,7 +99,7 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 
 def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     found = False
-    lost = set(log_output.loss(conf))
+    lost = set(derived.lost_log(conf))
     for remark in options.remarks(conf):
         if remark in lost:
             continue
@@ -114,7 +115,7 @@ def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 
 
 def _log(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    output = log_output.log_output(conf)
+    output = log_output(conf)
     if output is None:
         text = f"[DEFAULT]/log_config_append: {conf.log_config_append} cannot be read"
         yield Finding(
@@ -122,7 +123,7 @@ def _log(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         )
     elif output.places:
         yield Finding(State.SUCCESS, "Log", str(output))
-    for text in log_output.loss(conf):
+    for text in derived.lost_log(conf):
         yield Finding(State.WARNING, "Log", text, "Give the logger nova a handler in this file")
 
 

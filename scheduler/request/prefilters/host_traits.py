@@ -39,8 +39,11 @@ def require_image_type_support(spec, _context, services: PrefilterServices) -> b
         return False
     trait = f"COMPUTE_IMAGE_TYPE_{disk_format.upper()}"
     if not _exists(trait):
-        text = "Trait %s of the image's disk format does not exist; it is not required"
-        services.warnings.error(trait, text, trait)
+        services.warnings.error(
+            trait,
+            "Trait %s of the image's disk format does not exist; it is not required",
+            trait,
+        )
         return False
     require_root(spec, trait)
     return True
@@ -60,8 +63,11 @@ def transform_image_metadata(spec, _context, services: PrefilterServices) -> boo
     traits = [trait_of(name, value) for name, value in values.items() if value]
     unknown = next((trait for trait in traits if not _exists(trait)), None)
     if unknown:
-        text = "Trait %s of an image property does not exist; no trait of the image is required"
-        services.warnings.error(unknown, text, unknown)
+        services.warnings.error(
+            unknown,
+            "Trait %s of an image property does not exist; no trait of the image is required",
+            unknown,
+        )
         return False
     if traits:
         require_root(spec, *traits)
@@ -192,8 +198,12 @@ def tpm_secret_security_filter(spec, _context, services: PrefilterServices) -> b
     level = wishes.extra_specs.get("hw:tpm_secret_security") or "user"
     trait = _TPM_SECURITY.get(level)
     if trait is None:
-        text = "hw:tpm_secret_security=%s of the flavor is not one of %s"
-        services.warnings.warning(("tpm", level), text, level, ", ".join(_TPM_SECURITY))
+        services.warnings.warning(
+            ("tpm", level),
+            "hw:tpm_secret_security=%s of the flavor is not one of %s",
+            level,
+            ", ".join(_TPM_SECURITY),
+        )
         raise errors.RequestFilterFailed(f"Unknown TPM secret security {level!r}")
     require_root(spec, trait)
     return True

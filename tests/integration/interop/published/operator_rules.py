@@ -98,4 +98,4 @@ class FewerStacksWeigher(ram.RAMWeigher):
     """nova's own weigher, turned round."""
 
     def _weigh_object(self, host_state, weight_properties):
-        return -super()._weigh_object(host_state, weight_properties)
+        return 4000 - super()._weigh_object(host_state, weight_properties)
