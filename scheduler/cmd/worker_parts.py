@@ -28,7 +28,7 @@ from scheduler.health.reports import WorkerState
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import host_discovery, service_record
-from scheduler.parts import ManagerParts
+from scheduler.parts import Outside, put_together
 from scheduler.placement import partition_members
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
@@ -83,7 +83,7 @@ def make_manager(
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     counter = DecisionCounter(counters)
-    parts = ManagerParts.from_conf(conf, spool_directory)
+    parts = put_together(conf, Outside.from_conf(conf), spool_directory)
     return manager.SchedulerManager(
         conf, notifier, parts, on_decision=counter.count, on_failure=counter.count_cause
     )
