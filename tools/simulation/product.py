@@ -37,7 +37,7 @@ from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc import notifications, serializer, server
+from scheduler.rpc import notifications, scheduler_endpoint, serializer
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import amqp, threads
@@ -368,7 +368,7 @@ class Parts:
         transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
-        made = server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made = scheduler_endpoint.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
         return made
 
