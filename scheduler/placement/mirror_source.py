@@ -90,7 +90,7 @@ class CandidateMirror:
         self._reader = MirrorReader(client, self.known, aggregates)
         self._round_done = threading.Condition()
         self._learning = threading.Lock()
-        self._looked_up: FIFOCache[Any, tuple[float, float]] = FIFOCache(maxsize=10_000)  # due, wait
+        self._looked_up: FIFOCache[str, tuple[float, float]] = FIFOCache(maxsize=10_000)  # due, wait
         self._round_at = float("-inf")
         self._idle_rounds = 0
         self._wanted = self._usable = self._failing = False
@@ -192,24 +192,23 @@ class CandidateMirror:
         Returns:
             Whether some were read since the mirror was queried, by this request or by another one.
         """
-        due = self._due(query, nodes)
+        due = self._due(nodes)
         if not due or not self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND)):
             return False
         try:
-            due = self._due(query, due)[:MOST_LOOKED_UP]
+            due = self._due(due)[:MOST_LOOKED_UP]
             found = read_each(partial(self._read, query), due, LOOKED_UP_AT_ONCE)
             for node, suits in found.items():
-                self._note_looked_up(query, node, suits=suits)
+                self._note_looked_up(node, suits=suits)
         except PlacementError as error:
             LOG.debug("Cannot read the compute nodes that are new in nova's databases: %s", error)
         finally:
             self._learning.release()
         return True
 
-    def _due(self, query: PlainQuery, nodes: Sequence[str]) -> list[str]:
-        now = self._clock()
-        never = (float("-inf"), 0.0)
-        return [node for node in nodes if self._looked_up.get((node, query.aggregates), never)[0] <= now]
+    def _due(self, nodes: Sequence[str]) -> list[str]:
+        now, never = self._clock(), (float("-inf"), 0.0)
+        return [node for node in nodes if self._looked_up.get(node, never)[0] <= now]
 
     def _read(self, query: PlainQuery, node: str) -> bool:
         """Read a node alone; return whether it suits a query as far as amounts do not matter."""
@@ -222,11 +221,10 @@ class CandidateMirror:
         self.known.correct(state, begun)
         return query.traits_suit(state.traits) and query.aggregates_suit(state.aggregates)
 
-    def _note_looked_up(self, query: PlainQuery, node: str, *, suits: bool) -> None:
-        key = node, query.aggregates
-        _, wait = self._looked_up.get(key, (0.0, 0.0))
+    def _note_looked_up(self, node: str, *, suits: bool) -> None:
+        _, wait = self._looked_up.get(node, (0.0, 0.0))
         wait = FIRST_WAIT if suits else min(LONGEST_WAIT, max(FIRST_WAIT, 2 * wait))
-        self._looked_up[key] = self._clock() + wait, wait
+        self._looked_up[node] = self._clock() + wait, wait
 
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
@@ -248,6 +246,7 @@ class CandidateMirror:
         self._refused += 1
         if provider and not resource_class:
             self.known.forget(provider)
+            self._note_looked_up(provider, suits=False)
         elif provider:
             self.known.doubt([provider])
         refused, total = self._refused, self._refused + self._granted
