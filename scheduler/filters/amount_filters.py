@@ -179,7 +179,7 @@ class _CoresOvercommitted(Judge):
         total = hosts.numbers("vcpus_total")
         unknown = total == 0
         if unknown.any():
-            LOG.warning("%d hosts report no vCPUs and pass unchecked", np.count_nonzero(unknown))
+            LOG.warning("Hosts that report no vCPUs and pass unchecked: %d", np.count_nonzero(unknown))
         limit = total * self.ratio.of_hosts(hosts)
         hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
         enough = limit - hosts.numbers("vcpus_used") >= self.wanted

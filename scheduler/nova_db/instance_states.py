@@ -50,7 +50,7 @@ class InstanceStates:
                 if states[row.instance_uuid] is InstanceState.PLACED:
                     placed.setdefault(row.cell, []).append(row.instance_uuid)
         except UNREADABLE as error:
-            LOG.warning("Cannot read the state of %d instances: %s", len(wanted), brief(error))
+            LOG.warning("Cannot read the state of instances (%d): %s", len(wanted), brief(error))
             return dict.fromkeys(wanted, InstanceState.UNKNOWN)
         return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
 

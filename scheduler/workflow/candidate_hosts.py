@@ -25,7 +25,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between two equal warnings of pre-filters, of what holds for every request.
+#: Seconds between two equal warnings of pre-filters, and lines on a zone, of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0
 
 MoreHosts = Callable[[], HostView | None]
@@ -52,6 +52,7 @@ class CandidateHosts:
         self._conf = conf
         self._hosts = hosts
         self._candidates = candidates
+        self._zone_notes = RateLimitedLogger(LOG, interval=PREFILTER_WARNING_INTERVAL)
         self._prefilter_services = prefilters.PrefilterServices(
             conf=conf,
             aggregates=hosts.aggregates,
@@ -87,7 +88,8 @@ class CandidateHosts:
         if zone not in zones and (zones or zone != self._conf.default_availability_zone):
             note = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
             request.counts.notes.append(note)
-            LOG.info("%s", note)
+            if self._zone_notes.admit(zone) is not None:
+                LOG.info("%s", note)
 
     def ask_placement(
         self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace

@@ -28,7 +28,7 @@ BUILT = {
 }
 
 #: A line or a part of one that consists of variables: those of ``BUILT``, and the text of an error.
-VARIABLE = {"...", "...: ...", "..., ... ..., ... ms..."}
+VARIABLE = {"...", "...: ...", "..., ..., ... ms..."}
 
 
 def template(node):

@@ -88,4 +88,4 @@ def test_a_cell_that_is_not_listed_tells_nothing(nova, states):
 def test_without_the_api_database_nothing_is_known(nova, states, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     assert states.of([UUID, "another"]) == {UUID: UNKNOWN, "another": UNKNOWN}
-    assert "Cannot read the state of 2 instances" in caplog.text
+    assert "Cannot read the state of instances (2)" in caplog.text
