@@ -2,7 +2,7 @@
 
 ``MirrorReader`` reads every few seconds while queries come, and rarely while none does. Meanwhile queries are
 answered from what is known. ``WinnerCheck`` reads a node before it is claimed, so what is late here costs a
-further host and no wrong claim. A node of which nova's databases know more is read before the choice
+further host and no wrong claim. If nova's databases know more of a node, it is read before the choice
 (``look_up``): another host that passes would hide it otherwise until the next round.
 """
 

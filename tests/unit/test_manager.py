@@ -827,6 +827,8 @@ def test_an_evacuation_says_where_the_instance_comes_from(make_world):
     world = make_world(two_hosts())
     ask(world, make_spec(project_id="p", ignore_hosts=["H1"]))
     assert world.placement.claimed[0][-1] == {uuid_of("h1")}
+    (record,) = map(decode, world.manager.decisions.memory.latest_first())
+    assert record.kind == "move"
 
 
 def test_an_affinity_group_is_where_its_members_are_now(make_world):

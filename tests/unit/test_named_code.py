@@ -2,11 +2,13 @@
 
 import ast
 from functools import cache
+import importlib.util
 import pathlib
 import re
 
 import pytest
 
+from scheduler.claims import claimer
 from scheduler.rules import nova_modules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -142,6 +144,34 @@ def wrong_names(text):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_what_documents_name_is_there(document):
     assert list(wrong_names(document.read_text())) == []
+
+
+@cache
+def sphinx_configuration():
+    spec = importlib.util.spec_from_file_location("sphinx_configuration", ROOT / "doc" / "source" / "conf.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_bounds_that_documents_quote_are_constants(document):
+    for name in re.findall(r":bound:`([^`]+)`", document.read_text()):
+        assert re.fullmatch(r"[\d,.]+", sphinx_configuration().bound_text(name)), name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("claims.claimer.RELEASE_TIMEOUT", f"{claimer.RELEASE_TIMEOUT:.0f}"),
+        ("rpc.checks.MOST_INSTANCES", "16,000"),
+        ("filters.chain.PATIENCE", "0.2"),
+    ],
+)
+def test_bounds_are_shown_with_their_values(name, text):
+    assert sphinx_configuration().bound_text(name) == text
+    with pytest.raises(AttributeError):
+        sphinx_configuration().bound_text(f"{name}_GONE")
 
 
 def test_what_docstrings_name_is_there():

@@ -38,7 +38,7 @@ def test_hosts_that_placement_lacks_are_named_once(caplog):
     partition.look()
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line.startswith("Hosts of partition gpu that are not in its aggregates in Placement")
-    assert "h1, h3;" in line
+    assert "(h1, h3);" in line
 
 
 def test_hosts_of_no_partition_are_named(caplog):
