@@ -106,6 +106,15 @@ class OutageLogs:
             outage.report_success()
 
 
+def count_text(number: int, noun: str, plural: str = "") -> str:
+    """Return a number of things, such as '1 host' or '2 hosts'.
+
+    Args:
+        plural: The noun, and what follows it, for any other number than one; "": the noun with an s.
+    """
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def brief(error: BaseException) -> str:
     """Return the first line of an error's text; errors of databases append the statement and its values.
 

@@ -215,7 +215,7 @@ class SchedulerManager:
             cells=tuple(
                 CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),
-            api_database=self.hosts.cells.readable,
+            api_database=self.hosts.engines.api_answers,
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
             decision_stream=shared.in_step if shared.wanted else None,

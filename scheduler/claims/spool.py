@@ -278,7 +278,7 @@ class Spool:
                 self._put(entry if mine is None else mine.joined(entry))
         if found:
             LOG.warning(
-                "Found %d instances in the spool files of ended schedulers; checking their allocations",
+                "Instances found in the spool files of ended schedulers: %d; checking their allocations",
                 found,
             )
 
@@ -384,7 +384,7 @@ class Spool:
         done = {uuid for uuid, one in written.items() if one.outcome is Outcome.DONE}
         if done:
             LOG.info(
-                "Released the unused allocations of %d instances: %s", len(done), ", ".join(sorted(done))
+                "Released the unused allocations of instances (%d): %s", len(done), ", ".join(sorted(done))
             )
         return done
 

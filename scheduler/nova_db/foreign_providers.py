@@ -43,7 +43,7 @@ class ForeignProviders:
         new = [uuid for uuid in uuids if self._reports.admit(uuid) is not None] if certain else []
         if new:
             LOG.info(
-                "Placement offers %d resource providers that are not compute nodes, such as %s",
+                "Resource providers in Placement that are not compute nodes: %d, such as %s",
                 len(new),
                 new[0],
             )

@@ -141,7 +141,7 @@ class Inventory:
             sleep(min(left, READY_INTERVAL))
             max_age = 0.0  # hosts that were read before are those of no cell
         table = self.store.snapshot(max_age)
-        LOG.info("Loaded %d cells and %d compute nodes", len(self.cells.all), len(table))
+        LOG.info("Loaded cells: %d, compute nodes: %d", len(self.cells.all), len(table))
         if self.partition.name:
             LOG.info("Serving the compute nodes of partition %s only", self.partition.name)
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:

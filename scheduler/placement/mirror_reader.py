@@ -85,6 +85,10 @@ class MirrorReader:
         """Return the nodes in an aggregate; raises as ``read_list``."""
         return [one.uuid for one in read_list(self._client, list_path(member_of=[aggregate]))]
 
+    def has_seen(self, node: str) -> bool:
+        """Whether a node is mirrored, or was seen in a list of Placement and has no free memory."""
+        return node in self._known or node in self.unread or node in self._left_out
+
     def note_freed(self, nodes: Iterable[str]) -> None:
         """Read nodes in the next round though they were full."""
         for node in nodes:

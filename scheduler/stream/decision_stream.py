@@ -130,7 +130,7 @@ class DecisionStream:
         caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
             LOG.info(
-                "Read the decision stream in %.1f s: %d records, %d placements pending, %d schedulers alive",
+                "Read the decision stream in %.1f s; records: %d, pending placements: %d, schedulers: %d",
                 time.monotonic() - started,
                 self._applied,
                 len(self._state.pending),

@@ -25,7 +25,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-#: Seconds between two equal warnings of pre-filters, of what holds for every request.
+#: Seconds between two equal warnings of pre-filters of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0
 
 MoreHosts = Callable[[], HostView | None]

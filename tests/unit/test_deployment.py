@@ -15,6 +15,9 @@ from tools import constraints
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 
+#: The commands of operators.
+OPERATORS = {"berth-status", "berth-explain", "berth-plan", "berth-shadow"}
+
 #: What the template of kolla's image has, as far as an override sees it.
 PARENT = "FROM nova-base\n{% block nova_scheduler_footer %}{% endblock %}\nCMD kolla_start\n"
 
@@ -53,7 +56,14 @@ def test_the_override_of_kolla_keeps_its_command_and_links_ours_to_the_name_it_s
     (link,) = re.findall(r"ln -sf (\S+) /var/lib/kolla/venv/bin/nova-scheduler", rendered)
     assert pathlib.PurePath(link).name in commands()
     linked = re.findall(r"/opt/berth/bin/(berth-\S+)", rendered)
-    assert set(linked) <= set(commands())
+    assert {"berth-scheduler", *OPERATORS} == set(linked)
+
+
+def test_the_recipes_of_the_page_run_commands_that_the_image_of_kolla_has():
+    page = (ROOT / "doc/source/deployment-tools.rst").read_text()
+    kolla = page.partition("\nkolla-ansible\n")[2].partition("\nOpenStack-Helm\n")[0]
+    run = set(re.findall(r"(?:exec(?: \w+)?) (berth-\w+)", kolla))
+    assert run == OPERATORS
 
 
 def test_the_variables_of_kolla_give_the_state_a_volume():

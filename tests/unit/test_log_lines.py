@@ -32,7 +32,7 @@ BUILT = {
 }
 
 #: A line or a part of one that consists of variables: those of ``BUILT``, and the text of an error.
-VARIABLE = {"...", "...: ...", "..., ... ..., ... ms..."}
+VARIABLE = {"...", "...: ...", "..., ..., ... ms..."}
 
 
 def template(node):
@@ -134,3 +134,25 @@ def test_lines_are_found(tmp_path, source, found):
     path = tmp_path / "module.py"
     path.write_text(source)
     assert dict(lines_of(path)) == found
+
+
+#: A number before a plural: "1 hosts". Numbers of things follow what they count, or are ``count_text``.
+COUNTED = re.compile(r"(?<!of )(?<!last )(?<!Worker )%d (?!seconds|bytes)[a-z ]*?[a-z]{3,}(?<!ss)s\b")
+
+#: Lines about a number that is never one, and nova's own.
+NEVER_ONE = {
+    "%d aggregate values found; using the %s of %s",
+    "%d compute services are down: %s",
+    "There are %d hosts available but %d instances requested to build",
+    "The best of the %d hosts that this scheduler owns is taken first",
+}
+
+
+def test_no_line_has_a_number_before_a_plural():
+    found = {
+        node.value
+        for path in sorted((ROOT / "scheduler").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and COUNTED.search(node.value)
+    }
+    assert found - NEVER_ONE == set()

@@ -21,9 +21,8 @@ import sqlalchemy as sa
 from scheduler import conf as options
 from scheduler.conf import derived
 from scheduler.conf.log_output import log_output
-from scheduler.decisions.refusals import count_text
 from scheduler.errors import BerthError, ConfigError
-from scheduler.logs import brief
+from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, host_mappings, services
