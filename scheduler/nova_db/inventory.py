@@ -30,6 +30,7 @@ from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import OLDEST_SUPPORTED
+from scheduler.numa.fit import Fitter
 
 LOG = logging.getLogger(__name__)
 
@@ -104,7 +105,8 @@ class Inventory:
         )
         self.instances = CellInstances(self.cells, self._calls)
         self.states = InstanceStates(self.engines, self.cells, self._calls)
-        self.pending = PendingPlacements()
+        packing = conf.compute.packing_host_numa_cells_allocation_strategy
+        self.pending = PendingPlacements(fitter=Fitter(packing=packing))
         self._hosts_followed: Mapping[str, object] = {}
         self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
         self.mapped = self.mappings.__contains__

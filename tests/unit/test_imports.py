@@ -59,7 +59,7 @@ ALLOWED = {
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects"},
     "rules": {"conf", "filters", "weights", "hosts", "request", "objects"},
-    "stream": {"hosts", "conf"},
+    "stream": {"hosts", "conf", "numa", "pci"},
     "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "health": {"explain", "claims", "placement"},
