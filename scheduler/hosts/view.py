@@ -16,7 +16,7 @@ from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewP
 from scheduler.hosts.demands import TOPOLOGY
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements
+from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements
 from scheduler.hosts.request_instances import (
     HostKey,
     InstanceSource,
@@ -204,11 +204,11 @@ class HostView:
         return column
 
     def expected(self, name: str) -> np.ndarray:
-        """Return an amount as it will be with the pending placements of other requests; shape (hosts,).
+        """Return a number as it will be with the pending placements of other requests; shape (hosts,).
 
         For weighers: whether an instance still fits is decided by Placement, which knows of these claims.
         """
-        if name in COUNTERS:
+        if name not in GUARDED:
             return self.numbers(name)
         return self.numbers(name) + self._shared.reservations.others[AMOUNTS.index(name)][self.positions]
 
@@ -256,6 +256,10 @@ class HostView:
             LookupError: An instance was not located by ``load``.
         """
         return self._shared.instances.counts(uuids)[self._shared.rows[self.positions]]
+
+    def count_in_table(self, uuids: Iterable[str]) -> np.ndarray:
+        """Return the same for all hosts of the table; int64, shape (rows,)."""
+        return self._shared.instances.counts(uuids)
 
     def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
         """Return for each host the image properties (text by name) of each instance on it.
