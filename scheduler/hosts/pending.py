@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.demands import PendingDemands
+from scheduler.hosts.recent_builds import RecentBuilds
 from scheduler.hosts.table import HostTable
 from scheduler.numa.fit import Fitter
 from scheduler.numa.usage import InstanceDemand
@@ -146,6 +147,7 @@ class PendingPlacements:
         listener: Receives the placements that this scheduler decides; None: nothing does.
         claims: What Placement may not have counted of them.
         demands: What they need of NUMA cells and PCI devices.
+        builds: For which projects hosts have failed to build what was sent to them.
     """
 
     def __init__(
@@ -167,6 +169,7 @@ class PendingPlacements:
         self._lock = threading.RLock()
         self.claims = RecentClaims(self._lock, clock)
         self.demands = PendingDemands(self._lock, fitter or Fitter())
+        self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
         self._row_of_uuid: Mapping[str, TableRow] = {}

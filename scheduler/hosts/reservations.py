@@ -138,6 +138,14 @@ class Reservations:
         if instance_uuid in self._reserved:
             self.pending.grant(instance_uuid)
 
+    def note_build(self, position: ViewPosition, project: str | None) -> None:
+        """Note that an instance of a project is sent to a host."""
+        self.pending.builds.note(self._node(position), project)
+
+    def failed_for(self, project: str | None) -> np.ndarray:
+        """Return when each host failed last to build for a project, as ``RecentBuilds``; by position."""
+        return self.pending.builds.failed_for(project, self._table)[self._rows]
+
     def unreserve(self, instance_uuid: str) -> None:
         """Remove a placement that this request has added; without one nothing happens."""
         if instance_uuid in self._reserved:

@@ -275,6 +275,7 @@ class Inventory:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
             self.mappings.follow(table.rows_named)
+        self.pending.builds.follow(table)
         self._reported.settle(table)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.hosts.view import HostView
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
 
@@ -22,6 +23,7 @@ class BuildFailureWeigher(HostWeigher):
     """
 
     option = "build_failure_weight_multiplier"
+    local = property(lambda self: not self.conf.berth.build_failure_half_life)
 
     def __init__(self, conf: cfg.ConfigOpts, wall_clock: Callable[[], float] = time.time) -> None:
         super().__init__(conf)
@@ -32,7 +34,9 @@ class BuildFailureWeigher(HostWeigher):
 
     def prepare(self, request: SchedulingRequest) -> Scorer:
         half_life = self.conf.berth.build_failure_half_life
-        return _Fading(half_life, self._wall_clock()) if half_life else _Failures()
+        if not half_life:
+            return _Failures()
+        return _Fading(half_life, self._wall_clock(), read(request.spec, "project_id"))
 
 
 class _Failures(Scorer):
@@ -46,7 +50,17 @@ class _Fading(Scorer):
 
     half_life: float
     now: float
+    project: str | None
 
     def weigh(self, hosts: HostView) -> np.ndarray:
-        age = np.maximum(self.now - hosts.numbers("failed_at"), 0.0)
-        return np.ceil(hosts.numbers("failed_builds") * 0.5 ** (age / self.half_life) - 0.5)
+        failures = hosts.numbers("failed_builds")
+        if not failures.any():
+            return failures.astype(np.float64)
+        left = np.ceil(failures * self._part(hosts.numbers("failed_at")) - 0.5)
+        own = hosts.failed_for(self.project)
+        # Of those that failed for the project the latest comes last, whatever others have more failures.
+        return np.where((own > 0) & (left > 0), left.max() + self._part(own), left)
+
+    def _part(self, failed_at: np.ndarray) -> np.ndarray:
+        """Return which part is left of failures of some time, above 0."""
+        return 0.5 ** (np.maximum(self.now - failed_at, 0.0) / self.half_life)

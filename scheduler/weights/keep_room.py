@@ -12,7 +12,6 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.added import AddedWeigher
 from scheduler.weights.base import Scorer
 
-
 ENOUGH = float(1 << 40)
 """MiB of disk of a host that has none of its own: disks of its instances are elsewhere."""
 

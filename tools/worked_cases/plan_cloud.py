@@ -33,7 +33,7 @@ KINDS = (C4, C4, C4, C16, NUMA16)
 GROUP, MEMBERS = "databases", 6
 RACKS = 4
 #: Hosts that are to be emptied.
-LEAVING = 3
+LEAVING = slice(-6, -3)
 #: Days in which the instances were created.
 AGE = 30
 SECTIONS = """
@@ -73,7 +73,7 @@ class PlanCloud(Cloud):
             )
             for number in range(RACKS)
         ]
-        self.fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, self.fleet.hosts[:LEAVING]))
+        self.fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, self.fleet.hosts[LEAVING]))
         self.placed = self._place(instances, used, random.Random(seed))
 
     def _place(self, count: int, used: float, chance: random.Random) -> list[Placed]:

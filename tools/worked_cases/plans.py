@@ -55,7 +55,8 @@ CASES = (
     ),
     Case(
         "rule-keep-room",
-        "policy --set berth.keep_room_for=c16=16:65536:160 --set berth.keep_room_weight_multiplier=10 --last 60",
+        "policy --set berth.keep_room_for=c16=16:65536:160"
+        " --set berth.keep_room_weight_multiplier=10 --last 60",
         14,
     ),
     Case("rule-leaving-host", "policy --set berth.leaving_host_weight_multiplier=10000000 --last 60", 13),

@@ -87,7 +87,7 @@ def test_the_most_members_of_a_group_in_one_failure_domain_are_told():
     for number in range(3):
         made.put(f"i{number}", f"h{number}", in_group=spread)
     snapshot = made.snapshot()
-    snapshot.instances.group_of = {uuid: spread.uuid for uuid in names(3)}
+    snapshot.instances.group_of = dict.fromkeys(names(3), spread.uuid)
     settings = {"berth.failure_domain_weight_multiplier": "10"}
     sides = policy(snapshot, settings, names(3), same_options())["sides"]
     assert [sides[name]["members_in_one_domain"] for name in ("now", "changed")] == [2, 1]
