@@ -64,6 +64,12 @@ def pinned_spec():
     return make_spec(project_id="p", numa_topology=objects.InstanceNUMATopology(cells=[cell]))
 
 
+def huge_pages_spec():
+    """All of the 1,024 pages of 2 MiB that a host has."""
+    cell = objects.InstanceNUMACell(id=0, cpuset={0}, pcpuset=set(), memory=2048, pagesize=2048, cpu_policy=None)
+    return make_spec(project_id="p", numa_topology=objects.InstanceNUMATopology(cells=[cell]))
+
+
 def burst(world, make, number):
     """The host of each request, or None; they come one after the other."""
     chosen = []
@@ -92,6 +98,14 @@ def test_no_more_requests_are_answered_than_there_are_devices(make_cloud):
 
 def test_dedicated_cpus_count_too(make_cloud):
     assert Counter(burst(make_cloud(0, 0), pinned_spec, 5)) == {"h1": 2, "h2": 2, None: 1}
+
+
+def test_memory_pages_count_too(make_world, conf):  # noqa: F811
+    conf.set_override("enabled_filters", FILTERS, "filter_scheduler")
+    shared = host_cell(0, cpuset=frozenset(range(4)), pcpuset=frozenset())
+    world = make_world([host_with_candidate(f"h{n}").numa(topology(shared)) for n in (1, 2, 3)])
+    world.hosts.states = SimpleNamespace(on_their_way=set)
+    assert Counter(burst(world, huge_pages_spec, 4)) == {"h1": 1, "h2": 1, "h3": 1, None: 1}
 
 
 def test_requests_without_devices_are_served_as_before(make_cloud):
