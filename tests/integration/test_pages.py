@@ -8,7 +8,6 @@ import re
 import subprocess
 
 import pytest
-from tests.unit.operators.explain.test_page import made
 
 from scheduler.decisions.document import Best, Error, Hosts, Step, Verdict, Weights
 from scheduler.operators.explain import page
@@ -18,6 +17,7 @@ from scheduler.operators.report.hosts import State
 from scheduler.operators.shadow import report as shadow_report
 from scheduler.operators.shadow.comparison import Verdict as Compared
 from tests.integration import services
+from tests.unit.operators.explain.test_page import made
 from tests.unit.operators.report import test_site
 from tests.unit.operators.shadow.test_shadow import comparison
 

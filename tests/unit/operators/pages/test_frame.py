@@ -5,13 +5,13 @@ from hashlib import sha256
 import re
 
 import pytest
-from tests.unit.operators.explain.test_page import made, render
 
 from scheduler.operators.pages import frame
 from scheduler.operators.report.overview import summarize
 from scheduler.operators.report.site import Site
 from scheduler.operators.shadow import report
 from tests.support.pages import Page
+from tests.unit.operators.explain.test_page import made, render
 
 
 def shadow():

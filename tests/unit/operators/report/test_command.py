@@ -5,7 +5,6 @@ import json
 import time
 
 import pytest
-from tests.unit.operators.explain.test_main import NASTY, config, make_trace, nasty, run, serving
 
 from scheduler.decisions.document import encode, time_text
 from scheduler.decisions.memory import DecisionMemory
@@ -13,6 +12,7 @@ from scheduler.operators.command import app
 from scheduler.operators.report import command as explain_report
 from scheduler.operators.snapshot import snapshot
 from tests.support.pages import Page
+from tests.unit.operators.explain.test_main import NASTY, config, make_trace, nasty, run, serving
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 
 
