@@ -47,21 +47,27 @@ class PendingDemands:
         self._lock = lock
         self._fitter = fitter
         self._of_node: dict[str, dict[str, InstanceDemand]] = {}
+        self._count = 0
         self._applied: LRUCache[str, _Applied] = LRUCache(MAX_CACHED)
         # Hosts in equal states have the same object, so that rules judge it once.
         self._distinct: LRUCache[Any, Any] = LRUCache(MAX_CACHED)
+
+    def __len__(self) -> int:
+        return self._count
 
     def put(self, node: str, instance: str, demand: InstanceDemand | None) -> None:
         """Note what an instance needs of a node; None: nothing."""
         if demand is not None:
             with self._lock:
-                self._of_node.setdefault(node, {})[instance] = demand
+                self._count += instance not in self._of_node.setdefault(node, {})
+                self._of_node[node][instance] = demand
 
     def remove(self, node: str, instance: str) -> bool:
         """Forget what an instance needs of a node; return whether there was anything."""
         with self._lock:
             demands = self._of_node.get(node, {})
             removed = demands.pop(instance, None)
+            self._count -= removed is not None
             if not demands:
                 self._of_node.pop(node, None)
                 self._applied.pop(node, None)

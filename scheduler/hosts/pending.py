@@ -43,6 +43,9 @@ SERIALIZED_TIMEOUT = 1.0
 # no compute reports within ``LIFETIME`` are 36,000; anyone on the bus can announce more.
 MOST_SHARED = 50_000
 
+# Those of them whose NUMA cells and devices are counted at most: each may be some KiB.
+MOST_SHARED_DEMANDS = 5_000
+
 # Placements of other schedulers that are looked for in the databases at once, taken at random.
 MOST_LOOKED_FOR = 2_000
 
@@ -156,6 +159,7 @@ class PendingPlacements:
         serialized_timeout: float = SERIALIZED_TIMEOUT,
         most_shared: int = MOST_SHARED,
         fitter: Fitter | None = None,
+        most_shared_demands: int = MOST_SHARED_DEMANDS,
     ) -> None:
         """Begin without a placement.
 
@@ -165,6 +169,7 @@ class PendingPlacements:
         self.listener: PlacementListener | None = None
         self._clock = clock
         self._most_shared = most_shared
+        self._most_shared_demands = most_shared_demands
         self._serialized_timeout = serialized_timeout
         self._lock = threading.RLock()
         self.claims = RecentClaims(self._lock, clock)
@@ -281,6 +286,8 @@ class PendingPlacements:
         """
         if age >= LIFETIME or (len(self) >= self._most_shared and instance not in self._placements):
             return False
+        if len(self.demands) >= self._most_shared_demands:
+            demand = None
         placement = PendingPlacement(
             instance, node, amounts, updated, self._clock() + LIFETIME - age, shared=True, demand=demand
         )

@@ -12,6 +12,11 @@ from scheduler.numa.topology import Limits, Network
 from scheduler.numa.usage import InstanceDemand
 from scheduler.pci.requests import PciRequest
 
+LARGEST = 4096
+"""Bytes of the largest needs that are kept; a guest with 256 CPUs has about 1,000."""
+
+_encoder = msgspec.json.Encoder()
+
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 Cpus = Annotated[tuple[Count, ...], msgspec.Meta(max_length=4096)]
@@ -100,8 +105,8 @@ def needs_of(demand: InstanceDemand | None) -> Needs | None:
 
 
 def demand_of(needs: Needs | None) -> InstanceDemand | None:
-    """Return what an entry says as a demand; None for none."""
-    if needs is None:
+    """Return what an entry says as a demand; None for none, and for one that is too large to be kept."""
+    if needs is None or len(_encoder.encode(needs)) > LARGEST:
         return None
     cells = tuple(
         GuestCell(

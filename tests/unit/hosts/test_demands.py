@@ -117,6 +117,18 @@ def test_a_demand_that_cannot_be_read_takes_nothing(pending):
     assert free(view(table, pending)) == [4, 1]
 
 
+def test_what_others_announce_is_bounded_and_what_is_decided_here_is_not():
+    pending, table = PendingPlacements(most_shared_demands=2), two()
+    for number in (1, 2, 2, 3):
+        pending.share(f"i{number}", uuid_of("h1"), ONE, None, demand=GPU)
+    assert (len(pending), free(view(table, pending))) == (3, [2, 1])
+    pending.add("own", table, 0, ONE, demand=GPU)
+    assert free(view(table, pending)) == [1, 1]
+    pending.remove(["i1", "own"])
+    pending.share("i4", uuid_of("h1"), ONE, None, demand=GPU)
+    assert free(view(table, pending)) == [2, 1]
+
+
 def test_hosts_in_equal_states_share_one_value(pending):
     table = two(2, 2)
     for row in (0, 1):

@@ -226,3 +226,10 @@ def test_a_record_with_needs_that_cannot_be_read_is_left_out(needs):
     written = {"version": 1, "kind": "intent", "sender": "s", "counter": 0, "time": 0, "entries": [entry]}
     message = decode(json.dumps([written]))
     assert (message.records, len(message.faults)) == ([], 1)
+
+
+def test_needs_that_are_too_large_are_not_kept_and_the_placement_is(one, another):
+    cells = [pinned(number, vcpus=500) for number in range(4)]
+    one.reserve_demand("i1", 0, InstanceDemand(guest(*cells)))
+    assert another.demands_on(0) == []
+    assert another.on(0) == ONE.tolist()
