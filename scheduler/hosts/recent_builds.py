@@ -38,7 +38,7 @@ class RecentBuilds:
                 self._sent[project, node] = self._clock()
 
     def follow(self, table: HostTable) -> None:
-        """Note for whom builds failed since the last table."""
+        """Note which projects had failed builds since the last table."""
         last, self._last = self._last, table
         if last is None or last is table or not table.numbers["failed_at"].any():
             return
