@@ -56,6 +56,30 @@ class InstanceStates:
             return dict.fromkeys(wanted, InstanceState.UNKNOWN)
         return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
 
+    def on_their_way(self, hosts: Mapping[str, str]) -> set[str]:
+        """Return those instances that may yet come to a host or are on it; none if that cannot be read.
+
+        Args:
+            hosts: The service host of each instance, by its UUID.
+        """
+        expected, placed = set[str](), dict[str, list[str]]()
+        try:
+            for row in self._mappings(list(hosts)):
+                state = _state_of(row)
+                if state is InstanceState.WAITING:
+                    expected.add(row.instance_uuid)
+                elif state is InstanceState.PLACED:
+                    placed.setdefault(row.cell, []).append(row.instance_uuid)
+        except UNREADABLE as error:
+            LOG.warning("Cannot read the state of %d instances: %s", len(hosts), brief(error))
+            return set()
+        cells = [cell for cell in self._cells.all if cell.uuid in placed]
+        answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))
+        for answer in answers.values():
+            if not answer.error:
+                expected |= {row.uuid for row in answer.value if _comes_to(row, hosts[row.uuid])}
+        return expected
+
     def _mappings(self, uuids: list[str]) -> list[sa.Row]:
         columns = instance_mappings.c
         query = (
@@ -101,6 +125,12 @@ def _state_of(mapping: sa.Row) -> InstanceState:
     if mapping.cell is not None:
         return InstanceState.PLACED
     return InstanceState.WAITING if mapping.build_request is not None else InstanceState.GIVEN_UP
+
+
+def _comes_to(row: sa.Row, host: str) -> bool:
+    """Return whether an instance is on a host, or on its way to one: a build that failed has no task."""
+    is_elsewhere = row.vm_state == BUILDING and row.host is not None
+    return row.host == host or (row.task_state is not None and not is_elsewhere)
 
 
 def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> InstanceState:

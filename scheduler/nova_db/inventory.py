@@ -30,6 +30,7 @@ from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import OLDEST_SUPPORTED
+from scheduler.numa.fit import Fitter
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -104,7 +105,8 @@ class Inventory:
         )
         self.instances = CellInstances(self.cells, self._calls)
         self.states = InstanceStates(self.engines, self.cells, self._calls)
-        self.pending = PendingPlacements()
+        packing = conf.compute.packing_host_numa_cells_allocation_strategy
+        self.pending = PendingPlacements(fitter=Fitter(packing=packing))
         self._hosts_followed: Mapping[str, object] = {}
         self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
         self.mapped = self.mappings.__contains__
@@ -273,6 +275,7 @@ class Inventory:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
             self.mappings.follow(table.rows_named)
+        self.pending.builds.follow(table)
         self._reported.settle(table)
 
 

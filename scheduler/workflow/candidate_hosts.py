@@ -154,6 +154,34 @@ class CandidateHosts:
         lacks = any(uuid not in table.row_of_uuid for uuid in candidates.by_root)
         return lacks and self._hosts.recover(table, request.cell_uuid)
 
+    def recount(self, hosts: HostView, request: SchedulingRequest) -> bool:
+        """Count NUMA cells and devices only for instances that nova still has on their way to these hosts.
+
+        For a request that finds no host: an instance whose build has failed must not block any. Neither does
+        what an earlier run of the request has chosen for its instances.
+
+        Returns:
+            Whether hosts have more of either now.
+        """
+        rows = {
+            uuid: hosts.row(position)
+            for position, demands in hosts.reservations.demands.items()
+            for uuid in demands
+        }
+        if not rows or not (request.guest or request.pci_requests):
+            return False
+        expected = self._hosts.states.on_their_way({uuid: row.host for uuid, row in rows.items()})
+        left = rows.keys() - expected | rows.keys() & set(request.instance_uuids)
+        freed = self._hosts.pending.demands.forget({uuid: rows[uuid].uuid for uuid in left})
+        if freed:
+            LOG.info(
+                "NUMA cells and PCI devices of %d pending placements are not counted any more; "
+                "choosing again for instance %s",
+                freed,
+                request.progress.instance_uuid,
+            )
+        return bool(freed)
+
     def to_check(self, request: SchedulingRequest) -> HostView:
         """Return the host that a rebuild check forces, or all of its cell."""
         cell_uuid = request.cell_uuid

@@ -154,6 +154,7 @@ SIDES = {
     "memory_used_deviation_percent": "Memory in use, standard deviation, %",
     "empty_hosts": "Hosts without instances",
     "largest_flavor": "Largest flavor that still fits",
+    "members_in_one_domain": "Most members of a group in one failure domain",
 }
 
 
