@@ -18,7 +18,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.numa.fit import Fitter
 from scheduler.numa.usage import InstanceDemand, consume_instance
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 TOPOLOGY = ("numa_topology", "pci_stats")
 """The columns that demands change, in the order of a ``Topology``."""

@@ -66,7 +66,9 @@ def pinned_spec():
 
 def huge_pages_spec():
     """All of the 1,024 pages of 2 MiB that a host has."""
-    cell = objects.InstanceNUMACell(id=0, cpuset={0}, pcpuset=set(), memory=2048, pagesize=2048, cpu_policy=None)
+    cell = objects.InstanceNUMACell(
+        id=0, cpuset={0}, pcpuset=set(), memory=2048, pagesize=2048, cpu_policy=None
+    )
     return make_spec(project_id="p", numa_topology=objects.InstanceNUMATopology(cells=[cell]))
 
 
