@@ -89,7 +89,7 @@ class RequestRun:
     def _schedule_by_mirror(self, hosts: HostView, answer: MirrorAnswer, request: SchedulingRequest) -> Reply:
         self._announce_start(request)
         with self._steps.groups.serialized(request, self._steps.hosts) as current:
-            check = self._steps.mirror.check(answer.query, request.context)
+            check = self._steps.mirror.check(answer, request.context)
             reply = self._choose(hosts, current, usages=answer.usage, check=check)
         self._announce_end(current)
         return reply
