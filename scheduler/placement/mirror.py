@@ -293,7 +293,7 @@ class MirrorAnswer:
         }
 
     def candidates(self, uuid: str) -> Sequence[AllocationCandidate]:
-        """Make the candidate of one node, which gives all amounts itself; none if it is not offered any more."""
+        """Make the candidate of one node, which gives all amounts itself; none if it is offered no more."""
         if self.offered is not None and uuid not in self.offered:
             return ()
         allocations = {uuid: {"resources": dict(self.query.amounts)}}

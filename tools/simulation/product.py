@@ -25,6 +25,7 @@ from scheduler import objects
 from scheduler.bounds import outages
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.spool_file import SpoolFile
+from scheduler.conf.partitions import Partition
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.shared_state import SharedState
@@ -135,8 +136,9 @@ class Hosts:
     """Has what the manager asks of ``nova_db.Inventory``, over a table in memory.
 
     Args:
-        table: All hosts.
+        whole: All hosts.
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
+        share: The number of the partition, and how many there are; None: there are none.
     """
 
     instances: Any = None
@@ -144,15 +146,19 @@ class Hosts:
 
     def __init__(
         self,
-        table: HostTable,
+        whole: HostTable,
         database: Callable[[], str],
+        share: tuple[int, int] | None = None,
     ) -> None:
-        self._table = table
+        self._whole = whole
+        self._table = whole if share is None else _part(whole, share)
         self._database = database
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
-        self.partition = PartitionHosts(None, self.aggregates)
+        # By its cells alone: Placement has no aggregates here.
+        partition = None if share is None else Partition(f"part{share[0]}", "", cells=(CELL,))
+        self.partition = PartitionHosts(partition, self.aggregates)
 
     def start(self) -> None:
         """Do nothing."""
@@ -177,15 +183,20 @@ class Hosts:
         """Return the table, or one without hosts. One of any age is in memory."""
         if max_age == math.inf:
             return self._table
-        return _NO_HOSTS if self._read() == "empty" else self._table
+        return NO_HOSTS if self._read() == "empty" else self._table
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
-        """Return the table: it has all hosts."""
+        """Return the table: it has all hosts of the partition."""
         return table
+
+    def outside(self, uuids: Collection[str]) -> HostTable:
+        """Return the hosts of other partitions among some providers."""
+        self._read()
+        return _with_rows(self._whole, [row for row in self._whole.rows if row.uuid in uuids])
 
     def nodes_of_hosts(self, table: HostTable, hosts: Sequence[str]) -> frozenset[str]:
         """Return the nodes of these hosts."""
-        return self._table.nodes_of_hosts(hosts)
+        return self._whole.nodes_of_hosts(hosts)
 
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""
@@ -218,7 +229,18 @@ class Hosts:
         return how
 
 
-_NO_HOSTS = HostTable((), {}, Aggregates(()))
+NO_HOSTS = HostTable((), {}, Aggregates(()))
+
+
+def _with_rows(whole: HostTable, rows: Sequence[HostRow]) -> HostTable:
+    services = {(row.cell_uuid, row.host): whole.services[whole.row_of_uuid[row.uuid]] for row in rows}
+    return HostTable(rows, services, Aggregates(()))
+
+
+@functools.cache
+def _part(whole: HostTable, share: tuple[int, int]) -> HostTable:
+    number, of = share
+    return _with_rows(whole, whole.rows[number::of])
 
 
 @functools.cache
@@ -304,6 +326,7 @@ class Parts:
         database: Returns how the databases are now.
         state_of: Returns what nova's databases say of an instance.
         directory: For files that the product writes.
+        share: The number of its partition, and how many there are; None: there are none.
     """
 
     def __init__(
@@ -315,7 +338,9 @@ class Parts:
         database: Callable[[], str],
         state_of: Callable[[str], InstanceState],
         directory: pathlib.Path,
+        share: tuple[int, int] | None = None,
     ) -> None:
+        self._share = share
         self._conf = conf
         self._limits = limits
         self._broker = broker
@@ -356,7 +381,7 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
-        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database)
+        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database, self._share)
         mirror = CandidateMirror(
             client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
         )
