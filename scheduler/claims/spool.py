@@ -21,7 +21,7 @@ from oslo_log import log
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.claims.spool_file import Line, SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import Owner
+from scheduler.placement.allocations import COMPUTE, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import UNAVAILABLE, Outcome
@@ -42,9 +42,6 @@ ROUND, IDLE = 1.0, 60.0
 
 #: Entries that are settled together, and seconds that this may take in Placement.
 TOGETHER, TRY = 20, 5.0
-
-#: Resource classes that distinguish compute nodes from providers that they share.
-COMPUTE = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
 
 #: Entries that are kept. Further ones are logged, and found by an audit.
 MOST_ENTRIES = 100_000

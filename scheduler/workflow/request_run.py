@@ -82,6 +82,8 @@ class RequestRun:
         try:
             return self._schedule_by_mirror(*mirrored, request)
         except (NoValidHost, PlacementUnavailable) as error:
+            if isinstance(error, NoValidHost) and error.final:
+                raise
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         second = replace(request.restarted(), arrived_at=self._steps.clock())
         return self._schedule_by_query(second, again=True)
