@@ -156,10 +156,10 @@ class Claim:
 
     def _is_source(self, held: ConsumerAllocations) -> bool:
         """Return whether an instance holds nothing but what it keeps, on hosts that it leaves."""
-        leaves, beside = self.request.evacuating_from, held.allocations.keys()
-        if not leaves or not beside:
+        leaves = self.request.evacuating_from
+        if not leaves or not held.allocations:
             return False
-        beside = {provider for provider in beside if provider not in leaves}
+        beside = {provider for provider in held.allocations if provider not in leaves}
         if any(provider in self.request.nodes for provider in beside):
             return False
         try:

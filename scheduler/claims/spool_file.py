@@ -13,7 +13,7 @@ from pathlib import Path
 import re
 import stat
 import threading
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import msgspec
 import orjson
@@ -199,7 +199,7 @@ class SpoolFile:
             LOG.error("Cannot read spool file %s; continuing without it: %s", path, error)
 
 
-def open_regular(path: Path, mode: str) -> BinaryIO:
+def open_regular(path: Path, mode: str) -> IO[bytes]:
     """Open a file, and never wait for what is none.
 
     Raises:
@@ -224,7 +224,7 @@ def read_lines(path: Path) -> list[Line]:
         return [line for line, _ in _at(file, _unsettled(path, file))]
 
 
-def _parts_of(path: Path, file: BinaryIO, room: Callable[[], int]) -> Iterator[list[Line]]:
+def _parts_of(path: Path, file: IO[bytes], room: Callable[[], int]) -> Iterator[list[Line]]:
     """Yield the unsettled lines of a file, and leave those in it for which there is no room."""
     left = _unsettled(path, file)
     while left and (most := min(PART, room())) > 0:
@@ -238,7 +238,7 @@ def _parts_of(path: Path, file: BinaryIO, room: Callable[[], int]) -> Iterator[l
         path.unlink()
 
 
-def _unsettled(path: Path, file: BinaryIO) -> Sequence[int]:
+def _unsettled(path: Path, file: IO[bytes]) -> Sequence[int]:
     """Return where in a file the unsettled lines are. A line that cannot be read is left out, and logged.
 
     The last line may be cut off, as its process may have ended while it was written.
@@ -271,7 +271,7 @@ def _unsettled(path: Path, file: BinaryIO) -> Sequence[int]:
     return list(found.values())
 
 
-def _at(file: BinaryIO, positions: Iterable[int]) -> Iterator[tuple[Line, bytes]]:
+def _at(file: IO[bytes], positions: Iterable[int]) -> Iterator[tuple[Line, bytes]]:
     """Yield the lines at some positions of a file, and their text."""
     for position in positions:
         file.seek(position)

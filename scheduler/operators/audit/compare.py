@@ -78,7 +78,8 @@ class Topology:
         known = self._places.get((cell, host, name))
         if known or host is None:
             return known
-        alike = (name and self._alike.get((cell, None, name))) or self._alike.get((cell, host, None), ())
+        of_name = self._alike.get((cell, None, name)) if name else None
+        alike = of_name or self._alike.get((cell, host, None), set())
         return next(iter(alike)) if len(alike) == 1 else None
 
     def is_only_node(self, node: ComputeNode) -> bool:
