@@ -83,6 +83,8 @@ class RequestRun:
         try:
             return self._schedule_by_mirror(*mirrored, request)
         except (NoValidHost, PlacementUnavailable) as error:
+            if isinstance(error, NoValidHost) and error.final:
+                raise
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         second = replace(request.restarted(), arrived_at=self._steps.clock())
         return self._schedule_by_query(second, again=True)
@@ -90,7 +92,7 @@ class RequestRun:
     def _schedule_by_mirror(self, hosts: HostView, answer: MirrorAnswer, request: SchedulingRequest) -> Reply:
         self._announce_start(request)
         with self._steps.groups.serialized(request, self._steps.hosts) as current:
-            check = self._steps.mirror.check(answer.query, request.context)
+            check = self._steps.mirror.check(answer, request.context)
             reply = self._choose(hosts, current, usages=answer.usage, check=check)
         self._announce_end(current)
         return reply
