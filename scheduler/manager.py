@@ -38,12 +38,16 @@ from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import load_rules
-from scheduler.selection.alternates import as_dicts
+from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.selection.driver import FilterDriver
+from scheduler.workflow.live_world import LiveWorld
 from scheduler.workflow.request_run import RequestRun
-from scheduler.workflow.steps import AsReply, Notifications, Reply
+from scheduler.workflow.steps import Notifications
 
 LOG = logging.getLogger(__name__)
+
+Reply = Selections | list[dict[str, Any]]
+"""For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
 
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0
@@ -64,6 +68,7 @@ class SchedulerManager:
         notifications: Where requests are announced.
         parts: What the manager works with.
         steps: What takes the steps of requests.
+        world: What decisions read.
         decisions: The documents of the latest requests.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
@@ -119,9 +124,8 @@ class SchedulerManager:
         nova_modules.provide(self.conf)
         chain, weighers = load_rules(self.conf)
         fitter, self.filters = fitter_of(chain.filters, self.conf), chain
-        self._driver = FilterDriver(
-            self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
-        )
+        driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned)
+        self.world = LiveWorld(self.steps, driver)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
@@ -286,13 +290,14 @@ class SchedulerManager:
             group = request.server_group
             if group is not None and group.uuid is not None and request.claims:
                 self.stream.owners.forward_for_group(group.uuid, request.delivery)
-            return self._serve(request, list if return_objects else as_dicts)
+            selections = self._serve(request)
+            return selections if return_objects else as_dicts(selections)
 
-    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
+    def _serve(self, request: SchedulingRequest) -> Selections:
         trace = self.decisions.begin(request)
-        run = RequestRun(self.steps, self._driver, as_reply, trace)
+        run = RequestRun(self.world, trace)
 
-        def attempt(current: SchedulingRequest) -> Reply:
+        def attempt(current: SchedulingRequest) -> Selections:
             if current is not request:
                 trace.mark("outage")  # for which it has waited
             return run.reply_to(current)
