@@ -298,20 +298,20 @@ class Trace(DecisionObserver):
             return
         verdicts = self._special(table)
         if decision.error is not None:
-            self._name_all(offered.table_rows, verdicts)
+            self._name_all(offered, verdicts)
         else:
             others = [row for row in self._best_rows if row not in verdicts]
             if others:
                 verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
             if self._rejected or self._excluded:
-                for row, code in self._out(offered.table_rows, whole=False):
+                for row, code in self._out(offered.root_rows, whole=False):
                     verdicts.setdefault(row, code)
         decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
         index_of = {row: index for index, row in enumerate(verdicts)}
         decision.best.host = [index_of[row] for row in self._best_rows]
 
-    def _name_all(self, rows: np.ndarray, verdicts: dict[int, int]) -> None:
-        out = dict(self._out(rows, whole=True))
+    def _name_all(self, offered: HostView, verdicts: dict[int, int]) -> None:
+        rows, out = offered.table_rows, dict(self._out(offered.root_rows, whole=True))
         passed = dict.fromkeys(
             row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
         )
