@@ -18,6 +18,7 @@ from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.document import Decision
 from scheduler.decisions.empty_answers import EmptyAnswers
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.decisions.summary import with_summary
@@ -28,6 +29,7 @@ from scheduler.errors import (
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
+    NoValidHost,
     PlacementUnavailable,
 )
 from scheduler.filters.numa_topology_filter import fitter_of
@@ -320,6 +322,8 @@ class SchedulerManager:
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.decision.summary)
+            if isinstance(error, NoValidHost) and (cause := cause_of(trace.decision)):
+                reason = f"{reason} [{cause.code}]"
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):

@@ -1,6 +1,7 @@
 """The parts of a worker of berth-scheduler."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 import math
 from pathlib import Path
@@ -35,6 +36,7 @@ from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.router.service import RouterService
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
+from scheduler.workflow import decide
 
 #: A router needs no database and no Placement.
 ROUTER_STATE = WorkerState(api_database=True, placement=True)
@@ -120,7 +122,7 @@ def make_explanations(
         return serving.hosts.snapshot(math.inf)
 
     def candidates(queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        return serving.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
+        return decide.candidates(replace(request, queries=tuple(queries)), serving.world, Trace(request))
 
     questions = PlacementQuestions(serving.parts.placement)
     hosts_now = HostsNow(

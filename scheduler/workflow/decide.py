@@ -164,7 +164,7 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
                 raise
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         request = replace(request.restarted(), arrived_at=world.now())
-    found = _candidates(request, world, trace)
+    found = candidates(request, world, trace)
     with world.turn(request) as current:
         while True:
             offer = world.offered(found, current, late=late)
@@ -188,7 +188,7 @@ def offered(
     """
     request = with_queries(request, world, trace)
     offer = world.mirrored(request)
-    found = None if offer else _candidates(request, world, trace)
+    found = None if offer else candidates(request, world, trace)
     with world.turn(request) as current:
         yield offer or world.offered(found, current, late=False), current
 
@@ -202,7 +202,7 @@ def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> Sche
     return request
 
 
-def _candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candidates:
+def candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candidates:
     """Return Placement's answer, if it offers a host."""
     found = world.ask_placement(request)
     trace.answered(found)

@@ -119,9 +119,10 @@ class Claimer(FakePlacement):
 class Request:
     """A random request; ``spec`` makes a new RequestSpec each time, as a decision changes the one it gets."""
 
-    def __init__(self, rng, cloud):
+    def __init__(self, rng, cloud, instances=None):
         names = [host.columns["host"] for host in cloud.hosts]
-        self.uuids = [uuid_of(f"new{number}") for number in range(rng.choice([1, 1, 1, 2, 3]))]
+        count = rng.choice([1, 1, 1, 2, 3])
+        self.uuids = [uuid_of(f"new{number}") for number in range(instances or count)]
         self._extra = rng.choice(EXTRA_SPECS)
         self._sizes = {
             "vcpus": rng.choice([1, 2, 100]) if rng.random() < 0.3 else 1,
@@ -164,12 +165,12 @@ class Request:
 class Decisions:
     """One random request in one random cloud, and what each decider chooses for it."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, instances=None):
         self.seed = seed
         rng = random.Random(seed)
         self.cloud = Cloud(rng)
         self.snapshot = self.cloud.snapshot()
-        self.request = Request(rng, self.cloud)
+        self.request = Request(rng, self.cloud, instances)
 
     def plan(self):
         """The service hosts that a plan chooses."""
