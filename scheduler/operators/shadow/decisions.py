@@ -21,7 +21,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
 from scheduler.operators.shadow.copies import Copy
-from scheduler.parts import ManagerParts
+from scheduler.parts import Outside, no_stream, put_together
 from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
@@ -126,8 +126,8 @@ class ShadowManager(SchedulerManager):
         Raises:
             BerthError: The options cannot work.
         """
-        conf.set_override("decision_stream", False, "berth")  # others must not count on what it decides
-        return cls(conf, Notifications(()), ManagerParts.from_conf(conf))
+        parts = put_together(conf, Outside.from_conf(conf), make_stream=no_stream)
+        return cls(conf, Notifications(()), parts)
 
     def start(self) -> None:
         """Begin to read hosts and Placement, and nothing else."""
@@ -236,7 +236,14 @@ class ShadowManager(SchedulerManager):
         if row is not None:
             # By the stamp of the decision: the compute may have reported the instance since
             stamp = table.rows[row].updated
-            self.hosts.pending.share(placement.instance, node, placement.amounts, stamp, granted=True)
+            self.hosts.pending.share(
+                placement.instance,
+                node,
+                placement.amounts,
+                stamp,
+                granted=True,
+                demand=placement.demand,
+            )
 
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""

@@ -15,20 +15,19 @@ from scheduler import objects
 from scheduler.decisions import document as documents
 from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import BerthError, NoValidHost
-from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.coordinates import TableRow, ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.operators.plan.reasons import placement_causes
 from scheduler.operators.snapshot.planned_world import Places, PlannedWorld
 from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.parts import make_driver
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.mirror import Allocations
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rules.drivers import Rules, load_rules
+from scheduler.rules.drivers import Rules
 from scheduler.selection.alternates import Selections
 from scheduler.selection.consume import consumed_amounts
-from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
@@ -129,10 +128,8 @@ class PlannedCloud:
         """
         conf = snapshot.conf if conf is None else conf
         self.snapshot = snapshot
-        self.rules = load_rules(conf) if rules is None else rules
         self.conf = conf
-        fitter = fitter_of(self.rules.chain.filters, conf)
-        driver = FilterDriver(conf, self.rules.chain, self.rules.weighers, fitter, snapshot.hosts.mapped)
+        self.rules, driver = make_driver(conf, snapshot.hosts.mapped, rules=rules)
         self._world = PlannedWorld(snapshot, driver)
         self._names = Names(snapshot.cell_names(), conf.default_availability_zone)
         self._undo: list[Callable[[], None]] = []

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 import random
-from types import SimpleNamespace
 
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
@@ -12,12 +11,14 @@ from scheduler.operators.plan.dry_run import dry_run
 from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.parts import ManagerParts
+from scheduler.parts import Parts
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.notifications import Notifications
+from scheduler.stream.decision_stream import NoStream
+from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, OTHER_CELL, uuid_of
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_drain import host_cells
@@ -236,4 +237,12 @@ class Decisions:
         mirror = CandidateMirror(self.cloud.placement, lambda: 8.0)
         mirror.read()
         hosts = FakeHosts(self.cloud.hosts)
-        return ManagerParts(hosts, claimer, claimer, claimer, network=SimpleNamespace(), mirror=mirror)
+        return Parts(
+            hosts=hosts,
+            placement=claimer,
+            candidates=claimer,
+            candidate_hosts=CandidateHosts(self.snapshot.conf, hosts, claimer, None, None),
+            claimer=claimer,
+            mirror=mirror,
+            stream=NoStream(),
+        )
