@@ -1,6 +1,6 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.errors import PlacementSilent, unavailable
-from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
@@ -40,7 +39,7 @@ class HeldHosts:
         self._claimer = claimer
         self._candidate_hosts = candidate_hosts
 
-    def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> dict[str, HeldHost]:
+    def of_each(self, request: SchedulingRequest) -> dict[str, HeldHost]:
         """Return the host of each instance that holds the requested amounts on one host.
 
         Raises:
@@ -57,7 +56,7 @@ class HeldHosts:
         ignored = self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers
         found: dict[str, HeldHost] = {}
         for uuid, each in held.items():
-            candidate = held_candidate(each.allocations, nodes, ignored, queries)
+            candidate = held_candidate(each.allocations, nodes, ignored, request.queries)
             if candidate is None:
                 continue
             alone = replace(request, instance_uuids=(uuid,), with_alternates=False)
