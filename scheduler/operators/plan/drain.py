@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from scheduler.operators.plan import script
 from scheduler.operators.plan.moves import (
-    COLD,
     WAYS,
     Document,
     Move,
@@ -105,14 +105,5 @@ def _memory(cloud: PlannedCloud, move: Move) -> int:
 
 
 def commands(plan: Document) -> list[str]:
-    """Return the lines of a shell script that carries out a plan.
-
-    A cold migration has to be confirmed before the next move.
-    """
-    lines = []
-    for move in plan["moves"]:
-        live = "" if move["way"] == COLD else " --live-migration"
-        lines.append(f"openstack server migrate{live} --host {move['to']} --wait {move['instance']}")
-        if move["way"] == COLD:
-            lines.append(f"openstack server migration confirm {move['instance']}")
-    return lines
+    """Return the lines of a shell script that carries out a plan."""
+    return script.commands(plan)

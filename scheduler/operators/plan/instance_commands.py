@@ -35,7 +35,7 @@ class Drain(PlanCommand):
             )  # fmt: skip
         parser.add_argument(
             "--commands", action="store_true",
-            help="print only the openstack commands that carry out the moves",
+            help="print only a shell script with the openstack commands that carry out the moves",
         )  # fmt: skip
         return parser
 
