@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from cliff.lister import Lister
 import msgspec
 from oslo_config import cfg
+import oslo_messaging as messaging
 
 from scheduler import conf as options
 from scheduler.decisions.document import Decision, decode, decode_entry
@@ -32,7 +33,8 @@ from scheduler.operators.command.tables import (
 from scheduler.operators.explain import page, page_server, text
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.pages import files
-from scheduler.rpc import explain, transport
+from scheduler.rpc import explain
+from scheduler.rpc.command_transport import command_transport
 from scheduler.stream.broker import BrokerOptions
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -111,6 +113,11 @@ class Question(ConfiguredCommand, Lister):
     def live_hosts(self) -> list[str]:
         """The hosts of all schedulers that are up; a command reads them once."""
         return scheduler_hosts(self.conf)
+
+    @cached_property
+    def bus(self) -> messaging.Transport:
+        """The transport of the command, so that it has one reply queue however often it asks."""
+        return command_transport(self.conf)
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return what to show; None if there is nothing, which was logged."""
@@ -198,7 +205,7 @@ class Question(ConfiguredCommand, Lister):
         Raises:
             BrokerUnavailable: No host of the message broker can be used.
         """
-        bus = transport.rpc_transport(self.conf)
+        bus = self.bus
         require_broker(self.conf, args.timeout)
         return explain.Schedulers(bus, args.scheduler or self.live_hosts, args.timeout)
 

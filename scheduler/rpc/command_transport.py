@@ -1,0 +1,57 @@
+"""The transport of commands, which call schedulers and end: it leaves nothing on the broker.
+
+The reply queue of a daemon lives on for ``rabbit_transient_queues_ttl``, as a quorum queue if the options say
+so, since the daemon may come back to it. That of a command is exclusive: a classic queue, which the broker
+deletes with its connection, also if the command is killed.
+
+This module uses private names of oslo.messaging; ``tests/unit/rpc/test_command_transport.py`` lists them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import kombu
+from oslo_config import cfg
+import oslo_messaging as messaging
+from oslo_messaging._drivers import impl_rabbit
+
+from scheduler.rpc.transport import rpc_transport
+
+
+def command_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
+    """Return the transport of a command, not yet connected; raises as ``rpc_transport``."""
+    made = rpc_transport(conf)
+    driver = made._driver  # noqa: SLF001
+    if isinstance(driver, impl_rabbit.RabbitDriver):
+        driver._connection_pool.connection_cls = _Connection  # noqa: SLF001
+    return made
+
+
+class _Connection(impl_rabbit.Connection):
+    def declare_direct_consumer(self, topic: str, callback: Callable[[Any], None]) -> None:
+        consumer = _ExclusiveConsumer(
+            exchange_name="",
+            queue_name=topic,
+            routing_key="",
+            type="direct",
+            durable=False,
+            exchange_auto_delete=False,
+            queue_auto_delete=True,
+            callback=callback,
+        )
+        self.declare_consumer(consumer)
+
+
+class _ExclusiveConsumer(impl_rabbit.Consumer):
+    def declare(self, conn: impl_rabbit.Connection) -> None:
+        # The type is named, as a virtual host may have another default
+        self.queue = kombu.Queue(
+            self.queue_name,
+            self.exchange,
+            channel=conn.channel,
+            durable=self.durable,
+            exclusive=True,
+            queue_arguments={"x-queue-type": "classic"},
+        )
+        self.queue.declare()
+        self._declared_on = conn.channel

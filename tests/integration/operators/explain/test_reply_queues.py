@@ -1,0 +1,120 @@
+"""What berth-explain leaves on a real RabbitMQ: nothing, whatever kinds of queues the options ask for."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from scheduler import conf as configuration
+from scheduler.rpc import explain, transport
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.rabbitmq
+
+CONFIGURATION = """\
+[DEFAULT]
+transport_url = {url}
+host = ctl
+state_path = {directory}
+[api_database]
+connection = sqlite:///{directory}/none.sqlite
+[database]
+connection = sqlite:///{directory}/none.sqlite
+[oslo_concurrency]
+lock_path = {directory}
+[oslo_messaging_rabbit]
+{options}
+"""
+
+KINDS = {
+    "defaults": "",
+    "quorum": "rabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true",
+    "kolla": "use_queue_manager = true\nrabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true\n"
+    "rabbit_stream_fanout = true\nrabbit_qos_prefetch_count = 50",
+}
+
+
+class Explainer:
+    """Answers when it is allowed to."""
+
+    def __init__(self):
+        self.may_answer = threading.Event()
+        self.asked = threading.Semaphore(0)
+
+    def decisions(self, **_wanted):
+        self.asked.release()
+        assert self.may_answer.wait(60)
+        return []
+
+
+@pytest.fixture
+def config_file(tmp_path, rabbit_url, kind):
+    file = tmp_path / "nova.conf"
+    file.write_text(CONFIGURATION.format(url=rabbit_url, directory=tmp_path, options=KINDS[kind]))
+    return file
+
+
+@pytest.fixture
+def explainer(config_file):
+    """The explainer of a scheduler that listens."""
+    conf = configuration.load([f"--config-file={config_file}"])
+    conf.set_override("use_queue_manager", False, "oslo_messaging_rabbit")
+    bus = transport.rpc_transport(conf)
+    made = Explainer()
+    server = explain.build(conf, bus, made, 0, 1)
+    server.start()
+    yield made
+    server.stop()
+    server.wait()
+    bus.cleanup()
+
+
+@pytest.fixture
+def command(config_file):
+    """Start berth-explain list; it is killed at the end if it still runs."""
+    started = []
+
+    def start():
+        argv = [sys.executable, "-W", "ignore", "-m", "scheduler.operators.explain.main"]
+        argv += ["--config-file", str(config_file), "list", "--timeout", "60", "-f", "json"]
+        started.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def replies(rabbit, url):
+    types = rabbit.queue_types(url.rpartition("/")[2])
+    return [kind for name, kind in types.items() if name.startswith("reply_")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reply_queue_of_a_command_is_classic_and_ends_with_it(
+    explainer, command, rabbit, rabbit_url, kind
+):
+    before = sorted(rabbit.queues(rabbit_url.rpartition("/")[2]))
+    running = [command(), command()]
+    assert explainer.asked.acquire(timeout=60)
+    assert explainer.asked.acquire(timeout=60)
+    assert replies(rabbit, rabbit_url) == ["classic", "classic"]
+    explainer.may_answer.set()
+    for one in running:
+        output, errors = one.communicate(timeout=60)
+        assert (one.returncode, json.loads(output)) == (0, []), errors
+    assert eventually(lambda: sorted(rabbit.queues(rabbit_url.rpartition("/")[2])) == before, 10)
+
+
+@pytest.mark.parametrize("kind", ["kolla"])
+def test_a_command_that_is_killed_leaves_no_queue(explainer, command, rabbit, rabbit_url, kind):
+    before = sorted(rabbit.queues(rabbit_url.rpartition("/")[2]))
+    running = command()
+    assert explainer.asked.acquire(timeout=60)
+    assert len(replies(rabbit, rabbit_url)) == 1
+    running.kill()
+    assert eventually(lambda: sorted(rabbit.queues(rabbit_url.rpartition("/")[2])) == before, 10)
+    explainer.may_answer.set()
