@@ -18,7 +18,6 @@ from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.host_status import HostStatusReader
 from scheduler.decisions.hosts_now import HostsNow
-from scheduler.decisions.obstacles import Obstacles
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.trace import Trace
 from scheduler.health import catalogue
@@ -84,9 +83,7 @@ def make_manager(
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     counter = DecisionCounter(counters)
     parts = ManagerParts.from_conf(conf, spool_directory)
-    return manager.SchedulerManager(
-        conf, notifier, parts, on_decision=counter.count, on_failure=counter.count_cause
-    )
+    return manager.SchedulerManager(conf, notifier, parts, on_decision=counter.count)
 
 
 def make_server(
@@ -127,7 +124,7 @@ def make_explanations(
         table,
         serving.steps.candidate_hosts.queries,
         candidates,
-        Obstacles(questions),
+        serving.explainer,
         lambda: serving.filters,
         serving.hosts.instances,
         serving.hosts.pending,

@@ -24,10 +24,12 @@ from scheduler.decisions.document import (
     Place,
     Verdict,
     Weights,
+    Why,
 )
-from scheduler.decisions.summary import summarize
-from scheduler.decisions.unoffered import Unoffered
+from scheduler.decisions.explanation import Failure
+from scheduler.decisions.summary import is_unspecific, summarize
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
+from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.logs import mask_credentials
@@ -35,6 +37,7 @@ from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
@@ -54,9 +57,6 @@ MOST_STEPS = 1000
 
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
-
-#: Disabled hosts that are named.
-NAMED_DISABLED = 20
 
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
@@ -111,6 +111,8 @@ class Trace(DecisionObserver):
         self._codes: dict[tuple[str, int | None, str], int] = {}
         self._best_rows: list[int] = []
         self._rows: list[list[int]] = []
+        self._failure = Failure(request, ())
+        self._placed: dict[int, tuple[HostView, ViewIndex]] = {}
         self.request = request
         self.times: dict[str, float] = {}
         self.sent_at = 0.0
@@ -125,11 +127,13 @@ class Trace(DecisionObserver):
         self._marked = now
 
     def asked(self, queries: Sequence[Query]) -> None:
+        self._failure.queries = queries
         self.decision.queries = [query.querystring for query in queries]
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
         self.sent_at = found.sent_at
+        self._failure.usages = found.usage
         self.decision.candidates = document.Candidates(
             source="coalesced" if found.requests > 1 else "placement",
             hosts=len(found.by_root),
@@ -160,7 +164,15 @@ class Trace(DecisionObserver):
         if claims is not None:
             self._claims.append(claims)
 
-    def finish(self, error: BaseException | None) -> Decision:
+    def finish(
+        self, error: BaseException | None, explain: Callable[[Failure], Why | None] | None = None
+    ) -> Decision:
+        """End the document.
+
+        Args:
+            error: What ended the request.
+            explain: Returns why no host suits; called if the error does not say it.
+        """
         decision = self.decision
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
@@ -174,8 +186,11 @@ class Trace(DecisionObserver):
         if error is not None:
             decision.result = document.FAILED
             decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
+            if explain and is_unspecific(decision.error) and not self.request.is_rebuild:
+                decision.why = explain(self._failed())
+                self.mark("explanation")
             last = decision.filters[self._last_round :]
-            decision.summary = summarize(decision, last, self._left, claimed=self.request.claims)
+            decision.summary = summarize(decision, last, self._left)
         self._name_hosts()
         return decision
 
@@ -197,6 +212,14 @@ class Trace(DecisionObserver):
         decision.candidates.allowed = self._left = len(narrowed.hosts)
         decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
         self._offered, self._last_round, self._best_rows = offered, 0, []
+        failure = self._failure
+        failure.request, failure.offered, failure.judged, failure.chain = (
+            request,
+            offered,
+            narrowed.hosts,
+            chain,
+        )
+        failure.number, self._placed = 0, {}
         self._codes, self._rejected, self._rows = {}, [], []
         self._excluded = [
             (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
@@ -207,7 +230,7 @@ class Trace(DecisionObserver):
         """Note the counts, and why filters rejected hosts: all if none is left, otherwise some."""
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
         first, end = not steps, self._clock() + PATIENCE
-        self._left = len(filtered.hosts)
+        self._left, self._failure.number = len(filtered.hosts), number
         del steps[MOST_STEPS:]
         self._last_round = len(steps)
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
@@ -231,6 +254,28 @@ class Trace(DecisionObserver):
         self._best_rows = hosts.table_rows[indices].tolist()
         weights = [Weights(*each) for each in scores.weights(indices)]
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
+
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        """Note where an instance was placed; only a failed request looks at it."""
+        self._placed[number] = hosts, index
+
+    def _failed(self) -> Failure:
+        """Return what the request saw."""
+        failure = self._failure
+        self._placed.pop(failure.number, None)
+        failure.placed = {
+            number: (int(hosts.table_rows[index]), next(iter(hosts.candidates(index)), None))
+            for number, (hosts, index) in self._placed.items()
+        }
+        if failure.offered is not None:
+            rows = failure.offered.table.rows_named
+            refused = [
+                (row, event.cause)
+                for event in self.decision.refused_claims
+                for row in rows.get(event.host, ())
+            ]
+            failure.refused = dict(refused)
+        return failure
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         places = [list(map(_place, some)) for some in selections]
@@ -257,15 +302,12 @@ class Trace(DecisionObserver):
     def _name_hosts(self) -> None:
         """Name the hosts of the document: all, or the most important."""
         offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
+        self._failure, self._placed = Failure(self.request, ()), {}
         if offered is None:
             return
         decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
         if decision.error is not None:
             self._name_all(offered.table_rows, verdicts)
-            if decision.candidates.source in OF_PLACEMENT:
-                hidden = Unoffered(table, self.request).disabled(offered.table_rows.tolist())
-                names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
-                decision.candidates.disabled = document.Disabled(len(hidden), names)
         else:
             others = [row for row in self._best_rows if row not in verdicts]
             if others:
@@ -329,13 +371,23 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     return Decision(
         time=document.time_text(started_at),
         request_id=getattr(request.context, "request_id", None) or "",
-        kind="rebuild check" if request.is_rebuild else "build",
+        kind=_kind(request),
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),
         availability_zone=data.get("availability_zone"),
         spec=msgspec.Raw(received if len(received) <= LARGEST_SPEC else b"null"),
     )
+
+
+def _kind(request: SchedulingRequest) -> str:
+    """Return what is requested: an evacuation names a host to ignore, and no cell."""
+    if request.is_rebuild:
+        return "rebuild check"
+    if not request.moves_instance:
+        return "build"
+    destination = read(request.spec, "requested_destination")
+    return "move" if read(destination, "cell") else "evacuation"
 
 
 def _columns(table: HostTable, verdicts: Mapping[int, int], names: Names, *, complete: bool) -> Hosts:

@@ -53,15 +53,18 @@ class ServiceUp(Judge):
     now: float
 
     def passes(self, hosts: HostView) -> np.ndarray:
-        enabled = ~hosts.numbers("service_disabled")
-        seen = hosts.numbers("service_seen")
-        up = np.isinf(seen) | (np.abs(self.now - seen) <= self.down_time)
-        up &= ~hosts.numbers("service_forced_down")
+        enabled, up = ~hosts.numbers("service_disabled"), self.up(hosts)
         down = np.flatnonzero(enabled & ~up)
         if len(down):
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]
             LOG.warning("%d compute services are down: %s", len(down), ", ".join(names))
         return enabled & up
+
+    def up(self, hosts: HostView) -> np.ndarray:
+        """Return which hosts were seen lately and are not forced down; bool, shape (hosts,)."""
+        seen = hosts.numbers("service_seen")
+        up: np.ndarray = np.isinf(seen) | (np.abs(self.now - seen) <= self.down_time)
+        return up & ~hosts.numbers("service_forced_down")
 
     def reason(self, host: HostState) -> str:
         service = host.service

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.decisions.refusals import count_text
+from scheduler.decisions.why_not import count_text
 from scheduler.operators.command.tables import Table
 from scheduler.operators.explain.decision_commands import Shown
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from scheduler import conf as options
 from scheduler.conf import derived
-from scheduler.decisions.refusals import count_text
+from scheduler.decisions.why_not import count_text
 from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
