@@ -21,7 +21,7 @@ from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import BerthError
 from scheduler.manager import SchedulerManager
 from scheduler.nova_db import schema
-from scheduler.parts import ManagerParts
+from scheduler.parts import Outside, put_together
 from scheduler.rpc import notifications
 from scheduler.rpc.context import RequestContext
 from tools.rig.cloud import Cloud
@@ -138,7 +138,7 @@ class RefusingCloud(Cloud):
             "[berth]\nhost_state_max_age = 0\ndecision_stream = false\n[scheduler]\nmax_attempts = 10\n"
         )
         self.configure("fake://", sections=sections)
-        parts = ManagerParts.from_conf(self.conf)
+        parts = put_together(self.conf, Outside.from_conf(self.conf))
         self.manager = SchedulerManager(
             self.conf,
             notifications.Notifications(()),
