@@ -35,11 +35,15 @@ from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.parts import Parts, make_driver, make_steps
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.alternates import as_dicts
+from scheduler.selection.alternates import Selections, as_dicts
+from scheduler.workflow.live_world import LiveWorld
 from scheduler.workflow.request_run import RequestRun
-from scheduler.workflow.steps import AsReply, Notifications, Reply
+from scheduler.workflow.steps import Notifications
 
 LOG = logging.getLogger(__name__)
+
+Reply = Selections | list[dict[str, Any]]
+"""For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
 
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0
@@ -60,6 +64,7 @@ class SchedulerManager:
         notifications: Where requests are announced.
         parts: What the manager works with.
         steps: What takes the steps of requests.
+        world: What decisions read.
         decisions: The documents of the latest requests.
         explainer: Explains requests that find no valid host.
         stream: What other schedulers decide, if it is shared.
@@ -113,9 +118,8 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        (self.filters, weighers), self._driver = make_driver(
-            self.conf, self.hosts.mapped, self.stream.owners.owned
-        )
+        (self.filters, weighers), driver = make_driver(self.conf, self.hosts.mapped, self.stream.owners.owned)
+        self.world = LiveWorld(self.steps, driver)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
@@ -273,13 +277,14 @@ class SchedulerManager:
             group = request.server_group
             if group is not None and group.uuid is not None and request.claims:
                 self.stream.owners.forward_for_group(group.uuid, request.delivery)
-            return self._serve(request, list if return_objects else as_dicts)
+            selections = self._serve(request)
+            return selections if return_objects else as_dicts(selections)
 
-    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
+    def _serve(self, request: SchedulingRequest) -> Selections:
         trace = self.decisions.begin(request)
-        run = RequestRun(self.steps, self._driver, as_reply, trace)
+        run = RequestRun(self.world, trace)
 
-        def attempt(current: SchedulingRequest) -> Reply:
+        def attempt(current: SchedulingRequest) -> Selections:
             if current is not request:
                 trace.mark("outage")  # for which it has waited
             return run.reply_to(current)

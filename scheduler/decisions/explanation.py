@@ -98,6 +98,7 @@ class World:
         chain: Returns the enabled filters.
         is_mapped: Whether a service host has a host mapping.
         pending: What other requests have decided.
+        closed: Which hosts a plan leaves out; None: none.
     """
 
     table: Callable[[], HostTable]
@@ -107,6 +108,7 @@ class World:
     is_mapped: Callable[[str], bool]
     instances: InstanceSource
     pending: PendingPlacements
+    closed: Callable[[], np.ndarray] | None = None
 
 
 @dataclass
@@ -174,7 +176,7 @@ class FailureExplainer:
     def _read(self, uuid: str) -> ProviderState | None:
         known = self._world.mirror.known
         begun, state = known.clock(), self._world.questions.provider(uuid)
-        if state is not None:
+        if state is not None and self._world.closed is None:  # what a plan charged must stay
             known.correct(state, begun)
         return state
 
@@ -335,7 +337,7 @@ class _Explanation:
             states = self._states(self._row(at).uuid for at in samples)
             for at in samples:
                 if state := states.get(self._row(at).uuid):
-                    judge.learn(at, state)
+                    judge.learn(at, state, limits_alone=self._world.closed is not None)
                     learnt = True
             judge.spread_limits()
         return learnt
@@ -429,6 +431,9 @@ class _Explanation:
             failed.add(Constraint("in the cell of the instance", ConstraintKind.CELL), ~here)
         if named_target(spec) is not None and self._alone is None:
             failed.add(Constraint(self._names.host(""), ConstraintKind.HOST), ~self._where(_is_named(spec)))
+        if self._world.closed is not None:
+            closed = self._world.closed()[self._rows]
+            failed.add(Constraint("left out by the plan", ConstraintKind.IGNORED), closed)
         if spec.ignore_hosts:
             ignored = {name.lower() for name in spec.ignore_hosts}
             mask = self._where(lambda row: row.host.lower() in ignored)

@@ -85,9 +85,12 @@ class DecisionRecorder:
         try:
             yield
         except BaseException as error:
+            if isinstance(error, NoValidHost):
+                trace.write_log()
             self._end(trace, error)
             self._add_detail(trace, error)
             raise
+        trace.write_log()
         self._end(trace, None)
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:

@@ -40,7 +40,8 @@ from scheduler.request.query import Query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
-from scheduler.selection.observer import DecisionObserver
+from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
+from scheduler.selection.pass_log import PassLog
 from scheduler.weights.scores import Scores
 
 #: Hosts that are named for each filter or exclusion of a served request.
@@ -92,13 +93,18 @@ class Trace(DecisionObserver):
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         names: Callable[[], Names] = Names,
+        also: DecisionObserver = NO_OBSERVER,
     ) -> None:
         """Begin to note the decision on a request.
 
         Args:
             clock: The clock of Placement's answers.
             names: Returns the names of cells.
+            also: Receives all that the selection reports, after it is noted.
         """
+        self._also = also
+        self._log = PassLog()
+        self._table: HostTable | None = None
         self._clock = clock
         self._names = names
         self._started = self._marked = clock()
@@ -132,6 +138,7 @@ class Trace(DecisionObserver):
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
+        self._forget_pass()
         self.sent_at = found.sent_at
         self._failure.usages = found.usage
         self.decision.candidates = document.Candidates(
@@ -145,9 +152,10 @@ class Trace(DecisionObserver):
         )
         self.mark("placement")
 
-    def mirrored(self, offered: int, age: float) -> None:
-        """Note that the mirror names ``offered`` hosts, and the seconds since it was refreshed."""
-        self._found("mirror", offered, age)
+    def mirrored(self, hosts: HostView, age: float) -> None:
+        """Note the hosts that the mirror names, and the seconds since it was refreshed."""
+        self._table = hosts.table
+        self._found("mirror", len(hosts), age)
 
     def looked_up(self, hosts: HostView) -> None:
         self._found("table", len(hosts))
@@ -164,6 +172,10 @@ class Trace(DecisionObserver):
         if claims is not None:
             self._claims.append(claims)
 
+    def write_log(self) -> None:
+        """Log what became of the hosts of a request that has a result."""
+        self._log.write()
+
     def finish(
         self, error: BaseException | None, explain: Callable[[Failure], Why | None] | None = None
     ) -> Decision:
@@ -174,6 +186,7 @@ class Trace(DecisionObserver):
             explain: Returns why no host suits; called if the error does not say it.
         """
         decision = self.decision
+        self._log.begin()
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
         self.times["total"] = self._clock() - self._started
@@ -206,12 +219,12 @@ class Trace(DecisionObserver):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note the hosts, and forget those of earlier rounds."""
+        """Note the hosts, and forget those of earlier passes."""
+        self._forget_pass()
         decision = self.decision
         decision.candidates.known = len(offered)
         decision.candidates.allowed = self._left = len(narrowed.hosts)
-        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
-        self._offered, self._last_round, self._best_rows = offered, 0, []
+        self._offered, self._table = offered, offered.table
         failure = self._failure
         failure.request, failure.offered, failure.judged, failure.chain = (
             request,
@@ -220,15 +233,26 @@ class Trace(DecisionObserver):
             chain,
         )
         failure.number, self._placed = 0, {}
-        self._codes, self._rejected, self._rows = {}, [], []
         self._excluded = [
             (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
             for each in narrowed.excluded
         ]
+        self._log.begin(narrowed)
+        self._also.begin_ranking(offered, narrowed, chain, request)
+
+    def _forget_pass(self) -> None:
+        """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
+        decision = self.decision
+        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
+        self._offered, self._left, self._last_round, self._best_rows = None, None, 0, []
+        self._codes, self._excluded, self._rejected, self._rows = {}, [], [], []
+        self._log.begin()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         """Note the counts, and why filters rejected hosts: all if none is left, otherwise some."""
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
+        self._log.filtered(uuid, filtered)
+        self._also.filtered(number, hosts, filtered)
         first, end = not steps, self._clock() + PATIENCE
         self._left, self._failure.number = len(filtered.hosts), number
         del steps[MOST_STEPS:]
@@ -248,6 +272,7 @@ class Trace(DecisionObserver):
             self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        self._also.weighed(number, hosts, scores, totals)
         if number or self._best_rows:
             return
         indices = best_indices(totals, BEST)
@@ -258,6 +283,7 @@ class Trace(DecisionObserver):
     def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
         """Note where an instance was placed; only a failed request looks at it."""
         self._placed[number] = hosts, index
+        self._also.consumed(number, hosts, index)
 
     def _failed(self) -> Failure:
         """Return what the request saw."""
@@ -302,25 +328,27 @@ class Trace(DecisionObserver):
     def _name_hosts(self) -> None:
         """Name the hosts of the document: all, or the most important."""
         offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
+        table, self._table = self._table, None
         self._failure, self._placed = Failure(self.request, ()), {}
-        if offered is None:
+        decision = self.decision
+        if offered is None or table is None:
             return
-        decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
+        verdicts = self._special(table)
         if decision.error is not None:
-            self._name_all(offered.table_rows, verdicts)
+            self._name_all(offered, verdicts)
         else:
             others = [row for row in self._best_rows if row not in verdicts]
             if others:
                 verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
             if self._rejected or self._excluded:
-                for row, code in self._out(offered.table_rows, whole=False):
+                for row, code in self._out(offered.root_rows, whole=False):
                     verdicts.setdefault(row, code)
         decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
         index_of = {row: index for index, row in enumerate(verdicts)}
         decision.best.host = [index_of[row] for row in self._best_rows]
 
-    def _name_all(self, rows: np.ndarray, verdicts: dict[int, int]) -> None:
-        out = dict(self._out(rows, whole=True))
+    def _name_all(self, offered: HostView, verdicts: dict[int, int]) -> None:
+        rows, out = offered.table_rows, dict(self._out(offered.root_rows, whole=True))
         passed = dict.fromkeys(
             row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
         )

@@ -201,9 +201,13 @@ class PlainJudge:
         _, firsts, counts = np.unique(columns, axis=1, return_index=True, return_counts=True)
         return [int(positions[first]) for first in firsts[np.argsort(-counts, kind="stable")][:most]]
 
-    def learn(self, position: int, state: ProviderState) -> None:
-        """Take over what was read of a host."""
-        self._nodes.set_state(self._at[position], state)
+    def learn(self, position: int, state: ProviderState, *, limits_alone: bool) -> None:
+        """Take over what was read of a host, or its unit limits alone."""
+        row = self._at[position]
+        used = self._nodes.used[:, row].copy()
+        self._nodes.set_state(row, state)
+        if limits_alone:
+            self._nodes.used[:, row] = used
 
     def can_judge(self, part: Part) -> bool:
         if part.kind is ConstraintKind.AMOUNT:

@@ -1,6 +1,6 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementSilent, unavailable
-from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
@@ -38,7 +37,7 @@ class HeldHosts:
         self._claimer = claimer
         self._candidate_hosts = candidate_hosts
 
-    def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> dict[str, HeldHost]:
+    def of_each(self, request: SchedulingRequest) -> dict[str, HeldHost]:
         """Return the host of each instance that holds the requested amounts on one host.
 
         Raises:
@@ -52,7 +51,7 @@ class HeldHosts:
         ignored = self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers
         found: dict[str, HeldHost] = {}
         for uuid, each in held.items():
-            candidate = held_candidate(each.allocations, table.row_of_uuid, ignored, queries)
+            candidate = held_candidate(each.allocations, table.row_of_uuid, ignored, request.queries)
             if candidate is None:
                 continue
             rows = table.find([candidate.root], request.cell_uuid)

@@ -25,6 +25,7 @@ BUILT = {
     "conf/derived.py": "WARNING",
     "conf/misspelt.py": "WARNING",
     "request/decision_line.py": "INFO",
+    "selection/narrowing.py": "INFO",
 }
 
 #: A line or a part of one that consists of variables: those of ``BUILT``, and the text of an error.

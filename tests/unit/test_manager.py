@@ -693,7 +693,8 @@ def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
         mock.patch("scheduler.manager.as_dicts", side_effect=ZeroDivisionError),
         pytest.raises(ZeroDivisionError),
     ):
-        ask(world, return_objects=False)
+        ask(world, return_objects=False, delivery=(delivery := Delivery()))
+    delivery.release()  # as the dispatcher does after an error
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
@@ -1107,13 +1108,15 @@ def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrore
 
 def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     conf.set_override("host_state_max_age", 5.0, "berth")
-    clock = Clock(7.0)
-    world = make_world(mirrored_hosts(), mirror=Mirrored([]).mirror, clock=clock)
+    clock, mirror = Clock(7.0), Mirrored([]).mirror
+    find = mirror.find
 
-    def tick(context, spec):
+    def find_in_two_seconds(queries):
         clock.now += 2
+        return find(queries)
 
-    world.told.select_destinations_start = tick
+    mirror.find = find_in_two_seconds
+    world = make_world(mirrored_hosts(), mirror=mirror, clock=clock)
     ask(world)
     assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
 
@@ -1410,3 +1413,42 @@ def test_the_state_shows_whether_decisions_are_shared(share, make_world):
     alone = make_world(two_hosts()).manager
     assert (alone.stream.status().wanted, alone.stream.status().schedulers) == (False, 1)
     assert share().manager.stream.status().in_step
+
+
+def filter_lines(caplog):
+    return [
+        record.getMessage().split(" for the request")[0]
+        for record in caplog.records
+        if record.name == "nova.filters" and record.levelname == "INFO"
+    ]
+
+
+def test_no_filter_is_blamed_if_placement_has_no_candidate(make_world, caplog):
+    """Operators take these lines as proof that Placement offered hosts and a filter rejected them."""
+    caplog.set_level("INFO")
+    world = make_world([make_host("h1")], mirror=Mirrored([]).mirror)
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert len(world.placement.queries) == 1
+    assert filter_lines(caplog) == []
+
+
+def test_what_filters_reject_is_logged_once_for_a_request(make_world, mirrored, caplog):
+    """Both passes reject the hosts: that over the mirror, and that over Placement's answer."""
+    caplog.set_level("INFO")
+    world = make_world([host.disabled() for host in mirrored_hosts()], mirror=mirrored.mirror)
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert len(world.placement.queries) == 1
+    assert filter_lines(caplog) == ["Filter ComputeFilter returned 0 hosts", "Filtering removed all hosts"]
+    assert sum("No host for instance i1: ComputeFilter" in text for text in caplog.messages) == 1
+
+
+def test_a_pass_that_another_one_follows_is_not_logged(make_world, caplog):
+    """The mirror names a disabled host only; Placement offers another one, too."""
+    caplog.set_level("INFO")
+    first, second = mirrored_hosts()
+    mirror = Mirrored(["h1"]).mirror
+    world = make_world([first.disabled(), second], mirror=mirror)
+    assert ask(world)[0][0].service_host == "h2"
+    assert filter_lines(caplog) == []

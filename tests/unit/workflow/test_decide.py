@@ -1,0 +1,21 @@
+"""Manager, plan and shadow decide alike: they call the same function."""
+
+import pytest
+
+from tests.unit.workflow.random_decisions import Decisions
+
+SEEDS = range(60)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_manager_plan_and_shadow_choose_the_same_hosts(seed):
+    one = Decisions(seed)
+    reply, tried = one.manager(), one.dry_run()
+    if reply == "NoValidHost":
+        assert tried["hosts"] == []
+        assert one.shadow_hosts() == []
+        return
+    chosen = [first for first, *_ in reply]
+    assert [[each["host"], *each["alternates"]] for each in tried["hosts"]] == reply
+    assert one.plan() == chosen
+    assert one.shadow_hosts() == chosen
