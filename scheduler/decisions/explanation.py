@@ -162,6 +162,10 @@ class FailureExplainer:
         with limit_to(Deadline.after(MOST_SECONDS, self._clock)):
             return one.why()
 
+    def failed(self, failure: Failure) -> FailedConstraints:
+        """Return what each host of the table fails, by row."""
+        return _Explanation(self, self._world, failure, self._world.table()).failed()
+
     def explain_host(
         self, request: SchedulingRequest, queries: Sequence[Query], table: HostTable, row: TableRow
     ) -> FailedConstraints:
@@ -357,6 +361,11 @@ class _Explanation:
         if not unjudged:
             return
         before, explained, left = query.counts(), self._offered.copy(), list[Part]()
+        if self._alone is None and any(part.kind is ConstraintKind.HOST for part in parts):
+            # other hosts may lack nothing but to be the named one
+            named = next(part for part in parts if part.kind is ConstraintKind.HOST)
+            if (offer := self._offer(named)) is not None:
+                explained |= self._among(offer.nodes)
         for part in parts:
             if part.kind is ConstraintKind.HOST:
                 continue

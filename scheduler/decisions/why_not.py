@@ -167,6 +167,7 @@ class PlainJudge:
         # what is computed for unknown hosts is of no account
         self._at = np.where(self._known, at, 0) if len(nodes) else np.zeros(0, np.int64)
         self._charged = charged
+        self._read = nodes.limits_known()  # before those of others are taken for them
 
     @property
     def unknown(self) -> np.ndarray:
@@ -194,9 +195,12 @@ class PlainJudge:
         """
         if not len(self._nodes):
             return []
-        positions = np.flatnonzero(among & self._known & ~self._nodes.limits_known()[self._at])
+        positions = np.flatnonzero(among & self._known & ~self._read[self._at])
         if len(positions) <= most:
             return [int(position) for position in positions]
+        positions = positions[~self._nodes.limits_known()[self._at[positions]]]
+        if not len(positions):
+            return []
         columns = self._nodes.capacity[:, self._at[positions]]
         _, firsts, counts = np.unique(columns, axis=1, return_index=True, return_counts=True)
         return [int(positions[first]) for first in firsts[np.argsort(-counts, kind="stable")][:most]]
@@ -206,6 +210,7 @@ class PlainJudge:
         row = self._at[position]
         used = self._nodes.used[:, row].copy()
         self._nodes.set_state(row, state)
+        self._read[row] = True
         if limits_alone:
             self._nodes.used[:, row] = used
 

@@ -87,20 +87,34 @@ def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -
 
     if why.suitable:
         found(f"{why.suitable} hosts are said to suit")
-    said = _said(why)
     for removal in removals(cloud, wanted):
-        told = sum(hosts for name, hosts in said.items() if _is(name, removal.name))
-        actual = _actual(cloud, removal, why, uuids)
-        if not told and removal.name in " ".join(why.notes):
-            report.counts["not asked in time"] += 1
-            continue
-        report.counts["statements"] += 1
-        report.counts["named as sufficient"] += bool(told)
-        if why.placed or (wanted.count > 1 and why.number > 1):
-            if bool(told) != bool(actual):
-                found(f"without {removal.name} {actual} more instances, told {told}")
-        elif told != actual:
-            found(f"without {removal.name} {actual} hosts, told {told}")
+        _compare_without(cloud, removal, (wanted, why, uuids), report, found)
+
+
+def _compare_without(
+    cloud: RefusingCloud,
+    removal: Removal,
+    refused: tuple[Wanted, Why, list[str]],
+    report: Report,
+    found: Callable[[str], None],
+) -> None:
+    wanted, why, uuids = refused
+    told = sum(hosts for name, hosts in _said(why).items() if _is(name, removal.name))
+    if not told and removal.name in " ".join(why.notes):
+        report.counts["not asked in time"] += 1
+        return
+    if wanted.policy and why.number > 1:
+        # without it the instances before would have other hosts
+        report.counts["not comparable"] += 1
+        return
+    actual = _actual(cloud, removal, why, uuids)
+    report.counts["statements"] += 1
+    report.counts["named as sufficient"] += bool(told)
+    if why.number > 1:
+        if bool(told) != bool(actual):
+            found(f"without {removal.name} {actual} more instances, told {told}")
+    elif told != actual:
+        found(f"without {removal.name} {actual} hosts, told {told}")
 
 
 def _is(name: str, removed: str) -> bool:

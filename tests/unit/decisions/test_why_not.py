@@ -127,7 +127,8 @@ def test_unit_limits_are_those_of_a_node_with_the_same_capacities():
         nodes.set_state(row, state(uuid, VCPU=Inventory(total, max_unit=most)))
     judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
     judge.spread_limits()
-    assert judge.samples(np.ones(3, bool), 5) == [2]
+    assert judge.samples(np.ones(3, bool), 1) == [2]
+    assert judge.samples(np.ones(3, bool), 5) == [1, 2]
     found = FailedConstraints(3)
     judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
     assert names(found.why(str)) == [("4 VCPU", 2, ["0", "1"])]
