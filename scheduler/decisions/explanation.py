@@ -461,7 +461,7 @@ class _Explanation:
             return
         if failure.judged is not None and len(failure.judged):
             view = failure.judged.where(np.ones(len(failure.judged), bool))
-            Rejections(chain, view, failure.number, self._rows).note(failed)
+            Rejections(chain, view, self._rows).note(failed)
         others = np.flatnonzero(near & ~self._offered)
         if (self._request.guest or self._request.pci_requests) and len(others) > MOST_FITTED:
             left, others = len(others) - MOST_FITTED, others[:MOST_FITTED]
@@ -477,7 +477,7 @@ class _Explanation:
                 view.load(Needs(chain.needs.instance_uuids))
             except Exception as error:  # noqa: BLE001 - whatever a database raises, the request has failed already
                 LOG.debug("Cannot read the instances that filters need: %s", error)
-            Rejections(chain, view, failure.number, self._rows).note(failed)
+            Rejections(chain, view, self._rows).note(failed)
 
     def _of_charges(self, parts: Sequence[Part], query: FailedConstraints, others: FailedConstraints) -> None:
         """Note which amounts the instances before have used up on hosts that were offered."""
@@ -548,16 +548,14 @@ def _stand_in(uuid: str) -> AllocationCandidate:
 class Rejections:
     """What all filters say of some hosts, also of those that an earlier one rejects."""
 
-    def __init__(self, chain: PreparedChain, view: HostView, number: int, rows: TableRows) -> None:
+    def __init__(self, chain: PreparedChain, view: HostView, rows: TableRows) -> None:
         """Judge the hosts of a view.
 
         Args:
-            number: The instance of the request, from 0.
             rows: The rows of the hosts that are explained.
         """
         self._chain = chain
         self._view = view
-        self._number = number
         position_of = np.full(int(rows.max()) + 1 if len(rows) else 0, -1)
         position_of[rows] = np.arange(len(rows))
         known = view.table_rows < len(position_of)
@@ -565,8 +563,9 @@ class Rejections:
         self._hosts = len(rows)
 
     def note(self, failed: FailedConstraints) -> None:
+        # also those that judge once a request: hosts that they rejected for the first instance are still out
         for rule, judge in self._chain.rules:
-            if judge is not None and rule.run_filter_for_index(self._number):
+            if judge is not None:
                 self._note(rule, judge, failed)
 
     def _note(self, rule: HostFilter, judge: Judge, failed: FailedConstraints) -> None:
