@@ -18,6 +18,7 @@ from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.decisions.summary import with_summary
@@ -28,6 +29,7 @@ from scheduler.errors import (
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
+    NoValidHost,
     PlacementUnavailable,
 )
 from scheduler.health import catalogue
@@ -40,7 +42,7 @@ from scheduler.workflow.live_world import LiveWorld
 from scheduler.workflow.request_run import RequestRun
 from scheduler.workflow.steps import Notifications
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 Reply = Selections | list[dict[str, Any]]
 """For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
@@ -213,7 +215,7 @@ class SchedulerManager:
             cells=tuple(
                 CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),
-            api_database=self.hosts.cells.readable,
+            api_database=self.hosts.engines.api_answers,
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
             decision_stream=shared.in_step if shared.wanted else None,
@@ -307,6 +309,8 @@ class SchedulerManager:
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.decision.summary)
+            if isinstance(error, NoValidHost) and (cause := cause_of(trace.decision)):
+                reason = f"{reason} [{cause.code}]"
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):

@@ -36,7 +36,6 @@ from scheduler.decisions.why_not import (
     Limit,
     PlainJudge,
     Refusals,
-    count_text,
     no_reasons,
 )
 from scheduler.filters.base import HostFilter, Judge
@@ -49,6 +48,7 @@ from scheduler.hosts.request_instances import InstanceSource, Needs
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.logs import count_text
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror import Nodes

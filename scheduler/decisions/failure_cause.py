@@ -26,7 +26,8 @@ from scheduler.decisions.document import (
 )
 from scheduler.decisions.remedies import is_pci, remedy_of
 from scheduler.decisions.summary import is_no_valid_host, is_unspecific
-from scheduler.decisions.why_not import count_text, failing_text, instance_text
+from scheduler.decisions.why_not import failing_text, instance_text
+from scheduler.logs import count_text
 
 
 class FailureCause(NamedTuple):

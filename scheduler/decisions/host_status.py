@@ -156,7 +156,7 @@ def _problems_of_provider(
         yield Problem(f"it has trait {DISABLED_TRAIT}, though its service is enabled", remedy)
     if missing := aggregates.difference(found.aggregates):
         remedy = "Run nova-manage placement sync_aggregates."
-        yield Problem(f"{len(missing)} of its aggregates are not in Placement", remedy)
+        yield Problem(f"{len(missing)} of its aggregates missing in Placement", remedy)
     for name in NEEDED:
         if inventory := found.inventories.get(name):
             reason = refusal_of(found, name, max(1, inventory.min_unit, inventory.step_size))

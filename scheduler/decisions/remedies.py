@@ -2,7 +2,8 @@
 
 from scheduler.decisions.constraints import ConstraintKind
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
-from scheduler.decisions.why_not import Limit, count_text
+from scheduler.decisions.why_not import Limit
+from scheduler.logs import count_text
 
 AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})
 ANTI_AFFINITY = frozenset({"ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"})

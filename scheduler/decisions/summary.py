@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from scheduler.decisions.document import Candidates, Decision, Error, Step
-from scheduler.decisions.why_not import count_text, instance_text, texts
+from scheduler.decisions.why_not import instance_text, texts
+from scheduler.logs import count_text
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
 #: Texts of errors that add nothing to the rest of the line.
@@ -94,5 +95,5 @@ def _filters(decision: Decision, last: Sequence[Step], left: int | None) -> Iter
 
 def _claims(decision: Decision) -> Iterator[str]:
     if lost := decision.refused_claims:
-        count = "1 claim was" if len(lost) == 1 else f"{len(lost)} claims were"
+        count = count_text(len(lost), "claim was", "claims were")
         yield f"{count} refused, the last on host {lost[-1].host}: {lost[-1].cause}"

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.decisions.constraints import ConstraintKind, Part, listed
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
+from scheduler.logs import count_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import ProviderState
@@ -302,11 +303,6 @@ def refusal_of(state: ProviderState, name: str, amount: int) -> Reason | None:
 
 
 # -- in words ----------------------------------------------------------------------------------------------
-
-
-def count_text(number: int, noun: str) -> str:
-    """Return a number of things, such as '1 host' or '2 hosts'."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def with_reasons(constraint: Constraint, reasons: Sequence[Reason], hosts: int) -> str:

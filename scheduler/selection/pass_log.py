@@ -10,7 +10,7 @@ from oslo_log import log as logging
 from scheduler.filters.chain import Filtered
 from scheduler.selection.narrowing import Narrowed
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 class PassLog:

@@ -38,7 +38,7 @@ from scheduler.selection.alternates import Selections
 from scheduler.selection.driver import FilterDriver, More
 from scheduler.selection.headroom import Usages, no_usages
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Offer:
         more: Returns further hosts if none of these passes; None: there are none.
         check: Checks the chosen hosts before they are claimed.
         recover: Returns whether other hosts are known now, so that the same answer offers others.
+        recount: Returns whether hosts have more now, as what was pending on them came to nothing.
         exact: Whether no host is missing. If not, Placement is queried before a request fails.
         age: How old the answer is, in seconds.
     """
@@ -59,6 +60,7 @@ class Offer:
     more: More = lambda: None
     check: Check = check_nothing
     recover: Callable[[], bool] = lambda: False
+    recount: Callable[[], bool] = lambda: False
     exact: bool = True
     age: float = 0.0
 
@@ -164,8 +166,9 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
                 raise
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         request = replace(request.restarted(), arrived_at=world.now())
-    found = _candidates(request, world, trace)
+    found = candidates(request, world, trace)
     with world.turn(request) as current:
+        recounted = False
         while True:
             offer = world.offered(found, current, late=late)
             trace.mark("table")
@@ -173,7 +176,9 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
                 return _choose(offer, current.restarted(), world, claims, trace)
             except NoValidHost:
                 if not offer.recover():
-                    raise
+                    if recounted or not offer.recount():
+                        raise
+                    recounted = True
 
 
 @contextmanager
@@ -188,7 +193,7 @@ def offered(
     """
     request = with_queries(request, world, trace)
     offer = world.mirrored(request)
-    found = None if offer else _candidates(request, world, trace)
+    found = None if offer else candidates(request, world, trace)
     with world.turn(request) as current:
         yield offer or world.offered(found, current, late=False), current
 
@@ -202,7 +207,7 @@ def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> Sche
     return request
 
 
-def _candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candidates:
+def candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candidates:
     """Return Placement's answer, if it offers a host."""
     found = world.ask_placement(request)
     trace.answered(found)

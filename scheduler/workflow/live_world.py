@@ -45,8 +45,20 @@ class LiveWorld:
     def offered(self, found: Candidates, request: SchedulingRequest, *, late: bool) -> Offer:
         candidate_hosts = self.steps.candidate_hosts
         hosts, more = candidate_hosts.offered(found, request, 0.0 if late else None)
-        recover = partial(candidate_hosts.recover, found, hosts, request)
-        return Offer(hosts, found.usage, more, recover=recover)
+        judged = [hosts]
+
+        def others() -> HostView | None:
+            further = more()
+            judged.extend([further] if further else [])
+            return further
+
+        return Offer(
+            hosts,
+            found.usage,
+            others,
+            recover=partial(candidate_hosts.recover, found, hosts, request),
+            recount=lambda: candidate_hosts.recount(judged[-1], request),
+        )
 
     def to_check(self, request: SchedulingRequest) -> HostView:
         return self.steps.candidate_hosts.to_check(request)

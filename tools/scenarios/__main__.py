@@ -17,6 +17,7 @@ SCENARIOS = {
     "fuzz": "tools.scenarios.fuzz",
     "why-not": "tools.scenarios.why_not",
     "worked-cases": "tools.worked_cases.command",
+    "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",
 }
 

@@ -230,8 +230,8 @@ def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
 def _one_for_all(of_each: Any) -> Any:
     """Take a call for settled of which one instance holds a host."""
 
-    def found(hosts: HeldHosts, queries: Any, request: Any) -> Any:
-        held = of_each(hosts, queries, request)
+    def found(hosts: HeldHosts, request: Any) -> Any:
+        held = of_each(hosts, request)
         first = next(iter(held.values()), None)
         return held if first is None else {uuid: held.get(uuid, first) for uuid in request.instance_uuids}
 

@@ -9,7 +9,7 @@ from scheduler.decisions.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS,
 from scheduler.decisions.host_status import HostStatus
 from scheduler.decisions.hosts_now import NodeNow
 from scheduler.decisions.rendering import FilterVerdict
-from scheduler.decisions.why_not import count_text
+from scheduler.logs import count_text
 from scheduler.operators.command.tables import Table
 
 #: What ends it if a host passes and others are chosen.

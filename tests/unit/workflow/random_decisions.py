@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 import random
-from types import SimpleNamespace
+import time
 
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
@@ -12,12 +12,14 @@ from scheduler.operators.plan.dry_run import dry_run
 from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.parts import ManagerParts
+from scheduler.parts import Parts
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.notifications import Notifications
+from scheduler.stream.decision_stream import NoStream
+from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, OTHER_CELL, uuid_of
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_drain import host_cells
@@ -119,9 +121,10 @@ class Claimer(FakePlacement):
 class Request:
     """A random request; ``spec`` makes a new RequestSpec each time, as a decision changes the one it gets."""
 
-    def __init__(self, rng, cloud):
+    def __init__(self, rng, cloud, instances=None):
         names = [host.columns["host"] for host in cloud.hosts]
-        self.uuids = [uuid_of(f"new{number}") for number in range(rng.choice([1, 1, 1, 2, 3]))]
+        count = rng.choice([1, 1, 1, 2, 3])
+        self.uuids = [uuid_of(f"new{number}") for number in range(instances or count)]
         self._extra = rng.choice(EXTRA_SPECS)
         self._sizes = {
             "vcpus": rng.choice([1, 2, 100]) if rng.random() < 0.3 else 1,
@@ -164,12 +167,12 @@ class Request:
 class Decisions:
     """One random request in one random cloud, and what each decider chooses for it."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, instances=None):
         self.seed = seed
         rng = random.Random(seed)
         self.cloud = Cloud(rng)
         self.snapshot = self.cloud.snapshot()
-        self.request = Request(rng, self.cloud)
+        self.request = Request(rng, self.cloud, instances)
 
     def plan(self):
         """The service hosts that a plan chooses."""
@@ -235,4 +238,13 @@ class Decisions:
         mirror = CandidateMirror(self.cloud.placement, lambda: 8.0)
         mirror.read()
         hosts = FakeHosts(self.cloud.hosts)
-        return ManagerParts(hosts, claimer, claimer, claimer, network=SimpleNamespace(), mirror=mirror)
+        return Parts(
+            hosts=hosts,
+            placement=claimer,
+            candidates=claimer,
+            candidate_hosts=CandidateHosts(self.snapshot.conf, hosts, claimer, None, None),
+            claimer=claimer,
+            mirror=mirror,
+            stream=NoStream(),
+            clock=time.monotonic,
+        )
