@@ -1398,7 +1398,7 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
 def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
     one, another = share(), share()
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
-    for part in ("outages", "_empty_answers", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+    for part in ("outages", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
         setattr(another.manager, part, mock.Mock())
     another.manager.stop(0)
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)
