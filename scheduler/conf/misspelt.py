@@ -85,8 +85,8 @@ def misspelt_options(conf: cfg.ConfigOpts) -> Iterator[str]:
             remarks = _on_group(group, known) if known_here is None else _on_names(group, names, known)
             yield from (f"{path}: {remark}" for remark in remarks)
         if unknown := list(_foreign(groups, known)):
-            names = ", ".join(unknown)
-            yield f"{path}: nova has no {names}; only a class of yours that registers an option reads it"
+            listed = ", ".join(unknown)
+            yield f"{path}: nova has no {listed}; only a class of yours that registers an option reads it"
 
 
 def _foreign(groups: Mapping[str, Iterable[str]], known: Mapping[str, set[str]]) -> Iterator[str]:

@@ -48,6 +48,8 @@ class Destination(base.WireObject):
     }
     # Never sent as null, but rules read the host without checking whether it is set.
     lazy_defaults = {"host": lambda: None}
+    aggregates: list[str] | None
+    forbidden_aggregates: set[str] | None
 
     def require_aggregates(self, aggregates):
         """Require the host to be in one of these aggregates, besides what is required already."""
@@ -78,6 +80,10 @@ class RequestGroup(base.WireObject):
         "provider_uuids": fields.list_of(fields.uuid(), default=[]),
         "in_tree": fields.uuid(nullable=True, default=None),
     }
+
+    resources: dict[str, int]
+    required_traits: set[str]
+    forbidden_traits: set[str]
 
     def add_resource(self, rclass, amount):
         """Request an amount of a resource class; neither an unknown class nor a negative amount is added."""

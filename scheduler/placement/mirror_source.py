@@ -157,9 +157,9 @@ class CandidateMirror:
         """The nodes without free memory that are not mirrored."""
         return self._reader.full_nodes
 
-    def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
-        """Return what checks the nodes that are chosen for a query before they are claimed."""
-        return WinnerCheck(self.known, self._client, query, context, self._reader.list_path)
+    def check(self, answer: MirrorAnswer, context: Any) -> WinnerCheck:
+        """Return what checks the nodes that are chosen from an answer before they are claimed."""
+        return WinnerCheck(self.known, self._client, answer, context)
 
     def _is_usable(self) -> bool:
         """Whether queries are answered. After a rest a round is waited for: it costs less than their own."""

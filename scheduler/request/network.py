@@ -158,7 +158,7 @@ class NeutronNetwork:
         return service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
 
     def _as_network_error(self, what: str, error: exceptions.ClientException) -> errors.NetworkError:
-        self._warnings.warning(type(error), "Reading %s from Neutron failed: %s", what, error)
+        self._warnings.warning(type(error).__name__, "Reading %s from Neutron failed: %s", what, error)
         if isinstance(error, exceptions.Unauthorized):
             return errors.NetworkUnauthorized(f"Neutron refused the token for {what}")
         if isinstance(error, exceptions.Forbidden):

@@ -150,19 +150,20 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
         BerthError: What ``claims`` raises.
     """
     if request.is_rebuild:
-        offer = Offer(world.to_check(request))
-        trace.looked_up(offer.hosts)
-        return _choose(offer, request, world, claims, trace)
+        forced = world.to_check(request)
+        trace.looked_up(forced)
+        return _choose(Offer(forced), request, world, claims, trace)
     request = with_queries(request, world, trace)
-    offer = world.mirrored(request)
-    late = offer is not None or bool(request.kept_providers)
-    if offer is not None:
-        trace.mirrored(offer.hosts, offer.age)
+    mirrored = world.mirrored(request)
+    late = mirrored is not None or bool(request.kept_providers)
+    if mirrored is not None:
+        trace.mirrored(mirrored.hosts, mirrored.age)
         try:
             with world.turn(request) as current:
-                return _choose(offer, current, world, claims, trace)
+                return _choose(mirrored, current, world, claims, trace)
         except (NoValidHost, PlacementUnavailable) as error:
-            if offer.exact:
+            # Each host needs what a provider that all of them share has refused: further hosts do not help
+            if mirrored.exact or (isinstance(error, NoValidHost) and error.final):
                 raise
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         request = replace(request.restarted(), arrived_at=world.now())
@@ -193,9 +194,13 @@ def offered(
     """
     request = with_queries(request, world, trace)
     offer = world.mirrored(request)
-    found = None if offer else candidates(request, world, trace)
+    if offer is not None:
+        with world.turn(request) as current:
+            yield offer, current
+        return
+    found = candidates(request, world, trace)
     with world.turn(request) as current:
-        yield offer or world.offered(found, current, late=False), current
+        yield world.offered(found, current, late=False), current
 
 
 def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> SchedulingRequest:

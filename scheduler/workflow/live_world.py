@@ -36,7 +36,7 @@ class LiveWorld:
         if found is None:
             return None
         hosts, answer = found
-        check = steps.mirror.check(answer.query, request.context)
+        check = steps.mirror.check(answer, request.context)
         return Offer(hosts, answer.usage, check=check, exact=False, age=steps.mirror.age())
 
     def ask_placement(self, request: SchedulingRequest) -> Candidates:

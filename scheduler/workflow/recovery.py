@@ -87,7 +87,12 @@ class Recovery:
         except AllocationUpdateFailed as error:
             if not error.held or self._find_held(request):
                 raise Overtaken from error
-            return schedule(self._keeping_more(error, request))
+            if further := self._on_further_hosts(error, request):
+                return schedule(replace(request.restarted(), kept_providers=further))
+            # Two runs at the same time can release everything, as each met the claims of the other one.
+            if self._steps.held_hosts.is_any_held(request) and not self._find_held(request):
+                raise
+            raise Overtaken from error
 
     def _find_held(self, request: SchedulingRequest) -> Mapping[str, HeldHost]:
         """Return the host of each instance that holds one which would do."""
@@ -117,24 +122,21 @@ class Recovery:
         self._sessions.clear()
         return overtaken or (not self._past and self._steps.held_hosts.is_any_held(request))
 
-    def _keeping_more(self, error: AllocationUpdateFailed, request: SchedulingRequest) -> SchedulingRequest:
-        """Return the request to evacuate an instance that holds something on a further host, of no use to it.
+    def _on_further_hosts(self, error: AllocationUpdateFailed, request: SchedulingRequest) -> frozenset[str]:
+        """Return what an evacuated instance holds, also on further hosts; nothing for another request.
 
-        An earlier evacuation left it there: a host that is down releases its allocations when it returns.
-
-        Raises:
-            AllocationUpdateFailed: It is no evacuation: the instance holds nothing on an ignored host.
+        An earlier evacuation left that there: a host that is down releases its allocations when it returns.
         """
         candidate_hosts = self._steps.candidate_hosts
         ignored = candidate_hosts.ignored_nodes(candidate_hosts.table_with(error.held, request), request)
         if not ignored & error.held:
-            raise error
+            return frozenset()
         LOG.info(
             "Instance %s keeps its allocations on hosts that it cannot be evacuated to: %s",
             error.consumer_uuid,
             ", ".join(sorted(error.held - ignored)),
         )
-        return replace(request.restarted(), kept_providers=error.held)
+        return error.held
 
     def _answer_with(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> Selections:
         """Answer a request with the hosts that its instances hold already, without alternates.

@@ -89,6 +89,7 @@ class FakeHosts:
         self._aggregates = make_aggregates(hosts)
         self.partition = PartitionHosts(None, self.aggregates)
         self.looked_up = []
+        self.others = []  # of other partitions
         self.recovery = lambda cell_uuid: False
         self.snapshots = []
         self.arrivals = []
@@ -105,6 +106,9 @@ class FakeHosts:
         self.snapshots.append(cell_uuid)
         self.ages.append(max_age)
         return self.table
+
+    def outside(self, uuids):
+        return make_table([host for host in self.others if uuid_of(host.columns["host"]) in uuids])
 
     def complete(self, table, uuids):
         return table if set(uuids) <= set(table.row_of_uuid) else self.whole
@@ -477,6 +481,29 @@ def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(ma
     assert world.placement.released == []
 
 
+def test_a_call_is_answered_with_the_host_that_a_run_in_another_partition_has_claimed(make_world):
+    """Its scheduler went away before the reply."""
+    world, delivery = make_world([host_with_candidate("h1").ram(8192)]), with_past()
+    world.hosts.others = [make_host("other")]
+    world.placement.held = {"i1": held("other")}
+    ((chosen,),) = ask(world, None, delivery=delivery)
+    assert (chosen.service_host, chosen.cell_uuid) == ("other", CELL)
+    assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("other")}])
+    delivery.confirm()
+    assert world.placement.released == []
+
+
+def test_an_evacuated_instance_does_not_go_to_a_host_of_another_partition_that_is_down(make_world):
+    """It was evacuated from there before."""
+    hosts = [host_with_candidate("h1").ram(8192), make_host("failed").down()]
+    world = make_world(hosts)
+    world.hosts.others = [make_host("other").down()]
+    world.placement.held = {"i1": held("failed") | held("other")}
+    spec = make_spec(project_id="p", ignore_hosts=["failed"])
+    ((chosen, *_),) = ask(world, spec, delivery=with_past())
+    assert chosen.service_host == "h1"
+
+
 def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be_delivered(make_world):
     world, delivery = make_world(two_hosts()), with_past()
     world.placement.held = {"i1": held("h2")}
@@ -617,6 +644,15 @@ def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(m
     ((chosen,),) = ask(world, None, delivery=Delivery())
     assert chosen.service_host == "h2"
     assert world.told.events == ["start"]
+
+
+def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world):
+    """Each of two runs can meet claims of the other one, and release its own."""
+    world = make_world(two_hosts())
+    answers = iter([HELD])
+    world.placement.answer = lambda _request: next(answers, ClaimResult(Outcome.DONE))
+    ((chosen, *_),) = ask(world, None, delivery=Delivery())
+    assert chosen.service_host == "h1"
 
 
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
@@ -1103,7 +1139,7 @@ def test_placement_is_asked_before_a_request_fails_for_want_of_hosts(make_world)
 
 
 def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrored):
-    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}"] = PlacementUnreachable("down")
+    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}/traits"] = PlacementUnreachable("down")
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world)
     assert len(world.placement.queries) == 1
@@ -1115,7 +1151,7 @@ def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     find = mirror.find
 
     def find_in_two_seconds(queries):
-        clock.now += 2
+        clock.now = 9.0
         return find(queries)
 
     mirror.find = find_in_two_seconds
@@ -1227,7 +1263,14 @@ def failure_line(world, caplog, **request):
         r"(No host for instance i1): (.*? ms(?:, [\w:; ]*\d)?): (.*)", line
     ).groups()
     assert "-> " in numbers
-    return reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
+    reason = reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
+    return re.sub(r" \[\w+\]$", "", reason)
+
+
+def test_the_line_on_a_failure_ends_with_the_code_of_its_cause(make_world, caplog):
+    failure_line(make_world(two_hosts()), caplog, spec=make_spec(project_id="p", ignore_hosts=["h1", "h2"]))
+    (line,) = [text for text in caplog.messages if text.startswith("No host for instance")]
+    assert line.endswith(" [excluded]")
 
 
 def test_a_failure_because_placement_offers_nothing_is_explained(make_world, caplog):

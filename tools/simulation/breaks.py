@@ -34,7 +34,7 @@ from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
-from tools.simulation import threads
+from tools.simulation import product, threads
 
 #: Histories within which a break is to be noticed.
 MOST = 2000
@@ -339,6 +339,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a call whose reply is not confirmed ends": (
         "unconfirmed",
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
+    ),
+    "what other partitions claimed is not found": (
+        "partitions",
+        lambda: setattr(product.Hosts, "outside", lambda _hosts, _uuids: product.NO_HOSTS),
     ),
     "one held instance answers for all": ("channel", _wrap(HeldHosts, "of_each", _one_for_all)),
     # the spool
