@@ -52,10 +52,13 @@ def remedy_of_amount(name: str, reason: Reason, placed: int = 0) -> str:
     smaller = f"a flavor with at most {most} {name}" if most else f"a flavor with less {name}"
     if placed:
         return f"Request at most {count_text(placed, 'instance')} at once, add capacity, or use {smaller}."
-    return {
+    helps: dict[str, str] = {
         Limit.MAX_UNIT: f"Use {smaller}, or hosts with a larger max_unit; allocation ratios do not raise it.",
         Limit.MIN_UNIT: f"Use a flavor with at least {most} {name}, or lower min_unit.",
         Limit.STEP_SIZE: f"Use a flavor with a multiple of {most} {name}, or change step_size.",
         Limit.ABSENT: f"Use a flavor without {name}, or let hosts provide it.",
         Limit.CAPACITY: f"Add larger hosts, raise the ratio or reserve less of {name}, or use {smaller}.",
-    }.get(reason.limit, f"Free or add capacity, raise the allocation ratio of {name}, or use {smaller}.")
+    }
+    return helps.get(
+        reason.limit, f"Free or add capacity, raise the allocation ratio of {name}, or use {smaller}."
+    )

@@ -194,7 +194,7 @@ class Nodes:
 
     def limits_known(self) -> np.ndarray:
         """Return which nodes have unit limits, as those that were read alone have; bool, shape (nodes,)."""
-        return (self.max_unit < MOST_AMOUNT).any(axis=0)
+        return np.any(self.max_unit < MOST_AMOUNT, axis=0)
 
     def state(self, row: int) -> ProviderState:
         """Return what is known of a node; its inventories have what can be allocated as their totals."""
