@@ -20,7 +20,7 @@ VERSION = 3
 
 SCHEDULED, FAILED = "scheduled", "failed"
 
-#: The kind of a constraint that stands for several of which it is not known which a host fails.
+#: The kind of a constraint that stands for several: it is not known which a host fails.
 SEVERAL = "several"
 
 CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"

@@ -85,7 +85,7 @@ _FILTERS = {
     CauseCode.COMPUTE_DOWN: ("ComputeFilter",),
     CauseCode.SERVER_GROUP: (
         *("ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"),
-        *("GroupAffinityFilter", "GroupAntiAffinityFilter"),
+        *("GroupAffinityFilter", "GroupAntiAffinityFilter", "FailureDomainFilter"),
     ),
     CauseCode.NUMA: ("NUMATopologyFilter",),
     CauseCode.PCI: ("PciPassthroughFilter",),

@@ -363,8 +363,9 @@ def instance_text(why: Why) -> str:
 
 
 def texts(why: Why, most: int | None = None) -> list[str]:
-    """Return what hosts fail, a line for each set."""
-    lines = [failing_text(why, each) for each in why.failing[:most]]
+    """Return what hosts fail, a line for each set; refused claims are not among them."""
+    failing = [each for each in why.failing if all(one.kind != ConstraintKind.CLAIM for one in why.of(each))]
+    lines = [failing_text(why, each) for each in failing[:most]]
     if why.suitable:
         lines.insert(
             0, f"{count_text(why.suitable, 'host')} would be suitable now: the cloud has changed since"

@@ -36,7 +36,7 @@ class State(StrEnum):
     DISABLED = "disabled"
 
 
-#: The classes of which a host that is full has too little: VCPU, MEMORY_MB and DISK_GB.
+#: A full host has too little of so many classes: VCPU, MEMORY_MB and DISK_GB.
 AMOUNTS = 3
 
 

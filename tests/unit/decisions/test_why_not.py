@@ -51,7 +51,7 @@ def test_hosts_that_fail_nothing_are_counted():
 
 
 def test_sets_of_many_constraints_are_distinct():
-    """More constraints than an integer has bits, of which each pair of hosts differs in one."""
+    """More constraints than an integer has bits; each pair of hosts differs in one."""
     entries = {f"T{number}": [number] for number in range(130)}
     why = failed(131, **entries, ALL=list(range(131))).why(str)
     assert sorted(each.hosts for each in why.failing) == [1] * len(why.failing)
