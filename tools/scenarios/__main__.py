@@ -17,6 +17,7 @@ SCENARIOS = {
     "fuzz": "tools.scenarios.fuzz",
     "worked-cases": "tools.worked_cases.command",
     "benchmark": "tools.bench.command",
+    "cloud": "tools.openstack.command",
 }
 
 
