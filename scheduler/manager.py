@@ -13,7 +13,15 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.bounds.outages import IDLE_INTERVAL, Outages
+from scheduler.decisions.constraint_names import RequestNames
+from scheduler.decisions.document import Decision
+from scheduler.decisions.empty_answers import EmptyAnswers
+from scheduler.decisions.providers import PlacementQuestions
+from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
+from scheduler.decisions.summary import with_summary
+from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import (
     BerthError,
     CallerLeft,
@@ -22,18 +30,10 @@ from scheduler.errors import (
     HostsUnknown,
     PlacementUnavailable,
 )
-from scheduler.explain.constraint_names import RequestNames
-from scheduler.explain.document import Decision
-from scheduler.explain.empty_answers import EmptyAnswers
-from scheduler.explain.providers import PlacementQuestions
-from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
-from scheduler.explain.summary import with_summary
-from scheduler.explain.trace import Names, Trace
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
-from scheduler.manager_parts import ManagerParts, make_steps
-from scheduler.outages import IDLE_INTERVAL, Outages
+from scheduler.parts import ManagerParts, make_steps
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
+from scheduler.parts import ManagerParts
 from scheduler.placement import mirror_source
 from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.rpc.context import RequestContext

@@ -19,6 +19,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
 from scheduler.conf.partitions import Partition
+from scheduler.decisions.document import Chosen, Place, decode
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
@@ -29,13 +30,12 @@ from scheduler.errors import (
     RequestFilterFailed,
     SchedulerStopping,
 )
-from scheduler.explain.document import Chosen, Place, decode
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.parts import ManagerParts
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource

@@ -20,12 +20,12 @@ from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
 from scheduler.claims.claimer import Claimer
-from scheduler.explain.memory import DecisionMemory
+from scheduler.decisions.memory import DecisionMemory
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import Inventory
+from scheduler.parts import ManagerParts
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient

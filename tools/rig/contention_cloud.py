@@ -8,7 +8,7 @@ from typing import Any
 from conductor_client import errors
 from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
+from scheduler.parts import ManagerParts
 from scheduler.rpc.notifications import Notifications
 from tools.rig import servers
 from tools.rig.cloud import Cloud

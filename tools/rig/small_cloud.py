@@ -24,7 +24,7 @@ from scheduler.cmd import worker_parts
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
+from scheduler.parts import ManagerParts
 from scheduler.router.service import RouterService
 from scheduler.rpc import notifications
 from tools.rig import servers

@@ -21,7 +21,8 @@ from oslo_messaging._drivers import common, impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
-from scheduler import objects, outages
+from scheduler import objects
+from scheduler.bounds import outages
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.daemon import worker
@@ -32,9 +33,9 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
+from scheduler.parts import ManagerParts
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient

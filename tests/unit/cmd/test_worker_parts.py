@@ -6,8 +6,8 @@ from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import worker_parts
 from scheduler.health.counters import Counters
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
+from scheduler.parts import ManagerParts
 from scheduler.rpc import notifications, transport
 from scheduler.stream.decision_stream import NoStream, StreamStatus
 from tests.support.clock import Clock
