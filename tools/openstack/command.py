@@ -6,6 +6,10 @@ Commands on the cloud in --directory:
   scheduler NAME       let nova or berth serve, in the place of the other, without a gap
   status               what runs, and where
   env                  variables for the openstack client: eval "$(tools/cloud env)"
+  audit                berth-status audit and nova-manage placement audit
+Scenarios, each with nova-scheduler and with Berth:
+  migrate              one replaces the other, and back, while users call the API: no call fails
+  burst                many boots at once: time until ACTIVE, and the scheduler's share
 """
 
 import argparse
@@ -14,6 +18,8 @@ import os
 from pathlib import Path
 import shlex
 
+from tools.openstack import burst, migrate
+from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
 from tools.openstack.schedulers import Schedulers
@@ -46,7 +52,7 @@ def scheduler(layout: Layout, options: argparse.Namespace) -> int:
     return 0
 
 
-def status(layout: Layout, options: argparse.Namespace) -> int:
+def status(layout: Layout, _: argparse.Namespace) -> int:
     """Show what runs."""
     for name, (pid, _) in layout.processes.items():
         state = "runs" if Services(layout).running(name) else "has ended"
@@ -55,7 +61,7 @@ def status(layout: Layout, options: argparse.Namespace) -> int:
     return 0
 
 
-def env(layout: Layout, options: argparse.Namespace) -> int:
+def env(layout: Layout, _: argparse.Namespace) -> int:
     """Print variables for clients, and the PATH to them."""
     values = {
         "OS_AUTH_URL": layout.url("identity"),
@@ -79,9 +85,12 @@ COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
     "scheduler": scheduler,
     "status": status,
     "env": env,
+    "audit": lambda layout, _: 0 if show_audits(layout) else 1,
+    "migrate": migrate.main,
+    "burst": burst.main,
 }
 #: Commands that change nothing, and so may run beside another one.
-READ_ONLY = ("status", "env")
+READ_ONLY = ("status", "env", "audit")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -109,6 +118,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each.add_argument("--keep", action="store_true", help="keep databases, logs and configuration")
     each = commands.add_parser("scheduler")
     each.add_argument("name", choices=["nova", "berth"])
+    each = commands.add_parser("migrate")
+    each.share(callers=4, seed=1)
+    each.add("--operations", 20, "operations that end in each phase, at least")
+    each.add("--revision", "", "another revision of this repository, which serves in between")
+    each = commands.add_parser("burst")
+    each.add("--servers", 100, "servers of a burst")
+    each.add("--rounds", 1, "bursts of each scheduler")
     for name in READ_ONLY:
         commands.add_parser(name)
     options = parser.parse_args(arguments)

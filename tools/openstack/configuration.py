@@ -72,7 +72,8 @@ class Configuration:
             parts = ("nova-common", "nova-api", "authtoken") if cell == "cell0" else ("nova-common",)
             name = "nova/nova.conf" if cell == "cell0" else f"nova/{cell}.conf"
             self._fill(name, *parts, user="nova", cell=cell, bus=bus)
-        self._fill("nova/controller-2.conf", "controller-2")
+        for name in ("controller-2", "super-conductor"):
+            self._fill(f"nova/{name}.conf", name)
         for host in self._layout.hosts:
             (self._layout.directory / "nova" / host).mkdir(parents=True, exist_ok=True)
             self._fill(f"nova/{host}/compute.conf", "compute", host=host)

@@ -110,7 +110,14 @@ class Contents:
     def _make_networks(self) -> None:
         have = {each["name"] for each in self._api("network", "GET", "/v2.0/networks")["networks"]}
         networks = {
-            "public": ("172.24.4.0/24", {"router:external": True, "provider:network_type": "flat", "provider:physical_network": "public"}),
+            "public": (
+                "172.24.4.0/24",
+                {
+                    "router:external": True,
+                    "provider:network_type": "flat",
+                    "provider:physical_network": "public",
+                },
+            ),
             "inside": ("10.7.0.0/16", {"shared": True}),
         }
         for name, (cidr, more) in networks.items():

@@ -13,9 +13,17 @@ from tools.openstack import software
 from tools.openstack.contents import Contents
 from tools.openstack.layout import CELLS, Layout
 from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import API_SERVICES, CONDUCTORS, VHOSTS, Services
+from tools.openstack.services import CONDUCTORS, VHOSTS, Services
 
-DATABASES = ("keystone", "glance", "placement", "neutron", "nova_api", "nova_cell0", *(f"nova_{cell}" for cell in CELLS))
+DATABASES = (
+    "keystone",
+    "glance",
+    "placement",
+    "neutron",
+    "nova_api",
+    "nova_cell0",
+    *(f"nova_{cell}" for cell in CELLS),
+)
 COMMAND_TIMEOUT = 600
 #: Seconds until all computes have reported.
 REPORT_TIMEOUT = 300
@@ -119,7 +127,11 @@ class Deployment:
             list(pool.map(lambda command: self._run(*map(str, command)), commands))
 
     def _bootstrap(self) -> None:
-        keystone = ["keystone-manage", "--config-file", str(self._services.configuration.path("keystone/keystone.conf"))]
+        keystone = [
+            "keystone-manage",
+            "--config-file",
+            str(self._services.configuration.path("keystone/keystone.conf")),
+        ]
         user = str(os.getuid()), str(os.getgid())
         for what in ("fernet_setup", "credential_setup"):
             self._run(*keystone, what, "--keystone-user", user[0], "--keystone-group", user[1])
@@ -133,14 +145,18 @@ class Deployment:
         self._manage("cell_v2", "map_cell0", "--database_connection", layout.database("nova_cell0"))
         for cell in CELLS:
             database = ["--database_connection", layout.database(f"nova_{cell}")]
-            self._manage("cell_v2", "create_cell", "--name", cell, *database, "--transport-url", layout.bus(cell))
+            self._manage(
+                "cell_v2", "create_cell", "--name", cell, *database, "--transport-url", layout.bus(cell)
+            )
         for host in layout.hosts:
             # A fake driver has no node of its own that lasts over a restart
             identity = layout.directory / "nova" / host / "compute_id"
             identity.write_text(str(uuid.uuid5(uuid.NAMESPACE_DNS, host)))
 
     def _manage(self, *words: str) -> None:
-        self._run("nova-manage", "--config-file", str(self._services.configuration.path("nova/nova.conf")), *words)
+        self._run(
+            "nova-manage", "--config-file", str(self._services.configuration.path("nova/nova.conf")), *words
+        )
 
     def _run(self, name: str, *words: str) -> None:
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}

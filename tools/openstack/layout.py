@@ -13,7 +13,13 @@ from tools.rig import servers
 from tools.rig.nova_cloud import PLACEMENT_PORTS
 
 #: Services with an HTTP API, by the type that Keystone's catalog gives them.
-APIS = {"identity": "keystone", "image": "glance", "placement": "placement", "network": "neutron", "compute": "nova"}
+APIS = {
+    "identity": "keystone",
+    "image": "glance",
+    "placement": "placement",
+    "network": "neutron",
+    "compute": "nova",
+}
 PATHS = {"identity": "/v3", "compute": "/v2.1"}
 CELLS = ("cell1", "cell2")
 

@@ -38,7 +38,9 @@ class Schedulers:
 
     def running(self) -> list[str]:
         """Return the names of the schedulers that run."""
-        return [name for name in NAMES if _service_name(name) in self._layout.processes and self[name].running]
+        return [
+            name for name in NAMES if _service_name(name) in self._layout.processes and self[name].running
+        ]
 
     def start(self, name: str) -> None:
         """Start a scheduler beside those that run, and wait until it takes requests.

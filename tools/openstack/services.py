@@ -69,7 +69,9 @@ class Adopted:
 class Service(servers.Server):
     """A service by its name; its process is kept in the layout."""
 
-    def __init__(self, layout: Layout, name: str, command: Iterable[str | Path], more: Mapping[str, str]) -> None:
+    def __init__(
+        self, layout: Layout, name: str, command: Iterable[str | Path], more: Mapping[str, str]
+    ) -> None:
         """Describe a service; one that runs is adopted.
 
         Args:
@@ -128,7 +130,9 @@ class Services:
         for service in started:
             service.start()
         for service in started:
-            service.wait_until(lambda name=service.name: self.answers(name), f"{service.name} does not answer", START_TIMEOUT)
+            service.wait_until(
+                lambda name=service.name: self.answers(name), f"{service.name} does not answer", START_TIMEOUT
+            )
 
     def stop(self, *names: str) -> None:
         """Stop services, all at once, and wait for each."""
@@ -156,7 +160,10 @@ class Services:
         for kind, api in APIS.items():
             if name == api:
                 with contextlib.suppress(requests.RequestException):
-                    return requests.get(f"http://127.0.0.1:{self._layout.port(kind)}/", timeout=10).status_code < 500
+                    return (
+                        requests.get(f"http://127.0.0.1:{self._layout.port(kind)}/", timeout=10).status_code
+                        < 500
+                    )
                 return False
         return True
 
@@ -177,12 +184,13 @@ class Services:
             # Modules of these APIs read sys.argv as theirs
             return [program("gunicorn")], more
         if name in CONDUCTORS:
-            file = "nova.conf" if name == "super-conductor" else f"{name.removeprefix('conductor-')}.conf"
-            return [program("nova-conductor"), "--config-file", files(f"nova/{file}")], {}
+            cell = name.removeprefix("conductor-")
+            read = ("nova.conf", "super-conductor.conf") if name == "super-conductor" else (f"{cell}.conf",)
+            return [program("nova-conductor"), *_config_files(files(f"nova/{each}") for each in read)], {}
         if name in self._layout.hosts:
             cell = self._layout.hosts[name]
             both = (files(f"nova/{cell}.conf"), self.configuration.compute(name))
-            return [program("nova-compute"), *(word for file in both for word in ("--config-file", file))], {}
+            return [program("nova-compute"), *_config_files(both)], {}
         raise KeyError(name)
 
     def make_mariadb(self) -> None:
@@ -201,3 +209,7 @@ class Services:
             f"--port={self._layout.port('mariadb')}",
             *DATABASE_OPTIONS,
         ]
+
+
+def _config_files(paths: Iterable[Path]) -> list[str | Path]:
+    return [word for path in paths for word in ("--config-file", path)]

@@ -32,15 +32,17 @@ def make(directory: Path) -> None:
 
 def _make(environment: Path, name: str) -> None:
     constraints = HERE / f"constraints-{name}.txt"
-    sources = [constraints, *sorted(PLUGINS.rglob("*.py"))] if name == "cloud" else [constraints]
+    plugins = [*sorted(PLUGINS.rglob("*.py")), PLUGINS / "pyproject.toml"] if name == "cloud" else []
+    sources = [constraints, *plugins]
     made_of = f"{zlib.crc32(b''.join(path.read_bytes() for path in sources))} {REQUIREMENTS[name]}"
     stamp = environment / ".ready"
     if stamp.exists() and stamp.read_text() == made_of:
         return
     print(f"Making {environment} with {', '.join(REQUIREMENTS[name])}; this takes minutes", flush=True)
-    _run(sys.executable, "-m", "venv", str(environment))
     pip = [str(environment / "bin" / "python"), "-m", "pip", "-q", "install"]
-    _run(*pip, "--upgrade", "pip")
+    if not environment.exists():
+        _run(sys.executable, "-m", "venv", str(environment))
+        _run(*pip, "--upgrade", "pip")
     _run(*pip, "-c", str(constraints), *REQUIREMENTS[name])
     if name == "cloud":
         with tempfile.TemporaryDirectory() as copy:  # where it may leave what it builds

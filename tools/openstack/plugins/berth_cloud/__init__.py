@@ -1,1 +1,0 @@
-"""What nova-compute and Neutron load in a cloud whose guests do not exist; installed beside them."""
