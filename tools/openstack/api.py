@@ -5,9 +5,8 @@ import contextlib
 import time
 from typing import Any
 
-from keystoneauth1 import session
+from keystoneauth1 import exceptions, session
 from keystoneauth1.identity import v3
-import requests
 
 from tools.openstack.layout import Layout
 
@@ -19,15 +18,15 @@ Json = dict[str, Any]
 
 
 class ApiError(Exception):
-    """An API refuses a request.
+    """An API refuses a request, or does not answer.
 
     Attributes:
-        status: The HTTP status.
+        status: The HTTP status; 0: there is no answer.
     """
 
-    def __init__(self, method: str, path: str, answer: requests.Response) -> None:
-        self.status = answer.status_code
-        super().__init__(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
+    def __init__(self, request: str, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(f"{request}: {status or 'no answer'} {text[:500]}")
 
 
 class NotReachedError(Exception):
@@ -54,21 +53,20 @@ class Api:
         """Send a request to an API, and return the JSON of the answer (None: it has none).
 
         Raises:
-            ApiError: It is refused.
+            ApiError: It is refused, or there is no answer.
         """
         if kind == "compute":
             more.setdefault("microversion", MICROVERSION)
             more["microversion_service_type"] = "compute"
-        answer = self._session.request(
-            self._layout.url(kind) + path,
-            method,
-            json=body,
-            raise_exc=False,
-            endpoint_override=self._layout.url(kind),
-            **more,
-        )
+        url = self._layout.url(kind)
+        try:
+            answer = self._session.request(
+                url + path, method, json=body, raise_exc=False, endpoint_override=url, **more
+            )
+        except exceptions.ClientException as error:  # of the session itself, such as for a new token
+            raise ApiError(f"{method} {path}", 0, str(error)) from None
         if answer.status_code >= 400:
-            raise ApiError(method, path, answer)
+            raise ApiError(f"{method} {path}", answer.status_code, answer.text)
         return answer.json() if "json" in answer.headers.get("Content-Type", "") and answer.content else None
 
     def compute(self, method: str, path: str, body: Json | None = None, **more: Any) -> Any:
@@ -142,6 +140,10 @@ class Api:
     def image(self) -> str:
         """Return the UUID of the image."""
         return self("image", "GET", "/v2/images?name=guest")["images"][0]["id"]
+
+    def network(self) -> list[Json]:
+        """Return the networks of a server on the network inside."""
+        return [{"uuid": self("network", "GET", "/v2.0/networks?name=inside")["networks"][0]["id"]}]
 
     def flavors(self) -> dict[str, str]:
         """Return the IDs of the flavors by name."""

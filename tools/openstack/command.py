@@ -10,6 +10,10 @@ Commands on the cloud in --directory:
 Scenarios, each with nova-scheduler and with Berth:
   migrate              one replaces the other, and back, while users call the API: no call fails
   burst                many boots at once: time until ACTIVE, and the scheduler's share
+  tempest              OpenStack's own tests: what passes with nova-scheduler passes with Berth
+  outage               a part is killed, stopped or frozen in a burst: builds that end in ERROR
+  plans                drain, balance, survive and capacity of berth-plan, carried out
+  short                a little of each, for continuous integration
 """
 
 import argparse
@@ -18,7 +22,7 @@ import os
 from pathlib import Path
 import shlex
 
-from tools.openstack import burst, migrate
+from tools.openstack import burst, migrate, outage, plans, short, tempest
 from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
@@ -63,20 +67,16 @@ def status(layout: Layout, _: argparse.Namespace) -> int:
 
 def env(layout: Layout, _: argparse.Namespace) -> int:
     """Print variables for clients, and the PATH to them."""
-    values = {
-        "OS_AUTH_URL": layout.url("identity"),
-        "OS_USERNAME": "admin",
-        "OS_PASSWORD": layout.password,
-        "OS_PROJECT_NAME": "admin",
-        "OS_USER_DOMAIN_NAME": "Default",
-        "OS_PROJECT_DOMAIN_NAME": "Default",
-        "OS_IDENTITY_API_VERSION": "3",
-        "NOVA_CONF": str(Schedulers(layout).config_file),
-    }
+    values = {**layout.credentials(), "NOVA_CONF": str(Schedulers(layout).config_file)}
     for name, value in values.items():
         print(f"export {name}={shlex.quote(value)}")
     print(f"export PATH={shlex.quote(str(layout.software / 'client' / 'bin'))}:$PATH")
     return 0
+
+
+def audit(layout: Layout, _: argparse.Namespace) -> int:
+    """Compare Placement with nova's databases by both audits; return 1 if they find something."""
+    return 0 if show_audits(layout) else 1
 
 
 COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
@@ -85,12 +85,17 @@ COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
     "scheduler": scheduler,
     "status": status,
     "env": env,
-    "audit": lambda layout, _: 0 if show_audits(layout) else 1,
+    "audit": audit,
     "migrate": migrate.main,
     "burst": burst.main,
+    "outage": outage.main,
+    "plans": plans.main,
+    "tempest": tempest.main,
+    "short": short.main,
 }
 #: Commands that change nothing, and so may run beside another one.
 READ_ONLY = ("status", "env", "audit")
+SWAPPED = ("nova", "berth")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -108,25 +113,44 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/cloud", __doc__)
-    parser.share(directory=CACHE)
+    parser.add("--directory", CACHE, "where everything of the cloud is", type=Path)
     parser.add("--software", None, "virtual environments (default: below the directory)", type=Path)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Sub)
-    each = commands.add_parser("up")
-    each.share(hosts=8)
-    each.add("--scheduler", "nova", "the scheduler that serves", choices=["nova", "berth"])
-    each = commands.add_parser("down")
-    each.add_argument("--keep", action="store_true", help="keep databases, logs and configuration")
-    each = commands.add_parser("scheduler")
-    each.add_argument("name", choices=["nova", "berth"])
-    each = commands.add_parser("migrate")
-    each.share(callers=4, seed=1)
-    each.add("--operations", 20, "operations that end in each phase, at least")
-    each.add("--revision", "", "another revision of this repository, which serves in between")
-    each = commands.add_parser("burst")
-    each.add("--servers", 100, "servers of a burst")
-    each.add("--rounds", 1, "bursts of each scheduler")
-    for name in READ_ONLY:
-        commands.add_parser(name)
+    each = {name: commands.add_parser(name, description=act.__doc__) for name, act in COMMANDS.items()}
+    each["up"].share(hosts=8)
+    each["up"].add(
+        "--scheduler", None, "the scheduler that serves (default: as before, or nova)", choices=SWAPPED
+    )
+    each["down"].add_argument("--keep", action="store_true", help="keep databases, logs and configuration")
+    each["scheduler"].add_argument("name", choices=SWAPPED)
+    each["migrate"].share(callers=4, seed=1)
+    each["migrate"].add("--operations", 20, "operations that end in each phase, at least")
+    each["migrate"].add("--revision", "", "another revision of this repository, which serves in between")
+    each["burst"].add("--servers", 100, "servers of a burst")
+    each["burst"].add("--rounds", 1, "bursts of each scheduler")
+    each["outage"].share(seconds=30.0, seed=1)
+    each["outage"].add("--servers", 24, "servers of each burst")
+    faults = [f"{part}:{way}" for part in outage.PARTS for way in outage.WAYS]
+    each["outage"].add(
+        "--only",
+        [],
+        f"what is broken ({', '.join(outage.PARTS)}), and how ({', '.join(outage.WAYS)})",
+        nargs="+",
+        choices=faults,
+        metavar="PART:WAY",
+    )
+    each["plans"].share(seed=1)
+    each["plans"].add("--servers", 24, "servers in the cloud")
+    each["plans"].add("--only", [], "plans (default: all)", nargs="+", choices=plans.PLANS)
+    each["tempest"].add("--tests", "scheduler", "which tests", choices=tempest.SETS)
+    each["tempest"].add_argument("--resume", action="store_true", help="use results of earlier runs")
+    for name in ("outage", "tempest"):
+        each[name].add("--schedulers", list(SWAPPED), "schedulers, in turns", nargs="+", choices=SWAPPED)
+    each["tempest"].share(minutes=300.0)
+    each["tempest"].add("--concurrency", 2, "tests at the same time")
+    each["short"].share(callers=2, seed=1, minutes=20.0)
+    each["short"].set_defaults(tests="short", schedulers=["berth"], resume=False, revision="", concurrency=2)
+    each["short"].add("--operations", 4, "operations that end in each phase of the swap, at least")
     options = parser.parse_args(arguments)
     if options.command == "up":
         parser.bound(options, hosts=(4, 64))

@@ -38,7 +38,7 @@ class Deployment:
         self._services = Services(layout)
         self._begun = time.monotonic()
 
-    def up(self, scheduler: str) -> None:
+    def up(self, scheduler: str | None) -> None:
         """Start everything that does not run, and make what is missing.
 
         Raises:
@@ -60,12 +60,14 @@ class Deployment:
         self._say("Starting nova")
         hosts = list(self._layout.hosts)
         self._services.start("nova", *CONDUCTORS)
-        Schedulers(self._layout).start(scheduler)
+        schedulers = Schedulers(self._layout)
+        if scheduler or not schedulers.running():
+            schedulers.replace(scheduler or "nova")
         self._services.start(*hosts)
         contents.wait_for_computes(REPORT_TIMEOUT)
         self._once("hosts", lambda: self._manage("cell_v2", "discover_hosts"))
         self._once("contents", contents.make)
-        self._say(f"The cloud is ready: {len(hosts)} computes, served by {scheduler}")
+        self._say(f"The cloud is ready: {len(hosts)} computes, served by {', '.join(schedulers.running())}")
 
     def down(self, *, keep: bool = False) -> None:
         """End everything that was started here; all but the software is removed unless it is kept."""

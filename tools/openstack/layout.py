@@ -85,6 +85,18 @@ class Layout:
         """Return the endpoint of an API by its type."""
         return f"http://127.0.0.1:{self.port(kind)}{PATHS.get(kind, '')}"
 
+    def credentials(self) -> dict[str, str]:
+        """Return the variables by which clients are the administrator."""
+        return {
+            "OS_AUTH_URL": self.url("identity"),
+            "OS_USERNAME": "admin",
+            "OS_PASSWORD": self.password,
+            "OS_PROJECT_NAME": "admin",
+            "OS_USER_DOMAIN_NAME": "Default",
+            "OS_PROJECT_DOMAIN_NAME": "Default",
+            "OS_IDENTITY_API_VERSION": "3",
+        }
+
     def database(self, name: str) -> str:
         """Return the URL of a database."""
         return f"mysql+pymysql://root@127.0.0.1:{self.port('mariadb')}/{name}"

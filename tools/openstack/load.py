@@ -95,7 +95,7 @@ class Users(threading.Thread):
         begun, phase, error = time.monotonic(), self.phase, None
         try:
             act()
-        except (ApiError, NotReachedError, OSError) as problem:
+        except (ApiError, NotReachedError) as problem:
             error = str(problem)
         self.outcomes.append(Outcome(operation, phase, time.monotonic() - begun, error))
         return error is None

@@ -1,0 +1,224 @@
+"""Plans carried out: what berth-plan says, and what nova then does when it is done."""
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import json
+import os
+import random
+import subprocess
+from typing import Any
+
+from tools.openstack.api import Api, NotReachedError
+from tools.openstack.audits import show_audits
+from tools.openstack.layout import Layout
+from tools.openstack.schedulers import Schedulers
+from tools.openstack.services import Services
+from tools.rig.service import command_of, environment_of_berth
+
+MODULE = "scheduler.operators.plan.main"
+TIMEOUT = 900
+CALLERS = 4
+#: Of a size of which few fit, so that a cloud is full soon.
+FILLING = "quarter"
+PREFIX = "plans-"
+PLANS = ("drain", "balance", "survive", "capacity")
+
+
+def main(layout: Layout, options: argparse.Namespace) -> int:
+    """Carry out the chosen plans on a cloud with servers; return 1 if one does not come true."""
+    Schedulers(layout).replace("berth")
+    plans = Plans(layout, options.seed)
+    with plans.servers(options.servers):
+        results = [getattr(plans, name)() for name in options.only or PLANS]
+    return 0 if show_audits(layout) and all(results) else 1
+
+
+class Plans:
+    """Plans of a cloud, each followed to its end."""
+
+    def __init__(self, layout: Layout, seed: int) -> None:
+        """Describe them; ``servers`` fills the cloud first."""
+        self._layout = layout
+        self._services = Services(layout)
+        self._api = Api(layout)
+        self._random = random.Random(seed)
+        self._config_file = Schedulers(layout).config_file
+
+    @contextlib.contextmanager
+    def servers(self, number: int) -> Iterator[None]:
+        """Boot servers of several kinds: in a zone, in groups, stopped, paused; delete them in the end."""
+        self._delete(PREFIX)
+        groups = [self._group(policy) for policy in ("anti-affinity", "soft-anti-affinity")]
+        kinds: list[dict[str, Any]] = [
+            {},
+            {"flavor": "large"},
+            {"availability_zone": "az1"},
+            {"hints": {"group": groups[0]}},
+            {"hints": {"group": groups[1]}},
+        ]
+        chosen = [kinds[index % len(kinds)] for index in range(number)]
+        # As many members as hosts leave none to go to
+        members = 0
+        for index, kind in enumerate(chosen):
+            members += kind is kinds[3]
+            if kind is kinds[3] and members > len(self._layout.hosts) // 2:
+                chosen[index] = kinds[0]
+        self._api.image(), self._api.flavors()
+        try:
+            booted = [self._api.boot(f"{PREFIX}{index}", **kind) for index, kind in enumerate(chosen)]
+            for server in booted:
+                self._api.wait(server, "ACTIVE")
+            for server, action, state in zip(
+                self._random.sample(booted, 2), ("os-stop", "pause"), ("SHUTOFF", "PAUSED"), strict=True
+            ):
+                self._api.act(server, action)
+                self._api.wait(server, state)
+            yield
+        finally:
+            self._delete(PREFIX)
+            for group in groups:
+                self._api.compute("DELETE", f"/os-server-groups/{group}")
+
+    def drain(self) -> bool:
+        """Empty the fullest host by the commands of its plan, run by the openstack client."""
+        host = self._fullest()
+        plan = self._plan("drain", host)
+        script = "set -e\n" + self._run("drain", host, "--commands")
+        self._api.disable(host)
+        try:
+            done = subprocess.run(
+                ["bash", "-c", script],
+                env=self._client(),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=TIMEOUT,
+            )
+        finally:
+            self._api.disable(host, disabled=False)
+        right = sum(self._api.host_of(move["instance"]) == move["to"] for move in plan["moves"])
+        left = len(self._on(host))
+        say(
+            f"drain {host}: {plan['instances']} servers, {len(plan['moves'])} moves planned,"
+            f" {right} on the planned host; {left} stay, {len(plan['without_place'])} by the plan;"
+            f" the script ends with status {done.returncode}"
+        )
+        if done.returncode:
+            say(done.stderr[-1000:])
+        return not done.returncode and right == len(plan["moves"]) and left == len(plan["without_place"])
+
+    def balance(self) -> bool:
+        """Follow the moves of a balance."""
+        plan = self._plan("balance", "--moves", "6")
+        right = sum(self._follow(move) for move in plan["moves"])
+        deviation = [plan[when]["memory_used_deviation_percent"] for when in ("before", "after")]
+        say(
+            f"balance: {len(plan['moves'])} moves planned, {right} ended on the planned host;"
+            f" standard deviation of the memory in use {deviation[0]} % before, {deviation[1]} % planned"
+        )
+        return right == len(plan["moves"])
+
+    def survive(self) -> bool:
+        """Kill the fullest host of each cell in turn, and evacuate its servers through the API."""
+        results = []
+        for cell in sorted(set(self._layout.hosts.values())):
+            host = self._fullest(cell)
+            (answer,) = [each for each in self._plan("survive")["answers"] if each["domain"] == host]
+            servers = self._on(host)
+            self._services[host].kill()
+            self._api.force_down(host)
+            placed = sum(self._evacuated(server, host) for server in servers)
+            self._services.start(host)
+            self._api.force_down(host, down=False)
+            say(
+                f"survive {host}: {answer['instances']} servers, {answer['placed']} placed by the plan,"
+                f" {placed} of {len(servers)} evacuated"
+            )
+            results.append(placed == answer["placed"] == len(servers))
+        return all(results)
+
+    def capacity(self) -> bool:
+        """Fill the cloud with servers of one flavor until there is no host for another."""
+        planned = self._plan("capacity", "--flavor", FILLING)["instances"]
+        with ThreadPoolExecutor(CALLERS) as pool:
+            names = [f"{PREFIX}fill-{number}" for number in range(planned + 2)]
+            booted = list(pool.map(lambda name: self._api.boot(name, FILLING), names))
+        fit = sum(map(self._became_active, booted))
+        say(f"capacity of {FILLING}: {planned} planned, {fit} of {len(booted)} became ACTIVE")
+        self._delete(f"{PREFIX}fill-")
+        return fit == planned
+
+    # -- what these use
+
+    def _follow(self, move: dict[str, Any]) -> bool:
+        server, host = move["instance"], move["to"]
+        if move["way"] == "live":
+            self._api.act(server, "os-migrateLive", {"host": host, "block_migration": "auto"})
+            self._api.wait(server, "ACTIVE", "PAUSED")
+        else:
+            self._api.act(server, "migrate", {"host": host})
+            self._api.wait(server, "VERIFY_RESIZE")
+            self._api.act(server, "confirmResize")
+            self._api.wait(server, "SHUTOFF", "ACTIVE")
+        return self._api.host_of(server) == host
+
+    def _evacuated(self, server: str, host: str) -> bool:
+        try:
+            self._api.act(server, "evacuate", {})
+            found = self._api.wait(server, "ACTIVE", "SHUTOFF")
+        except NotReachedError as error:
+            say(str(error))
+            return False
+        return found["OS-EXT-SRV-ATTR:host"] != host
+
+    def _became_active(self, server: str) -> bool:
+        try:
+            self._api.wait(server, "ACTIVE", patience=TIMEOUT)
+        except NotReachedError:
+            return False
+        return True
+
+    def _group(self, policy: str) -> str:
+        body = {"server_group": {"name": f"{PREFIX}{policy}", "policy": policy}}
+        return self._api.compute("POST", "/os-server-groups", body)["server_group"]["id"]
+
+    def _on(self, host: str) -> list[str]:
+        return [each["id"] for each in self._api.servers(host=host)]
+
+    def _fullest(self, cell: str | None = None) -> str:
+        hosts = [host for host, its in self._layout.hosts.items() if cell in {None, its}]
+        return max(hosts, key=lambda host: len(self._on(host)))
+
+    def _delete(self, prefix: str) -> None:
+        self._api.delete(*(each["id"] for each in self._api.servers(name=prefix)))
+
+    def _plan(self, *words: str) -> dict[str, Any]:
+        return json.loads(self._run(*words, "-f", "json"))
+
+    def _run(self, *words: str) -> str:
+        """Run berth-plan, and return what it prints; raises RuntimeError."""
+        done = subprocess.run(
+            [*map(str, command_of(MODULE, self._config_file)), *words],
+            env=environment_of_berth(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT,
+        )
+        if done.returncode not in {0, 3}:
+            raise RuntimeError(
+                f"berth-plan {' '.join(words)} ends with {done.returncode}: {done.stderr[-1000:]}"
+            )
+        return done.stdout
+
+    def _client(self) -> dict[str, str]:
+        path = f"{self._layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+        without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return {**without, **self._layout.credentials(), "PATH": path}
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
