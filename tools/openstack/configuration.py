@@ -72,7 +72,7 @@ class Configuration:
             parts = ("nova-common", "nova-api", "authtoken") if cell == "cell0" else ("nova-common",)
             name = "nova/nova.conf" if cell == "cell0" else f"nova/{cell}.conf"
             self._fill(name, *parts, user="nova", cell=cell, bus=bus)
-        for name in ("controller-2", "super-conductor"):
+        for name in ("controller-2", "super-conductor", "cell-conductor"):
             self._fill(f"nova/{name}.conf", name)
         for host in self._layout.hosts:
             (self._layout.directory / "nova" / host).mkdir(parents=True, exist_ok=True)

@@ -102,7 +102,7 @@ class Users(threading.Thread):
 
 
 def _resize(api: Api, server: str) -> None:
-    api.act(server, "resize", {"flavorRef": api.flavors()["micro"]})
+    api.act(server, "resize", {"flavorRef": api.flavors()["large"]})
     api.wait(server, "VERIFY_RESIZE")
     api.act(server, "confirmResize")
     api.wait(server, "ACTIVE")

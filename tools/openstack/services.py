@@ -185,7 +185,9 @@ class Services:
             return [program("gunicorn")], more
         if name in CONDUCTORS:
             cell = name.removeprefix("conductor-")
-            read = ("nova.conf", "super-conductor.conf") if name == "super-conductor" else (f"{cell}.conf",)
+            read = (f"{cell}.conf", "cell-conductor.conf")
+            if name == "super-conductor":
+                read = ("nova.conf", "super-conductor.conf")
             return [program("nova-conductor"), *_config_files(files(f"nova/{each}") for each in read)], {}
         if name in self._layout.hosts:
             cell = self._layout.hosts[name]

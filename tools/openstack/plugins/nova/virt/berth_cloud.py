@@ -1,5 +1,6 @@
 """nova's fake driver with what a restart, a snapshot and the tests of the API need besides."""
 
+import io
 import json
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Driver(fake.FakeDriver):
     def snapshot(self, context, instance, image_id, update_task_state):
         super().snapshot(context, instance, image_id, update_task_state)
         metadata = {"disk_format": "raw", "container_format": "bare"}
-        glance.API().update(context, image_id, metadata, b"guest", purge_props=False)
+        glance.API().update(context, image_id, metadata, io.BytesIO(b"guest"), purge_props=False)
 
     def spawn(self, *args, **kwargs):
         super().spawn(*args, **kwargs)
