@@ -157,9 +157,20 @@ class Api:
         """Let a compute take no new servers, or take them again."""
         self._change_service(host, {"status": "disabled" if disabled else "enabled"})
 
-    def force_down(self, host: str, *, down: bool = True) -> None:
-        """Declare that a compute is dead, as a fencing agent does, or that it is back."""
-        self._change_service(host, {"forced_down": down})
+    def force_down(self, host: str) -> None:
+        """Declare that a compute is dead, as a fencing agent does."""
+        self._change_service(host, {"forced_down": True})
+
+    def force_up(self, host: str, patience: float = PATIENCE) -> None:
+        """Declare that a compute is back, once it has removed what was evacuated; raises ApiError."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self._change_service(host, {"forced_down": False})
+            except ApiError as error:
+                if error.status != 400 or time.monotonic() > deadline:
+                    raise
+            time.sleep(1)
 
     def _change_service(self, host: str, change: Json) -> None:
         (service,) = [each for each in self.services() if each["host"] == host]

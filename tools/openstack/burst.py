@@ -19,7 +19,7 @@ from tools.openstack.schedulers import Schedulers
 CALLERS = 8
 PATIENCE = 900
 #: oslo.messaging's lines at DEBUG, which the super-conductor of the cloud writes.
-CALL = re.compile(r"^(\S+ \S+) .* CALL msg_id: (\w+) exchange: \S+ topic: scheduler\b")
+CALL = re.compile(r"^(\S+ \S+) .* CALL msg_id: (\w+) exchange '\w+' topic 'scheduler' ")
 REPLY = re.compile(r"^(\S+ \S+) .* received reply msg_id: (\w+)")
 
 

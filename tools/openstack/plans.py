@@ -131,7 +131,7 @@ class Plans:
             self._api.force_down(host)
             placed = sum(self._evacuated(server, host) for server in servers)
             self._services.start(host)
-            self._api.force_down(host, down=False)
+            self._api.force_up(host)
             say(
                 f"survive {host}: {answer['instances']} servers, {answer['placed']} placed by the plan,"
                 f" {placed} of {len(servers)} evacuated"

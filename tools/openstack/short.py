@@ -95,7 +95,7 @@ class Steps:
         self._api.act(server, "evacuate", {})
         after = self._api.wait(server, "ACTIVE")["OS-EXT-SRV-ATTR:host"]
         self._services.start(dead)
-        self._api.force_down(dead, down=False)
+        self._api.force_up(dead)
         self._api.delete(server)
         return after != dead
 
