@@ -39,6 +39,8 @@ class Api:
     def __init__(self, layout: Layout, user: str = "admin", project: str = "admin") -> None:
         """Describe the session; the first request gets a token."""
         self._layout = layout
+        self._image = ""
+        self._flavors: dict[str, str] = {}
         auth = v3.Password(
             auth_url=layout.url("identity"),
             username=user,
@@ -138,16 +140,21 @@ class Api:
     # -- what the cloud has
 
     def image(self) -> str:
-        """Return the UUID of the image."""
-        return self("image", "GET", "/v2/images?name=guest")["images"][0]["id"]
+        """Return the UUID of the image, which is asked for once."""
+        if not self._image:
+            self._image = self("image", "GET", "/v2/images?name=guest")["images"][0]["id"]
+        return self._image
 
     def network(self) -> list[Json]:
         """Return the networks of a server on the network inside."""
         return [{"uuid": self("network", "GET", "/v2.0/networks?name=inside")["networks"][0]["id"]}]
 
     def flavors(self) -> dict[str, str]:
-        """Return the IDs of the flavors by name."""
-        return {each["name"]: each["id"] for each in self.compute("GET", "/flavors")["flavors"]}
+        """Return the IDs of the flavors by name, which are asked for until there are any."""
+        if not self._flavors:
+            found = self.compute("GET", "/flavors")["flavors"]
+            self._flavors = {each["name"]: each["id"] for each in found}
+        return self._flavors
 
     def services(self, binary: str = "nova-compute") -> list[Json]:
         """Return nova's services."""

@@ -61,7 +61,6 @@ def burst(layout: Layout, api: Api, scheduler: str, servers: int) -> Burst:
     """Boot so many servers at once, wait for all, and delete them."""
     log = layout.directory / "logs" / "super-conductor.log"
     size, cpu = log.stat().st_size, _cpu(layout, scheduler)
-    api.image(), api.flavors()
     with ThreadPoolExecutor(CALLERS) as pool:
         booted = list(pool.map(lambda number: api.boot(f"burst-{number}"), range(servers)))
     ended = _wait(api, set(booted))

@@ -72,7 +72,8 @@ class Contents:
                 raise RuntimeError(f"these computes do not report: {', '.join(sorted(missing))}")
             time.sleep(1)
             try:
-                up = {each["host"] for each in self._api.services() if each["state"] == "up"}
+                services = self._api.services()
+                up = {each["host"] for each in services if each["state"] == "up" or each["forced_down"]}
                 found = self._api("placement", "GET", "/resource_providers")["resource_providers"]
             except ApiError:
                 continue

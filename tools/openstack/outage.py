@@ -80,7 +80,8 @@ class Outage:
         name = f"outage-{part}-{way}-{self._random.getrandbits(32):x}"
         # Half of the boots come before the fault and at its begin, the others while it lasts
         times = sorted(self._random.uniform(0, self._seconds) for _ in range(self._servers))
-        self._api.image(), self._api.flavors(), self._api.servers(name=name)
+        for prepare in (self._api.image, self._api.flavors):  # which gets the token, too
+            prepare()
         begun = time.monotonic()
         with ThreadPoolExecutor(max(CALLERS, self._servers // 4)) as pool:
             jobs = [

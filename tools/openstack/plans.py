@@ -65,7 +65,6 @@ class Plans:
             members += kind is kinds[3]
             if kind is kinds[3] and members > len(self._layout.hosts) // 2:
                 chosen[index] = kinds[0]
-        self._api.image(), self._api.flavors()
         try:
             booted = [self._api.boot(f"{PREFIX}{index}", **kind) for index, kind in enumerate(chosen)]
             for server in booted:

@@ -3,10 +3,12 @@
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
+import contextlib
 import csv
 import io
 import os
 from pathlib import Path
+import signal
 from string import Template
 import subprocess
 
@@ -75,20 +77,25 @@ class Tempest:
         log = kept.with_suffix(".txt")
         command = ["tempest", "run", "--concurrency", str(concurrency)]
         command += ["--include-list", str(TESTS / f"{tests}.txt"), "--exclude-list", str(EXCLUDED)]
+        with log.open("w") as file:
+            process = subprocess.Popen(
+                command,
+                cwd=self._workspace,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         try:
-            with log.open("w") as file:
-                subprocess.run(
-                    command,
-                    cwd=self._workspace,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                    timeout=self._seconds,
-                )
+            process.wait(self._seconds)
         except subprocess.TimeoutExpired:
             raise RuntimeError(f"the tests do not end in time; they have written {log}") from None
+        finally:
+            # It leaves the processes of its tests behind if it is interrupted
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         last = self._output("stestr", "last", "--subunit")
         text = self._output("subunit2csv", "--no-passthrough", given=last).decode()
         kept.write_text(text)
