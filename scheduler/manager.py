@@ -1,6 +1,6 @@
 """One scheduler: its life, and what it is called for.
 
-Its parts are put together in ``manager_parts.py``; the steps of a request are in ``workflow/request_run.py``.
+Its parts are put together in ``parts.py``; the steps of a request are in ``workflow/request_run.py``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,16 +30,12 @@ from scheduler.errors import (
     HostsUnknown,
     PlacementUnavailable,
 )
-from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
-from scheduler.parts import ManagerParts, make_steps
+from scheduler.parts import Parts, make_driver, make_steps
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rules import nova_modules
-from scheduler.rules.drivers import load_rules
 from scheduler.selection.alternates import as_dicts
-from scheduler.selection.driver import FilterDriver
 from scheduler.workflow.request_run import RequestRun
 from scheduler.workflow.steps import AsReply, Notifications, Reply
 
@@ -74,7 +70,7 @@ class SchedulerManager:
         self,
         conf: cfg.ConfigOpts,
         notifications: Notifications,
-        parts: ManagerParts,
+        parts: Parts,
         on_decision: Observe = ignore_decision,
         on_failure: Callable[[Decision], None] = lambda _decision: None,
     ) -> None:
@@ -116,14 +112,11 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        nova_modules.provide(self.conf)
-        chain, weighers = load_rules(self.conf)
-        fitter, self.filters = fitter_of(chain.filters, self.conf), chain
-        self._driver = FilterDriver(
-            self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
+        (self.filters, weighers), self._driver = make_driver(
+            self.conf, self.hosts.mapped, self.stream.owners.owned
         )
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
-        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
+        LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
 
     def _conclude(self, failed: Decision) -> None:

@@ -74,7 +74,8 @@ class RouterService:
 
     def server(self) -> server.Server:
         endpoint = Calls(self.conf, self._router)
-        made = server.build_proxy(self.conf, self._bus, endpoint)
+        made = server.make(self.conf, self._bus, [endpoint])
+        made.takes_casts = False
         endpoint.unanswered = lambda: made.unanswered
         # the watchdog takes a router for stuck whose threads all wait, and hear nothing
         self._router.on_sign = made.activity.touch

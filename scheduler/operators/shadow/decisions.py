@@ -23,7 +23,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
 from scheduler.operators.shadow.copies import Copy
-from scheduler.parts import ManagerParts
+from scheduler.parts import Outside, no_stream, put_together
 from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
@@ -163,8 +163,8 @@ class ShadowManager(SchedulerManager):
         Raises:
             BerthError: The options cannot work.
         """
-        conf.set_override("decision_stream", False, "berth")  # others must not count on what it decides
-        return cls(conf, Notifications(()), ManagerParts.from_conf(conf))
+        parts = put_together(conf, Outside.from_conf(conf), make_stream=no_stream)
+        return cls(conf, Notifications(()), parts)
 
     def start(self) -> None:
         """Begin to read hosts and Placement, and nothing else."""

@@ -16,22 +16,21 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
 from scheduler.errors import BerthError, NoValidHost
-from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.operators.plan.reasons import Watcher, Why
 from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.parts import make_driver
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.mirror import Allocations
 from scheduler.placement.outcomes import Outcome
 from scheduler.request.query import Query, without_limit
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rules.drivers import Rules, load_rules
+from scheduler.rules.drivers import Rules
 from scheduler.selection.consume import consumed_amounts
-from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.ranking import Ranking, rank
@@ -212,15 +211,8 @@ class PlannedCloud:
         self.snapshot = snapshot
         self.closed = np.zeros(len(snapshot.table), bool)
         self.places = Places(snapshot)
-        self.rules = load_rules(conf) if rules is None else rules
         self.conf = conf
-        self._driver = FilterDriver(
-            conf,
-            self.rules.chain,
-            self.rules.weighers,
-            fitter_of(self.rules.chain.filters, conf),
-            snapshot.hosts.mapped,
-        )
+        self.rules, self._driver = make_driver(conf, snapshot.hosts.mapped, rules=rules)
         self._pending = PendingPlacements()
         self._mirrored = MirroredHosts(snapshot.mirror, self.places, self._pending)
         self._groups = ServerGroups()

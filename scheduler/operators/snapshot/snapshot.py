@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 import copy
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 import time
 from typing import Any, Self
@@ -24,12 +24,10 @@ from scheduler.operators.snapshot import pci_aliases
 from scheduler.operators.snapshot.all_instances import AllInstances
 from scheduler.operators.snapshot.request_specs import RequestSpecs
 from scheduler.operators.snapshot.stored_requests import MISSING, StoredRequests
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
-from scheduler.placement.client import PlacementClient
+from scheduler.parts import Outside, no_stream, put_together
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror_source import CandidateMirror
-from scheduler.placement.providers import read_aggregates
-from scheduler.request.network import NeutronNetwork
 from scheduler.rules import nova_modules
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
@@ -191,15 +189,16 @@ def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress) -> Snapshot
         BerthError: The options cannot work.
     """
     nova_modules.provide(conf)
-    hosts = Inventory(conf)
+    outside = Outside.from_conf(conf)
     try:
-        return _read(conf, hosts, progress)
+        return _read(conf, outside, progress)
     except BaseException:
-        hosts.engines.dispose()
+        outside.hosts.engines.dispose()
         raise
 
 
-def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Snapshot:
+def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Snapshot:
+    hosts = outside.hosts
     progress("hosts", 0, 1)
     hosts.start()
     try:
@@ -218,21 +217,19 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: ShowProgress) -> Sna
     table.numbers = {name: column.copy() for name, column in table.numbers.items()}
     table.coded = dict(table.coded)
     progress("Placement", 0, 1)
-    client = PlacementClient.from_conf(conf)
-    client.start()
     ticks = count()
     # Nothing expires in a plan, and each read of the clock is later than the one before.
-    mirror = CandidateMirror(client, lambda: 0.0, lambda: next(ticks) * 1e-9, hosts.partition.aggregates)
+    outside = replace(outside, clock=lambda: next(ticks) * 1e-9)
+    parts = put_together(conf, outside, make_stream=no_stream)
+    parts.placement.start()
     with _readable("Placement"):
-        mirror.read()
-    candidates = CandidateSource(FetchCandidates(client))
-    network, aggregates = NeutronNetwork.from_conf(conf), partial(read_aggregates, client)
+        parts.mirror.read()
     snapshot = Snapshot(
         conf=conf,
         table=table,
-        mirror=mirror,
-        candidates=candidates,
-        candidate_hosts=CandidateHosts(conf, hosts, candidates, network, aggregates),
+        mirror=parts.mirror,
+        candidates=parts.candidates,
+        candidate_hosts=parts.candidate_hosts,
         hosts=hosts,
         all_instances=AllInstances(
             hosts.cells, CellCalls(lambda: max(conf.berth.cell_timeout, PAGE_TIMEOUT))
