@@ -6,9 +6,8 @@ from string import Template
 from tools.openstack.layout import APIS, CELLS, Layout
 
 TEMPLATES = Path(__file__).parent / "etc"
-TOKEN_EXPIRATION = 3600
 #: Processes of each API; each has as many threads as ``THREADS``.
-PROCESSES = {"keystone": 2, "glance": 1, "placement": 2, "neutron": 1, "nova": 2}
+PROCESSES = {"keystone": 1, "glance": 1, "placement": 2, "neutron": 1, "nova": 2}
 THREADS = 16
 GUNICORN = """\
 wsgi_app = "{application}"
@@ -88,7 +87,6 @@ class Configuration:
             "database": layout.database("").rstrip("/"),
             "password": layout.password,
             "bus_neutron": layout.bus("neutron"),
-            "token_expiration": TOKEN_EXPIRATION,
             "monitoring": layout.port("monitoring"),
             "monitoring_2": layout.port("monitoring-2"),
             **{kind: layout.url(kind) for kind in APIS},

@@ -12,7 +12,7 @@ NAMES = ("nova", "berth", "other-berth")
 MODULE = "scheduler.cmd.scheduler"
 QUEUE = "scheduler"
 #: Seconds until a scheduler takes requests.
-PATIENCE = 120
+PATIENCE = 300
 
 
 class Schedulers:
