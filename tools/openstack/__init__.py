@@ -9,5 +9,6 @@ deployment, contents   from nothing to a cloud with zones, flavors, an image and
 schedulers             which scheduler serves, and how one replaces the other
 api                    the API as a user has it; load: operations on servers by several callers
 audits                 berth-status audit and nova-manage placement audit
-tempest, migrate, ...  one scenario each
+planned_cloud, plans    berth-plan, carried out
+tempest, tempest_results, migrate, burst, outage, short    one scenario each
 """

@@ -17,7 +17,7 @@ PATIENCE = 300  # seconds until a server has a state
 Json = dict[str, Any]
 
 
-class ApiError(Exception):
+class ApiError(RuntimeError):
     """An API refuses a request, or does not answer.
 
     Attributes:
@@ -29,7 +29,7 @@ class ApiError(Exception):
         super().__init__(f"{request}: {status or 'no answer'} {text[:500]}")
 
 
-class NotReachedError(Exception):
+class NotReachedError(RuntimeError):
     """A server does not get the state that is waited for."""
 
 

@@ -1,36 +1,30 @@
 """Plans carried out: what berth-plan says, and what nova then does when it is done."""
 
 import argparse
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-import contextlib
-import json
 import os
-import random
 import subprocess
 from typing import Any
 
 from tools.openstack.api import Api, NotReachedError
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
+from tools.openstack.planned_cloud import PREFIX, TIMEOUT, PlannedCloud
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
-from tools.rig.service import command_of, environment_of_berth
 
-MODULE = "scheduler.operators.plan.main"
-TIMEOUT = 900
 CALLERS = 4
 #: Of a size of which few fit, so that a cloud is full soon.
 FILLING = "quarter"
-PREFIX = "plans-"
 PLANS = ("drain", "balance", "survive", "capacity")
 
 
 def main(layout: Layout, options: argparse.Namespace) -> int:
     """Carry out the chosen plans on a cloud with servers; return 1 if one does not come true."""
     Schedulers(layout).replace("berth")
-    plans = Plans(layout, options.seed)
-    with plans.servers(options.servers):
+    world = PlannedCloud(layout, options.seed)
+    plans = Plans(layout, world)
+    with world.servers(options.servers):
         results = [getattr(plans, name)() for name in options.only or PLANS]
     return 0 if show_audits(layout) and all(results) else 1
 
@@ -38,53 +32,18 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
 class Plans:
     """Plans of a cloud, each followed to its end."""
 
-    def __init__(self, layout: Layout, seed: int) -> None:
-        """Describe them; ``servers`` fills the cloud first."""
+    def __init__(self, layout: Layout, world: PlannedCloud) -> None:
+        """Describe them for a cloud that is filled."""
         self._layout = layout
         self._services = Services(layout)
         self._api = Api(layout)
-        self._random = random.Random(seed)
-        self._config_file = Schedulers(layout).config_file
-
-    @contextlib.contextmanager
-    def servers(self, number: int) -> Iterator[None]:
-        """Boot servers of several kinds: in a zone, in groups, stopped, paused; delete them in the end."""
-        self._delete(PREFIX)
-        groups = [self._group(policy) for policy in ("anti-affinity", "soft-anti-affinity")]
-        kinds: list[dict[str, Any]] = [
-            {},
-            {"flavor": "large"},
-            {"availability_zone": "az1"},
-            {"hints": {"group": groups[0]}},
-            {"hints": {"group": groups[1]}},
-        ]
-        chosen = [kinds[index % len(kinds)] for index in range(number)]
-        # As many members as hosts leave none to go to
-        members = 0
-        for index, kind in enumerate(chosen):
-            members += kind is kinds[3]
-            if kind is kinds[3] and members > len(self._layout.hosts) // 2:
-                chosen[index] = kinds[0]
-        try:
-            booted = [self._api.boot(f"{PREFIX}{index}", **kind) for index, kind in enumerate(chosen)]
-            for server in booted:
-                self._api.wait(server, "ACTIVE")
-            for server, action, state in zip(
-                self._random.sample(booted, 2), ("os-stop", "pause"), ("SHUTOFF", "PAUSED"), strict=True
-            ):
-                self._api.act(server, action)
-                self._api.wait(server, state)
-            yield
-        finally:
-            self._delete(PREFIX)
-            for group in groups:
-                self._api.compute("DELETE", f"/os-server-groups/{group}")
+        self._world = world
 
     def drain(self) -> bool:
         """Empty the fullest host by the commands of its plan, run by the openstack client."""
         host = self._fullest()
-        plan = self._plan("drain", host)
-        script = "set -e\n" + self._run("drain", host, "--commands")
+        plan = self._world.plan("drain", host)
+        script = "set -e\n" + self._world.run("drain", host, "--commands")
         self._api.disable(host)
         try:
             done = subprocess.run(
@@ -98,7 +57,7 @@ class Plans:
         finally:
             self._api.disable(host, disabled=False)
         right = sum(self._api.host_of(move["instance"]) == move["to"] for move in plan["moves"])
-        left = len(self._on(host))
+        left = len(self._world.on(host))
         say(
             f"drain {host}: {plan['instances']} servers, {len(plan['moves'])} moves planned,"
             f" {right} on the planned host; {left} stay, {len(plan['without_place'])} by the plan;"
@@ -110,7 +69,7 @@ class Plans:
 
     def balance(self) -> bool:
         """Follow the moves of a balance."""
-        plan = self._plan("balance", "--moves", "6")
+        plan = self._world.plan("balance", "--moves", "6")
         right = sum(self._follow(move) for move in plan["moves"])
         deviation = [plan[when]["memory_used_deviation_percent"] for when in ("before", "after")]
         say(
@@ -124,8 +83,8 @@ class Plans:
         results = []
         for cell in sorted(set(self._layout.hosts.values())):
             host = self._fullest(cell)
-            (answer,) = [each for each in self._plan("survive")["answers"] if each["domain"] == host]
-            servers = self._on(host)
+            (answer,) = [each for each in self._world.plan("survive")["answers"] if each["domain"] == host]
+            servers = self._world.on(host)
             self._services[host].kill()
             self._api.force_down(host)
             placed = sum(self._evacuated(server, host) for server in servers)
@@ -140,13 +99,13 @@ class Plans:
 
     def capacity(self) -> bool:
         """Fill the cloud with servers of one flavor until there is no host for another."""
-        planned = self._plan("capacity", "--flavor", FILLING)["instances"]
+        planned = self._world.plan("capacity", "--flavor", FILLING)["instances"]
         with ThreadPoolExecutor(CALLERS) as pool:
             names = [f"{PREFIX}fill-{number}" for number in range(planned + 2)]
             booted = list(pool.map(lambda name: self._api.boot(name, FILLING), names))
         fit = sum(map(self._became_active, booted))
         say(f"capacity of {FILLING}: {planned} planned, {fit} of {len(booted)} became ACTIVE")
-        self._delete(f"{PREFIX}fill-")
+        self._world.delete(f"{PREFIX}fill-")
         return fit == planned
 
     # -- what these use
@@ -179,38 +138,9 @@ class Plans:
             return False
         return True
 
-    def _group(self, policy: str) -> str:
-        body = {"server_group": {"name": f"{PREFIX}{policy}", "policy": policy}}
-        return self._api.compute("POST", "/os-server-groups", body)["server_group"]["id"]
-
-    def _on(self, host: str) -> list[str]:
-        return [each["id"] for each in self._api.servers(host=host)]
-
     def _fullest(self, cell: str | None = None) -> str:
         hosts = [host for host, its in self._layout.hosts.items() if cell in {None, its}]
-        return max(hosts, key=lambda host: len(self._on(host)))
-
-    def _delete(self, prefix: str) -> None:
-        self._api.delete(*(each["id"] for each in self._api.servers(name=prefix)))
-
-    def _plan(self, *words: str) -> dict[str, Any]:
-        return json.loads(self._run(*words, "-f", "json"))
-
-    def _run(self, *words: str) -> str:
-        """Run berth-plan, and return what it prints; raises RuntimeError."""
-        done = subprocess.run(
-            [*map(str, command_of(MODULE, self._config_file)), *words],
-            env=environment_of_berth(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT,
-        )
-        if done.returncode not in {0, 3}:
-            raise RuntimeError(
-                f"berth-plan {' '.join(words)} ends with {done.returncode}: {done.stderr[-1000:]}"
-            )
-        return done.stdout
+        return max(hosts, key=lambda host: len(self._world.on(host)))
 
     def _client(self) -> dict[str, str]:
         path = f"{self._layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -1,11 +1,7 @@
 """OpenStack's own tests of its API, first with nova-scheduler, then with Berth; each must pass with both."""
 
 import argparse
-from collections import Counter
-from collections.abc import Mapping, Sequence
 import contextlib
-import csv
-import io
 import os
 from pathlib import Path
 import signal
@@ -17,6 +13,7 @@ from tools.openstack.audits import show_audits
 from tools.openstack.configuration import TEMPLATES
 from tools.openstack.layout import Layout
 from tools.openstack.schedulers import Schedulers
+from tools.openstack.tempest_results import Results, compare, read, regressions, summary
 
 #: Seconds that tempest waits for a server; the machine may be busy.
 BUILD_TIMEOUT = 600
@@ -24,9 +21,6 @@ TESTS = Path(__file__).parent / "tempest_tests"
 SETS = ("scheduler", "compute", "short")
 #: Tests that need what no guest of a fake driver has, or an agent of Neutron.
 EXCLUDED = TESTS / "excluded.txt"
-PASSED = {"success", "xfail"}
-
-Results = Mapping[str, str]
 
 
 def main(layout: Layout, options: argparse.Namespace) -> int:
@@ -36,7 +30,7 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
     for name in options.schedulers:
         kept = layout.directory / "tempest" / f"{options.tests}-{name}.csv"
         if options.resume and kept.exists():
-            results[name] = _read(kept.read_text())
+            results[name] = read(kept.read_text())
             continue
         Schedulers(layout).replace(name)
         print(f"Running the tests of {options.tests} with {name}", flush=True)
@@ -99,7 +93,7 @@ class Tempest:
         last = self._output("stestr", "last", "--subunit")
         text = self._output("subunit2csv", "--no-passthrough", given=last).decode()
         kept.write_text(text)
-        return _read(text)
+        return read(text)
 
     def _configure(self) -> None:
         self._workspace.mkdir(exist_ok=True)
@@ -137,34 +131,3 @@ class Tempest:
             timeout=300,
         )
         return done.stdout
-
-
-def _read(text: str) -> Results:
-    """Return the status of each test; a failed preparation of a class is named like one."""
-    return {row["test"].partition("[")[0]: row["status"] for row in csv.DictReader(io.StringIO(text))}
-
-
-def summary(name: str, results: Results) -> str:
-    """Return how many tests have each status."""
-    counts = Counter("passed" if status in PASSED else status for status in results.values())
-    return f"{name}: " + ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-
-
-def regressions(results: Mapping[str, Results]) -> Sequence[str]:
-    """Return the tests that passed with nova-scheduler only; without it, those that failed."""
-    berth = results.get("berth", {})
-    if "nova" not in results:
-        return sorted(test for test, status in berth.items() if status not in {*PASSED, "skip"})
-    passed = {test for test, status in results["nova"].items() if status in PASSED}
-    return sorted(test for test in passed if berth and berth.get(test) not in PASSED)
-
-
-def compare(results: Mapping[str, Results]) -> Sequence[str]:
-    """Return the summaries, and each test that did not pass with one of the schedulers."""
-    lines = [summary(name, found) for name, found in results.items()]
-    tests = sorted({test for found in results.values() for test in found})
-    for test in tests:
-        found = {name: each.get(test, "not run") for name, each in results.items()}
-        if set(found.values()) - PASSED - {"skip"}:
-            lines.append(f"{test}: " + ", ".join(f"{name} {status}" for name, status in found.items()))
-    return lines

@@ -12,7 +12,7 @@ import sys
 import psutil
 import pytest
 
-from tools.openstack import burst, load, outage, tempest
+from tools.openstack import burst, load, outage, tempest, tempest_results
 from tools.openstack.command import COMMANDS
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import Layout
@@ -120,9 +120,9 @@ def test_services_listen_on_loopback_only(layout, monkeypatch):
 
 
 def test_the_modules_of_berth_that_are_run_exist():
-    from tools.openstack import audits, plans, schedulers
+    from tools.openstack import audits, planned_cloud, schedulers
 
-    for module in (audits.STATUS_MODULE, plans.MODULE, schedulers.MODULE):
+    for module in (audits.STATUS_MODULE, planned_cloud.MODULE, schedulers.MODULE):
         assert callable(importlib.import_module(module).main)
 
 
@@ -142,11 +142,11 @@ NOVA = {"a": "success", "b": "fail", "c": "skip", "d": "success"}
     ],
 )
 def test_a_regression_is_a_test_that_passes_with_nova_scheduler_only(results, found):
-    assert tempest.regressions(results) == found
+    assert tempest_results.regressions(results) == found
 
 
 def test_differences_of_tests_are_listed_with_both_outcomes():
-    lines = tempest.compare({"nova": NOVA, "berth": {**NOVA, "a": "fail"}})
+    lines = tempest_results.compare({"nova": NOVA, "berth": {**NOVA, "a": "fail"}})
     assert lines == [
         "nova: 1 fail, 2 passed, 1 skip",
         "berth: 2 fail, 1 passed, 1 skip",
