@@ -39,7 +39,7 @@ from scheduler.selection.alternates import as_dicts
 from scheduler.workflow.request_run import RequestRun
 from scheduler.workflow.steps import AsReply, Notifications, Reply
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0
@@ -215,7 +215,7 @@ class SchedulerManager:
             cells=tuple(
                 CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),
-            api_database=self.hosts.cells.readable,
+            api_database=self.hosts.engines.api_answers,
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
             decision_stream=shared.in_step if shared.wanted else None,

@@ -28,7 +28,7 @@ from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome, Refusal, Refuses
 from scheduler.placement.writes import Write, Written
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 Results = dict[str, ClaimResult]
 """Instance UUID -> result."""

@@ -22,7 +22,7 @@ from scheduler.placement.errors import PlacementError
 from scheduler.placement.outcomes import Outcome
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""

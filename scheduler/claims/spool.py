@@ -29,7 +29,7 @@ from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.placement.writes import Write
 from scheduler.request.instance_state import InstanceState, ReadStates
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 #: Seconds for which an instance is left alone while a caller waits to build it: longer than any caller does.
 PATIENCE = 1900.0
@@ -278,7 +278,7 @@ class Spool:
                 self._put(entry if mine is None else mine.joined(entry))
         if found:
             LOG.warning(
-                "Found %d instances in the spool files of ended schedulers; checking their allocations",
+                "Instances found in the spool files of ended schedulers: %d; checking their allocations",
                 found,
             )
 
@@ -384,7 +384,7 @@ class Spool:
         done = {uuid for uuid, one in written.items() if one.outcome is Outcome.DONE}
         if done:
             LOG.info(
-                "Released the unused allocations of %d instances: %s", len(done), ", ".join(sorted(done))
+                "Released the unused allocations of instances (%d): %s", len(done), ", ".join(sorted(done))
             )
         return done
 

@@ -21,7 +21,7 @@ from oslo_log import log
 from scheduler.bounds.temporary_directories import make_temporary_directory
 from scheduler.logs import OutageLog
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 #: How the names of all directories of spools begin, and of temporary ones; no host is named so.
 DIRECTORY_PREFIX = "berth-spool-"
@@ -47,6 +47,17 @@ def spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     return Path(conf.state_path) / f"{DIRECTORY_PREFIX}{name}"
 
 
+def state_path_problem(conf: cfg.ConfigOpts) -> str:
+    """Return why nothing can be kept in the ``state_path`` that is set; "" if all is well, or none is set."""
+    directory = spool_directory(conf)
+    if directory is None or os.access(directory.parent, os.W_OK | os.X_OK):
+        return ""
+    return (
+        f"[DEFAULT]/state_path {conf.state_path} is no directory that this user can write: claims that could "
+        "not be released are forgotten at a restart"
+    )
+
+
 def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     """Return the directory of spool files; to be called before workers are forked.
 
@@ -54,6 +65,8 @@ def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     """
     directory = spool_directory(conf)
     if directory is not None:
+        if problem := state_path_problem(conf):
+            LOG.warning("%s", problem)
         return directory
     LOG.info("[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart")
     try:

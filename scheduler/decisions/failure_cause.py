@@ -12,9 +12,9 @@ from scheduler.claims.claimer import TOO_LATE
 from scheduler.decisions import rendering
 from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.document import EXCLUDED, FAILED, Candidates, Decision, Entry, Relaxed, decode
-from scheduler.decisions.refusals import count_text
 from scheduler.decisions.relaxation import ConstraintKind
 from scheduler.decisions.summary import is_no_valid_host, is_unspecific
+from scheduler.logs import count_text
 
 
 class FailureCause(NamedTuple):

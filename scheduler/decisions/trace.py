@@ -30,7 +30,7 @@ from scheduler.decisions.unoffered import Unoffered
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
-from scheduler.logs import mask_credentials
+from scheduler.logs import count_text, mask_credentials
 from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
@@ -309,7 +309,7 @@ class Trace(DecisionObserver):
         chosen = [rows[0] for rows in self._rows]
         counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
         found = {
-            row: self._code(CHOSEN, None, f"for {count} instances" if count > 1 else "")
+            row: self._code(CHOSEN, None, f"for {count_text(count, 'instance')}" if count > 1 else "")
             for row, count in counts.items()
         }
         for row in chain.from_iterable(rows[1:] for rows in self._rows):
@@ -329,7 +329,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     return Decision(
         time=document.time_text(started_at),
         request_id=getattr(request.context, "request_id", None) or "",
-        kind="rebuild check" if request.is_rebuild else "build",
+        kind="rebuild check" if request.is_rebuild else "move" if request.moves_instance else "build",
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),

@@ -12,6 +12,7 @@ from scheduler.filters.causes import group as causes_of
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.view import HostView
+from scheduler.logs import count_text
 from scheduler.request.scheduling_request import SchedulingRequest
 
 # The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
@@ -78,9 +79,9 @@ class Step:
         yield from map(str, causes[:at_most])
         rest = sum(cause.count for cause in causes[at_most:])
         if rest:
-            yield f"{len(causes) - at_most} other reasons ({rest} hosts)"
+            yield f"{count_text(len(causes) - at_most, 'other reason')} ({count_text(rest, 'host')})"
         if self.judge and (unasked := rejected - sum(cause.count for cause in causes)):
-            yield f"reasons not determined in time ({unasked} hosts)"
+            yield f"reasons not determined in time ({count_text(unasked, 'host')})"
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)

@@ -20,7 +20,7 @@ from scheduler.health.access import ANYBODY, Access
 from scheduler.health.address import MOST_CONNECTIONS, Address
 from scheduler.logs import OutageLog
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds that a connection may last, from its begin to its end.
 LONGEST = 5.0

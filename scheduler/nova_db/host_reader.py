@@ -23,7 +23,7 @@ from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellCalls, CellUnavailable
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds between two attempts of requests to read cells that are left out.
 REREAD_INTERVAL = 1.0

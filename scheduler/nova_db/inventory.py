@@ -30,8 +30,9 @@ from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import OLDEST_SUPPORTED
+from scheduler.numa.fit import Fitter
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two looks whether the API database answers, at start.
 READY_INTERVAL = 0.5
@@ -104,7 +105,8 @@ class Inventory:
         )
         self.instances = CellInstances(self.cells, self._calls)
         self.states = InstanceStates(self.engines, self.cells, self._calls)
-        self.pending = PendingPlacements()
+        packing = conf.compute.packing_host_numa_cells_allocation_strategy
+        self.pending = PendingPlacements(fitter=Fitter(packing=packing))
         self._hosts_followed: Mapping[str, object] = {}
         self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
         self.mapped = self.mappings.__contains__
@@ -141,7 +143,7 @@ class Inventory:
             sleep(min(left, READY_INTERVAL))
             max_age = 0.0  # hosts that were read before are those of no cell
         table = self.store.snapshot(max_age)
-        LOG.info("Loaded %d cells and %d compute nodes", len(self.cells.all), len(table))
+        LOG.info("Loaded cells: %d, compute nodes: %d", len(self.cells.all), len(table))
         if self.partition.name:
             LOG.info("Serving the compute nodes of partition %s only", self.partition.name)
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
@@ -273,6 +275,7 @@ class Inventory:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
             self.mappings.follow(table.rows_named)
+        self.pending.builds.follow(table)
         self._reported.settle(table)
 
 

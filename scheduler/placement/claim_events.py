@@ -7,7 +7,7 @@ import logging
 
 from oslo_log import log
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 
 class ClaimState(StrEnum):

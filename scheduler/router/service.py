@@ -18,7 +18,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import VERSION
 from scheduler.rpc.errors import for_caller, of_failure
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 MOST_IN_FLIGHT = 1000
 """Calls that are received and not answered; further ones are answered with an error."""

@@ -18,7 +18,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.transport import BASE_NAMESPACE, TOPIC
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 VERSION = "4.5"
 BASE_VERSION = "1.1"

@@ -23,7 +23,7 @@ from scheduler.rpc.serializer import ServerSerializer
 if TYPE_CHECKING:
     from scheduler.manager import SchedulerManager
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: An argument that was not sent, as opposed to one sent as null.
 ABSENT = object()

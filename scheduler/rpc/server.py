@@ -31,7 +31,7 @@ from scheduler.rpc.transport import TOPIC
 if TYPE_CHECKING:
     pass
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds for which a call must have waited for a thread before its reply queue is checked.
 LONG_WAIT = 0.1

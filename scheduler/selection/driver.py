@@ -1,6 +1,7 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from oslo_config import cfg
 
@@ -12,7 +13,7 @@ from scheduler.request.decision_line import Place
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
 from scheduler.selection.choosing import Choosing
-from scheduler.selection.consume import consumed_amounts
+from scheduler.selection.consume import consumed_amounts, demand_of
 from scheduler.selection.headroom import Headroom, Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, Claims, HostClaiming, all_mapped
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
@@ -86,7 +87,12 @@ class FilterDriver:
             raise NoValidHost(NOT_ENOUGH)
         offered, ranking = self._rank(hosts, request, more, observer)
         claiming = HostClaiming(
-            ranking, claims, consumed_amounts(request.flavor), self._is_mapped, Headroom(usages)
+            ranking,
+            claims,
+            consumed_amounts(request.flavor),
+            self._is_mapped,
+            Headroom(usages),
+            partial(demand_of, request),
         )
         counts = request.counts
         counts.candidates, counts.passed, counts.tries = len(offered), len(ranking), claiming.tries

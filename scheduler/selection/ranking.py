@@ -25,7 +25,7 @@ from scheduler.selection.narrowing import narrow
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.weights.scores import PreparedWeighers
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 Owned = Callable[[HostTable], np.ndarray | None]
 """Returns which hosts of a table this scheduler prefers; bool, shape (rows,). None: all alike."""

@@ -23,9 +23,9 @@ from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
-#: Seconds between two equal warnings of pre-filters, of what holds for every request.
+#: Seconds between two equal warnings of pre-filters of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0
 
 MoreHosts = Callable[[], HostView | None]
@@ -60,6 +60,7 @@ class CandidateHosts:
             provider_aggregates=provider_aggregates,
             warnings=RateLimitedLogger(LOG, interval=PREFILTER_WARNING_INTERVAL),
         )
+        self._repeated = RateLimitedLogger(LOG)
 
     def queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
         """Run the pre-filters and return the queries for Placement.
@@ -87,7 +88,7 @@ class CandidateHosts:
         if zone not in zones and (zones or zone != self._conf.default_availability_zone):
             note = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
             request.counts.notes.append(note)
-            LOG.info("%s", note)
+            self._repeated.info(zone, "%s", note)
 
     def ask_placement(
         self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace
@@ -152,6 +153,34 @@ class CandidateHosts:
         table = hosts.table
         lacks = any(uuid not in table.row_of_uuid for uuid in candidates.by_root)
         return lacks and self._hosts.recover(table, request.cell_uuid)
+
+    def recount(self, hosts: HostView, request: SchedulingRequest) -> bool:
+        """Count NUMA cells and devices only for instances that nova still has on their way to these hosts.
+
+        For a request that finds no host: an instance whose build has failed must not block any. Neither does
+        what an earlier run of the request has chosen for its instances.
+
+        Returns:
+            Whether hosts have more of either now.
+        """
+        rows = {
+            uuid: hosts.row(position)
+            for position, demands in hosts.reservations.demands.items()
+            for uuid in demands
+        }
+        if not rows or not (request.guest or request.pci_requests):
+            return False
+        expected = self._hosts.states.on_their_way({uuid: row.host for uuid, row in rows.items()})
+        left = rows.keys() - expected | rows.keys() & set(request.instance_uuids)
+        freed = self._hosts.pending.demands.forget({uuid: rows[uuid].uuid for uuid in left})
+        if freed:
+            LOG.info(
+                "NUMA cells and PCI devices of %d pending placements are not counted any more; "
+                "choosing again for instance %s",
+                freed,
+                request.progress.instance_uuid,
+            )
+        return bool(freed)
 
     def to_check(self, request: SchedulingRequest) -> HostView:
         """Return the host that a rebuild check forces, or all of its cell."""

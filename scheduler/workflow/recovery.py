@@ -25,7 +25,7 @@ from scheduler.workflow.claiming import keep_until_answered
 from scheduler.workflow.held_hosts import HeldHost
 from scheduler.workflow.steps import AsReply, Reply, Steps
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: How often a request is begun when another writer was first. Two runs of a call need two rounds: the one
 #: that lost reads what the other one holds. After four, writers go on changing it, and no reply would hold.

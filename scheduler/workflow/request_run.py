@@ -28,7 +28,7 @@ from scheduler.workflow.candidate_hosts import MoreHosts
 from scheduler.workflow.recovery import Recovery
 from scheduler.workflow.steps import AsReply, Reply, Steps
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 class RequestRun:
@@ -41,6 +41,7 @@ class RequestRun:
         self._as_reply = as_reply
         self._trace = trace
         self._queries: Sequence[query.Query] = ()
+        self._recounted = False
         self._recovery = Recovery(steps, driver, as_reply, trace)
 
     def reply_to(self, request: SchedulingRequest) -> Reply:
@@ -104,18 +105,36 @@ class RequestRun:
     def _choose_offered(
         self, candidates: Candidates, request: SchedulingRequest, max_age: float | None
     ) -> Reply:
-        """Choose among the hosts that Placement offers; once more if cells come back that were left out."""
+        """Choose among the hosts that Placement offers.
+
+        Once more if cells come back that were left out, or if pending placements came to nothing.
+        """
         hosts, more = self._steps.candidate_hosts.offered(self._queries, candidates, request, max_age)
         self._trace.mark("table")
+        judged = [hosts]
+
+        def others() -> HostView | None:
+            found = more()
+            judged.extend([found] if found else [])
+            return found
+
         try:
-            reply = self._choose(hosts, request, more, candidates.usage)
+            reply = self._choose(hosts, request, others, candidates.usage)
         except NoValidHost:
-            if not self._steps.candidate_hosts.recover(candidates, hosts, request):
+            recovered = self._steps.candidate_hosts.recover(candidates, hosts, request)
+            if not recovered and not self._recount(judged[-1], request):
                 raise
         else:
             self._announce_end(request)
             return reply
         return self._choose_offered(candidates, request.restarted(), max_age)
+
+    def _recount(self, hosts: HostView, request: SchedulingRequest) -> bool:
+        """Look once whether what is pending on the hosts still comes to them."""
+        if self._recounted:
+            return False
+        self._recounted = True
+        return self._steps.candidate_hosts.recount(hosts, request)
 
     def _choose(
         self,

@@ -307,6 +307,12 @@ class ChangingCloud(Cloud):
             host.uuid, "moved to", [each.name for each in wanted], "; not in nova yet:", list(self._moved)
         )
 
+    def put(self, host, aggregates):
+        """Let a host be in these aggregates and no others, in Placement and in nova."""
+        self._moved[host.name] = uuids = [each.uuid for each in aggregates]
+        self.edit(host.uuid, "aggregates", "aggregates", lambda _now: uuids)
+        self.settle()
+
     def settle(self):
         """Bring nova's aggregates in line with Placement's."""
         numbers = {each.uuid: number for number, each in enumerate(self.fleet.aggregates, 1)}

@@ -43,7 +43,7 @@ ALLOWED = {
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects", "conf"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
-    "stream": {"hosts", "conf"},
+    "stream": {"hosts", "conf", "numa", "pci"},
     "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "health": {"decisions", "claims", "placement"},

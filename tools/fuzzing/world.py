@@ -306,7 +306,10 @@ class LogRecords(BufferingHandler):
         return False
 
     def __enter__(self) -> Self:
-        logger, endpoints = logging.getLogger("scheduler"), logging.getLogger("scheduler.rpc.endpoints")
+        logger, endpoints = (
+            logging.getLogger("nova.scheduler"),
+            logging.getLogger("nova.scheduler.rpc.endpoints"),
+        )
         self._undo = [
             partial(logging.setLogRecordFactory, logging.getLogRecordFactory()),
             partial(logger.setLevel, logger.level),

@@ -16,6 +16,7 @@ SCENARIOS = {
     "swap": "tools.scenarios.swap",
     "fuzz": "tools.scenarios.fuzz",
     "worked-cases": "tools.worked_cases.command",
+    "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",
     "cloud": "tools.openstack.command",
 }

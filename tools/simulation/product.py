@@ -127,7 +127,7 @@ NO_MONITOR = SimpleNamespace(channel=None, close_in_child=lambda: None)
 
 
 class Hosts:
-    """Has what the manager asks of ``nova_db.Inventory``, over a table in memory.
+    """Has what the manager asks of ``nova_db.inventory.Inventory``, over a table in memory.
 
     Args:
         table: All hosts.

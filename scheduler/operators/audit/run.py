@@ -25,7 +25,7 @@ from scheduler.operators.audit.values import Amounts, ConsumerRecords, InstanceR
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementSilent
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Consumers that are looked up in the databases at once.
 CONSUMERS = 1000

@@ -7,7 +7,7 @@ from oslo_log import log as logging
 from scheduler.claims.spool import Entry, entries_of
 from scheduler.claims.spool_file import SUFFIX, read_lines
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def spooled(directory: Path | None) -> dict[str, Entry]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from scheduler.logs import count_text
+
 PACKAGE = "scheduler.operators.pages"
 
 
@@ -49,7 +51,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(upper_first=_upper_first, signed=_signed)
+    environment.filters.update(upper_first=_upper_first, signed=_signed, count_text=count_text)
     environment.globals.update(policy=policy(), style=_part("style.css"), script=_part("table.js"))
     return environment
 

@@ -13,6 +13,7 @@ from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
+from scheduler.logs import count_text
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import PlainQuery, plain_query
 from scheduler.request.decision_line import amounts_of
@@ -46,7 +47,7 @@ class Stage:
 
     def __str__(self) -> str:
         causes = f" ({', '.join(self.causes)})" if self.causes else ""
-        return f"{self.name} leaves {self.after} of {self.before} hosts{causes}"
+        return f"{self.name} leaves {self.after} of {count_text(self.before, 'host')}{causes}"
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Watcher(DecisionObserver):
         open_hosts = hosts.where(~closed[hosts.table_rows]) if len(hosts) else hosts
         if len(open_hosts) < len(hosts):
             self._stages.append(
-                Stage("plan", len(hosts), len(open_hosts), ["hosts to empty, or failed hosts"])
+                Stage("plan", len(hosts), len(open_hosts), ["the others fail or are emptied"])
             )
         return open_hosts
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.decisions.refusals import count_text
+from scheduler.logs import count_text
 from scheduler.operators.command.tables import Table
 from scheduler.operators.explain.decision_commands import Shown
 
@@ -46,7 +46,8 @@ def _drain(plan: Plan) -> Shown:
     named = ", ".join(hosts) if len(hosts) <= REASONS else count_text(len(hosts), "host")
     head = [f"{named}: {len(plan['moves'])} of {count_text(plan['instances'], 'instance')} can move"]
     if stays:
-        head += [f"{count_text(len(stays), 'instance')} without a place, missing {amounts(plan['missing'])}"]
+        missing = f", missing {amounts(plan['missing'])}" if any(plan["missing"].values()) else ""
+        head += [f"{count_text(len(stays), 'instance')} without a place{missing}"]
         head += _reasons(stays)
     columns = ("Step", "Instance", "Flavor", "From", "To", "Zone", "Way")
     moves = [
@@ -153,6 +154,7 @@ SIDES = {
     "memory_used_deviation_percent": "Memory in use, standard deviation, %",
     "empty_hosts": "Hosts without instances",
     "largest_flavor": "Largest flavor that still fits",
+    "members_in_one_domain": "Most members of a group in one failure domain",
 }
 
 

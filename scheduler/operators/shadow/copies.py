@@ -29,7 +29,7 @@ from scheduler.rpc.endpoints import Unreadable
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.stream.broker import BrokerOptions
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 METHOD = "select_destinations"
 

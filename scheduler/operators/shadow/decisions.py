@@ -273,7 +273,14 @@ class ShadowManager(SchedulerManager):
         if row is not None:
             # By the stamp of the decision: the compute may have reported the instance since
             stamp = table.rows[row].updated
-            self.hosts.pending.share(placement.instance, node, placement.amounts, stamp, granted=True)
+            self.hosts.pending.share(
+                placement.instance,
+                node,
+                placement.amounts,
+                stamp,
+                granted=True,
+                demand=placement.demand,
+            )
 
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""

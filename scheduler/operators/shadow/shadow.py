@@ -17,7 +17,7 @@ from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import ShadowDecision, ShadowManager
 from scheduler.placement.errors import PlacementSilent
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Name of the files with the comparisons, and how large and how many they may be.
 FILE = "berth-shadow.jsonl"

@@ -143,7 +143,7 @@ def test_a_summary_has_the_commonest_reasons_and_some_hosts_of_each():
         "FilterA: rejected (x1)",
         "Racks: in rack a (4 hosts, such as a1, a2, a3)",
         "Racks: in rack b (b1, b2)",
-        "Racks: 1 other reasons (1 hosts)",
+        "Racks: 1 other reason (1 host)",
     ]
 
 

@@ -68,7 +68,7 @@ def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
     with caplog.at_level(logging.INFO):
         assert inventory.wait_until_ready(60)
     assert list(inventory.aggregates().by_id) == [aggregate]
-    assert "Loaded 1 cells and 1 compute nodes" in caplog.text
+    assert "Loaded cells: 1, compute nodes: 1" in caplog.text
     assert inventory.wait_until_ready(0)
 
 

@@ -223,7 +223,7 @@ def test_unreadable_argument(endpoint, manager):
     ],
 )
 def test_errors_of_the_manager(endpoint, manager, caplog, raised, kind, level):
-    caplog.set_level(logging.DEBUG, logger="scheduler.rpc.endpoints")
+    caplog.set_level(logging.DEBUG, logger="nova.scheduler.rpc.endpoints")
     manager.answer = raised
     assert type(sent_error(select, endpoint)).__name__ == kind
     assert [record.levelno for record in caplog.records] == [level]

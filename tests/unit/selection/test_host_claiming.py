@@ -10,6 +10,7 @@ from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnava
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
+from scheduler.numa.usage import InstanceDemand
 from scheduler.placement.answer import Usage
 from scheduler.placement.outcomes import Outcome
 from scheduler.rules import load_weighers
@@ -222,3 +223,19 @@ class TestHostsFilledMeanwhile:
         h1 = uuid_of("h1")
         assert pending.claims.has_newer(h1, self.ASKED_AT)
         assert not pending.claims.has_newer(h1, self.ASKED_AT + 1)
+
+
+def test_the_candidate_that_is_claimed_says_which_devices_are_taken():
+    host = host_with_candidate("h1")
+    node = host.columns["uuid"]
+    candidates = [make_candidate(node, {"g": [f"p{number}"]}, VCPU=number) for number in (2, 1)]
+    pending, table = PendingPlacements(), make_table([host])
+    view = HostView.of(table, np.arange(1), [candidates], None, pending)
+
+    def demand(_hosts, _index, candidate):
+        return InstanceDemand(mappings=candidate.mappings)
+
+    _, claiming = claiming_in(view, FakeClaims({node: [REFUSED]}), demand=demand)
+    _, claimed = claiming.claim_best("i1")
+    assert claimed is candidates[1]
+    assert pending.get("i1").demand.mappings == {"g": ["p1"]}
