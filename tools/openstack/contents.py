@@ -58,6 +58,12 @@ class Contents:
                 return found[0]["id"]
         return self._api("identity", "POST", f"/{path}", {what: values})[what]["id"]
 
+    def bring_back(self) -> None:
+        """Let computes take servers again that an interrupted scenario declared dead; they run by now."""
+        for each in self._api.services():
+            if each["forced_down"]:
+                self._api.force_up(each["host"])
+
     def wait_for_computes(self, timeout: float) -> None:
         """Wait until all computes have reported to nova and to Placement.
 
@@ -72,8 +78,7 @@ class Contents:
                 raise RuntimeError(f"these computes do not report: {', '.join(sorted(missing))}")
             time.sleep(1)
             try:
-                services = self._api.services()
-                up = {each["host"] for each in services if each["state"] == "up" or each["forced_down"]}
+                up = {each["host"] for each in self._api.services() if each["state"] == "up"}
                 found = self._api("placement", "GET", "/resource_providers")["resource_providers"]
             except ApiError:
                 continue

@@ -64,6 +64,7 @@ class Deployment:
         if scheduler or not schedulers.running():
             schedulers.replace(scheduler or "nova")
         self._services.start(*hosts)
+        contents.bring_back()
         contents.wait_for_computes(REPORT_TIMEOUT)
         self._once("hosts", lambda: self._manage("cell_v2", "discover_hosts"))
         self._once("contents", contents.make)

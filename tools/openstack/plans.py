@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import Any
 
-from tools.openstack.api import Api, NotReachedError
+from tools.openstack.api import Api, ApiError, NotReachedError
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
 from tools.openstack.planned_cloud import PREFIX, TIMEOUT, PlannedCloud
@@ -14,7 +14,7 @@ from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 
 CALLERS = 4
-#: Of a size of which few fit, so that a cloud is full soon.
+#: So large that a cloud is full soon.
 FILLING = "quarter"
 PLANS = ("drain", "balance", "survive", "capacity")
 
@@ -87,14 +87,16 @@ class Plans:
             servers = self._world.on(host)
             self._services[host].kill()
             self._api.force_down(host)
-            placed = sum(self._evacuated(server, host) for server in servers)
-            self._services.start(host)
-            self._api.force_up(host)
+            try:
+                placed = sum(self._evacuated(server, host) for server in servers)
+            finally:
+                self._services.start(host)
+                self._api.force_up(host)
             say(
                 f"survive {host}: {answer['instances']} servers, {answer['placed']} placed by the plan,"
                 f" {placed} of {len(servers)} evacuated"
             )
-            results.append(placed == answer["placed"] == len(servers))
+            results.append(placed == answer["placed"] and answer["instances"] == len(servers))
         return all(results)
 
     def capacity(self) -> bool:
@@ -126,7 +128,7 @@ class Plans:
         try:
             self._api.act(server, "evacuate", {})
             found = self._api.wait(server, "ACTIVE", "SHUTOFF")
-        except NotReachedError as error:
+        except (ApiError, NotReachedError) as error:
             say(str(error))
             return False
         return found["OS-EXT-SRV-ATTR:host"] != host
