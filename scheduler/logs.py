@@ -25,8 +25,12 @@ MAX_KINDS = 100_000
 #: Characters of a line of the log above debug level; hints and extra specs can be as long as a message.
 LONGEST_LINE = 4000
 
-#: What may be name and password in a URL. Libraries accept passwords in which "/" and "@" are not escaped.
-_CREDENTIALS = re.compile(r"(?<=://)(?:(?!://)\S)+(?=@)")
+#: What may be name and password in a URL. Libraries accept passwords in which "/", "@" and spaces are not
+#: escaped; a port that a space follows is none. URLs with one slash are refused, and named by the error.
+_CREDENTIALS = re.compile(
+    r"(?:(?<=://)(?:(?:(?!://)\S)+|[^\s/@:]*:(?!\d+(?:[\s/,;]|$))(?:(?!://)[^@\n])+)"
+    r"|(?<=\w:/)[^\s/@:]+:[^\s@]+)(?=@)"
+)
 
 #: The server of a web address whose path or query may have an "@".
 _SERVER = re.compile(r"[^/?#@:]+(:\d+)?[/?#]")
@@ -222,7 +226,7 @@ def _repeats(message: str, summary: str) -> bool:
 
 def mask_credentials(text: str) -> str:
     """Return a text with name and password of each URL masked. In doubt, more is masked."""
-    return _CREDENTIALS.sub(_masked, text) if "://" in text else text
+    return _CREDENTIALS.sub(_masked, text) if ":/" in text else text
 
 
 def _masked(found: re.Match[str]) -> str:

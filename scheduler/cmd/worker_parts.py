@@ -1,6 +1,7 @@
 """The parts of a worker of berth-scheduler."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 import math
 from pathlib import Path
@@ -42,6 +43,7 @@ from scheduler.rpc import (
     server,
     transport,
 )
+from scheduler.workflow import decide
 
 
 def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
@@ -107,7 +109,7 @@ def make_explanations(
         return serving.hosts.snapshot(math.inf)
 
     def candidates(queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        return serving.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
+        return decide.candidates(replace(request, queries=tuple(queries)), serving.world, Trace(request))
 
     questions = PlacementQuestions(serving.parts.placement)
     hosts_now = HostsNow(

@@ -171,6 +171,11 @@ class HostView:
         return TableRows(self._shared.rows[self.positions])
 
     @property
+    def root_rows(self) -> TableRows:
+        """The row of the table at each position of the root view."""
+        return self._shared.rows
+
+    @property
     def table(self) -> HostTable:
         """The table that the hosts are from."""
         return self._shared.table

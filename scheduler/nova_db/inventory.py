@@ -69,6 +69,7 @@ class Inventory:
         mapped: Returns whether conductors find a chosen host. Nothing is read.
         members_of: Returns the uuids of all instances that were put in a group; none if they cannot be read.
         complete: Returns a table, or a newer one if it lacks a compute node among some providers.
+        outside: Returns the table of the hosts of other partitions among some providers.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -112,6 +113,7 @@ class Inventory:
         self.mapped = self.mappings.__contains__
         self.members_of = partial(host_mappings.members_of, self.engines)
         self.complete = self.store.complete
+        self.outside = self.reader.outside
 
     def start(self) -> None:
         """Read cells and aggregates, as far as the database answers, and hosts in the background."""

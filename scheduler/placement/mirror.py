@@ -11,7 +11,7 @@ read again. An expected generation is never too high: where a write and a readin
 unknown. Claims that other schedulers announce change the usage, and not the expected generation.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import math
 import threading
@@ -260,7 +260,7 @@ def read_wide(body: bytes) -> WideAnswer:
     return WideAnswer(nodes, children)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MirrorAnswer:
     """The compute nodes that a query may have.
 
@@ -268,11 +268,13 @@ class MirrorAnswer:
         nodes: All nodes that are mirrored.
         rows: Rows of those that suit; int64.
         query: The query.
+        offered: The nodes whose traits and aggregates suit by a later list of Placement; None: there is none.
     """
 
     nodes: Nodes
     rows: np.ndarray
     query: PlainQuery
+    offered: Container[str] | None = None
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -290,10 +292,12 @@ class MirrorAnswer:
             if self.nodes.capacity[number, row] >= 0
         }
 
-    def candidate(self, uuid: str) -> AllocationCandidate:
-        """Make the allocation candidate of one node: all amounts from the node itself."""
+    def candidates(self, uuid: str) -> Sequence[AllocationCandidate]:
+        """Make the candidate of one node, which gives all amounts itself; none if it is offered no more."""
+        if self.offered is not None and uuid not in self.offered:
+            return ()
         allocations = {uuid: {"resources": dict(self.query.amounts)}}
-        return AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]})
+        return (AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]}),)
 
 
 class Reading(NamedTuple):

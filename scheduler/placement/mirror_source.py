@@ -135,9 +135,9 @@ class CandidateMirror:
             LOG.debug("Cannot read the aggregates and traits of a query: %s", error)
             return None
 
-    def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
-        """Return what checks the nodes that are chosen for a query before they are claimed."""
-        return WinnerCheck(self.known, self._client, query, context, self._reader.list_path)
+    def check(self, answer: MirrorAnswer, context: Any) -> WinnerCheck:
+        """Return what checks the nodes that are chosen from an answer before they are claimed."""
+        return WinnerCheck(self.known, self._client, answer, context)
 
     def _is_usable(self) -> bool:
         """Whether queries are answered. After a rest a round is waited for: it costs less than their own."""

@@ -3,7 +3,7 @@
 The endpoint checks its arguments and calls the manager.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ class Scheduler(Endpoint):
         instance_uuids: object = None,
         return_objects: object = False,
         return_alternates: object = False,
-    ) -> list[object]:
+    ) -> Sequence[object]:
         """Choose and claim a host for each instance.
 
         Args:

@@ -255,7 +255,30 @@ class HostClaiming:
             if all(result.outcome is Outcome.REFUSED for _, result in refusals):
                 hosts.reservations.refuse(hosts.position(index), self._amounts)
             LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
+            self._end_if_shared(instance_uuid, *refusals[-1])
         return None
+
+    def _end_if_shared(self, instance_uuid: str, refused: AllocationCandidate, result: ClaimResult) -> None:
+        """End the request if all candidates take as much from the provider that refused one of them.
+
+        Raises:
+            NoValidHost: They do: it shares what it has with all hosts.
+        """
+        provider, name = result.refused_provider, result.refused_class
+        hosts = self._ranking.hosts
+        if result.outcome is not Outcome.REFUSED or not name or provider in hosts.table.row_of_uuid:
+            return
+        wanted = _share(refused, name).get(provider, 0)
+        candidates = chain.from_iterable(map(hosts.candidates, map(ViewIndex, range(len(hosts)))))
+        if wanted and all(_share(one, name).get(provider, 0) >= wanted for one in candidates):
+            LOG.warning(
+                "Claim for instance %s refused by provider %s, which all hosts share (%s); no other host is "
+                "tried",
+                instance_uuid,
+                provider,
+                result.reason,
+            )
+            raise NoValidHost(NOT_ENOUGH)
 
 
 def unrefused(ranking: Ranking, refused: Sequence[ViewPosition]) -> Iterator[ViewIndex]:
@@ -289,7 +312,7 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
         timed_out = all(event.status is None for event in result.events[-1:])
         return PlacementUnavailable(result.reason, timed_out=timed_out, claiming=True)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
-    return NoValidHost(NOT_ENOUGH)
+    return NoValidHost(NOT_ENOUGH, final=result.final)
 
 
 def refusal_holds(refused: AllocationCandidate, result: ClaimResult, candidate: AllocationCandidate) -> bool:

@@ -157,4 +157,4 @@ class MirroredHosts:
 
 
 def _candidates(table: HostTable, rows: TableRows, answer: MirrorAnswer, position: int) -> Sequence[object]:
-    return (answer.candidate(table.rows[TableRow(int(rows[position]))].uuid),)
+    return answer.candidates(table.rows[TableRow(int(rows[position]))].uuid)

@@ -60,7 +60,7 @@ def rank(
     """
     narrowed = narrow(hosts, request)
     if not narrowed.filtered:
-        chain = PreparedChain((), request)
+        chain = PreparedChain(())
     if len(narrowed.hosts):
         narrowed.hosts.load(chain.needs | weighers.needs)
     observer.begin_ranking(hosts, narrowed, chain, request)
@@ -203,9 +203,6 @@ class Ranking:
         return totals
 
     def _log_filtered(self, filtered: Filtered) -> None:
-        if not len(self.hosts):
-            for line in filtered.summary():
-                LOG.info("No host for instance %s: %s", self._request.progress.instance_uuid, line)
         if not LOG.isEnabledFor(logging.DEBUG):
             return
         for host, node, reason in filtered.reasons():

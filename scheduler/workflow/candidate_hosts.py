@@ -1,6 +1,6 @@
 """Which hosts a request is decided among: what Placement offers, as they are in the host table."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 import math
@@ -10,7 +10,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.claims.spool import NOTHING_KEPT, Kept
-from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -22,14 +21,12 @@ from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.driver import More
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two equal warnings of pre-filters of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0
-
-MoreHosts = Callable[[], HostView | None]
-"""Returns further hosts, for a request that has none left; None: there are none."""
 
 
 class CandidateHosts:
@@ -90,23 +87,9 @@ class CandidateHosts:
             request.counts.notes.append(note)
             self._repeated.info(zone, "%s", note)
 
-    def ask_placement(
-        self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace
-    ) -> Candidates:
-        """Return the allocation candidates.
-
-        Raises:
-            NoValidHost: There are none, or Placement rejects the query.
-            PlacementUnavailable: Placement gives no usable answer.
-        """
-        candidates = self._candidates.fetch(queries, request.context)
-        trace.answered(candidates)
-        if candidates.by_root:
-            return candidates
-        if candidates.rejection:  # a mistake of a flavor, an image or a port, not an outage
-            raise NoValidHost(f"Placement rejected the request: {candidates.rejection}", final=True)
-        _check_answered(candidates)
-        raise NoValidHost
+    def ask_placement(self, request: SchedulingRequest) -> Candidates:
+        """Return the allocation candidates."""
+        return self._candidates.fetch(request.queries, request.context)
 
     def table(self, request: SchedulingRequest, max_age: float | None = None) -> HostTable:
         """Return a snapshot of the hosts, read after the request arrived if it moves an instance.
@@ -126,12 +109,8 @@ class CandidateHosts:
         return self._hosts.complete(self.table(request, max_age), node_uuids)
 
     def offered(
-        self,
-        queries: Sequence[query.Query],
-        candidates: Candidates,
-        request: SchedulingRequest,
-        max_age: float | None = None,
-    ) -> tuple[HostView, MoreHosts]:
+        self, candidates: Candidates, request: SchedulingRequest, max_age: float | None = None
+    ) -> tuple[HostView, More]:
         """Return the hosts that Placement offers, and what returns those beyond its limit.
 
         Args:
@@ -142,7 +121,7 @@ class CandidateHosts:
             max_age = self._conf.berth.host_state_max_age or 0.0
         table = self.table_with(candidates.by_root, request, max_age)
         hosts = self._view(table, candidates, request)
-        return hosts, partial(self._beyond_limit, table, queries, candidates, len(hosts), request)
+        return hosts, partial(self._beyond_limit, table, candidates, len(hosts), request)
 
     def recover(self, candidates: Candidates, hosts: HostView, request: SchedulingRequest) -> bool:
         """Read cells again that could not be read, if Placement offers hosts that may be in them.
@@ -228,7 +207,6 @@ class CandidateHosts:
     def _beyond_limit(
         self,
         table: HostTable,
-        queries: Sequence[query.Query],
         candidates: Candidates,
         known: int,
         request: SchedulingRequest,
@@ -240,12 +218,8 @@ class CandidateHosts:
         if not candidates.truncated or len(candidates.by_root) == known:
             return None
         LOG.info("No host of Placement's limited answer is left; querying Placement without a limit")
-        unlimited = [query.without_limit(each) for each in queries]
+        unlimited = [query.without_limit(each) for each in request.queries]
         found = self._candidates.fetch(unlimited, request.context)
-        _check_answered(found)
+        if found.failed and not found.by_root:
+            raise PlacementUnavailable(found.reason, timed_out=found.timed_out)
         return self._view(self._hosts.complete(table, found.by_root), found, request)
-
-
-def _check_answered(found: Candidates) -> None:
-    if found.failed and not found.by_root:
-        raise PlacementUnavailable(found.reason, timed_out=found.timed_out)

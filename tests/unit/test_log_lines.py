@@ -29,6 +29,7 @@ BUILT = {
     "conf/misspelt.py": "WARNING",
     "claims/spool_file.py": "WARNING",
     "request/decision_line.py": "INFO",
+    "selection/narrowing.py": "INFO",
 }
 
 #: A line or a part of one that consists of variables: those of ``BUILT``, and the text of an error.

@@ -89,6 +89,7 @@ class FakeHosts:
         self._aggregates = make_aggregates(hosts)
         self.partition = PartitionHosts(None, self.aggregates)
         self.looked_up = []
+        self.others = []  # of other partitions
         self.recovery = lambda cell_uuid: False
         self.snapshots = []
         self.arrivals = []
@@ -105,6 +106,9 @@ class FakeHosts:
         self.snapshots.append(cell_uuid)
         self.ages.append(max_age)
         return self.table
+
+    def outside(self, uuids):
+        return make_table([host for host in self.others if uuid_of(host.columns["host"]) in uuids])
 
     def complete(self, table, uuids):
         return table if set(uuids) <= set(table.row_of_uuid) else self.whole
@@ -477,6 +481,29 @@ def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(ma
     assert world.placement.released == []
 
 
+def test_a_call_is_answered_with_the_host_that_a_run_in_another_partition_has_claimed(make_world):
+    """Its scheduler went away before the reply."""
+    world, delivery = make_world([host_with_candidate("h1").ram(8192)]), with_past()
+    world.hosts.others = [make_host("other")]
+    world.placement.held = {"i1": held("other")}
+    ((chosen,),) = ask(world, None, delivery=delivery)
+    assert (chosen.service_host, chosen.cell_uuid) == ("other", CELL)
+    assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("other")}])
+    delivery.confirm()
+    assert world.placement.released == []
+
+
+def test_an_evacuated_instance_does_not_go_to_a_host_of_another_partition_that_is_down(make_world):
+    """It was evacuated from there before."""
+    hosts = [host_with_candidate("h1").ram(8192), make_host("failed").down()]
+    world = make_world(hosts)
+    world.hosts.others = [make_host("other").down()]
+    world.placement.held = {"i1": held("failed") | held("other")}
+    spec = make_spec(project_id="p", ignore_hosts=["failed"])
+    ((chosen, *_),) = ask(world, spec, delivery=with_past())
+    assert chosen.service_host == "h1"
+
+
 def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be_delivered(make_world):
     world, delivery = make_world(two_hosts()), with_past()
     world.placement.held = {"i1": held("h2")}
@@ -619,6 +646,15 @@ def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(m
     assert world.told.events == ["start"]
 
 
+def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world):
+    """Each of two runs can meet claims of the other one, and release its own."""
+    world = make_world(two_hosts())
+    answers = iter([HELD])
+    world.placement.answer = lambda _request: next(answers, ClaimResult(Outcome.DONE))
+    ((chosen, *_),) = ask(world, None, delivery=Delivery())
+    assert chosen.service_host == "h1"
+
+
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
     stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
     world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.DONE), uuid_of("h2"): stopped})
@@ -693,7 +729,8 @@ def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
         mock.patch("scheduler.manager.as_dicts", side_effect=ZeroDivisionError),
         pytest.raises(ZeroDivisionError),
     ):
-        ask(world, return_objects=False)
+        ask(world, return_objects=False, delivery=(delivery := Delivery()))
+    delivery.release()  # as the dispatcher does after an error
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
@@ -1102,7 +1139,7 @@ def test_placement_is_asked_before_a_request_fails_for_want_of_hosts(make_world)
 
 
 def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrored):
-    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}"] = PlacementUnreachable("down")
+    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}/traits"] = PlacementUnreachable("down")
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world)
     assert len(world.placement.queries) == 1
@@ -1110,13 +1147,15 @@ def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrore
 
 def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     conf.set_override("host_state_max_age", 5.0, "berth")
-    clock = Clock(7.0)
-    world = make_world(mirrored_hosts(), mirror=Mirrored([]).mirror, clock=clock)
+    clock, mirror = Clock(7.0), Mirrored([]).mirror
+    find = mirror.find
 
-    def tick(context, spec):
+    def find_in_two_seconds(queries):
         clock.now += 2
+        return find(queries)
 
-    world.told.select_destinations_start = tick
+    mirror.find = find_in_two_seconds
+    world = make_world(mirrored_hosts(), mirror=mirror, clock=clock)
     ask(world)
     assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
 
@@ -1413,3 +1452,42 @@ def test_the_state_shows_whether_decisions_are_shared(share, make_world):
     alone = make_world(two_hosts()).manager
     assert (alone.stream.status().wanted, alone.stream.status().schedulers) == (False, 1)
     assert share().manager.stream.status().in_step
+
+
+def filter_lines(caplog):
+    return [
+        record.getMessage().split(" for the request")[0]
+        for record in caplog.records
+        if record.name == "nova.filters" and record.levelname == "INFO"
+    ]
+
+
+def test_no_filter_is_blamed_if_placement_has_no_candidate(make_world, caplog):
+    """Operators take these lines as proof that Placement offered hosts and a filter rejected them."""
+    caplog.set_level("INFO")
+    world = make_world([make_host("h1")], mirror=Mirrored([]).mirror)
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert len(world.placement.queries) == 1
+    assert filter_lines(caplog) == []
+
+
+def test_what_filters_reject_is_logged_once_for_a_request(make_world, mirrored, caplog):
+    """Both passes reject the hosts: that over the mirror, and that over Placement's answer."""
+    caplog.set_level("INFO")
+    world = make_world([host.disabled() for host in mirrored_hosts()], mirror=mirrored.mirror)
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert len(world.placement.queries) == 1
+    assert filter_lines(caplog) == ["Filter ComputeFilter returned 0 hosts", "Filtering removed all hosts"]
+    assert sum("No host for instance i1: ComputeFilter" in text for text in caplog.messages) == 1
+
+
+def test_a_pass_that_another_one_follows_is_not_logged(make_world, caplog):
+    """The mirror names a disabled host only; Placement offers another one, too."""
+    caplog.set_level("INFO")
+    first, second = mirrored_hosts()
+    mirror = Mirrored(["h1"]).mirror
+    world = make_world([first.disabled(), second], mirror=mirror)
+    assert ask(world)[0][0].service_host == "h2"
+    assert filter_lines(caplog) == []

@@ -289,6 +289,28 @@ def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, part
     assert inventory.nodes_of_hosts(table, []) == frozenset()
 
 
+def test_hosts_of_other_partitions_are_read_when_an_instance_holds_them(nova, partition):
+    other = nova.add_cell("cell2")
+    nova.add_cell("away", reachable=False)
+    nova.add_host("cmp1")
+    nova.add_host("cmp3", cell=other)
+    there = nova.add_host("cmp2", cell=other, hypervisor_hostname="node2", free_ram_mb=77)
+    nova.update(services, services.c.host == "cmp2", cell=other, forced_down=True)
+    inventory = partition(cells=["cell1"])
+    table = inventory.outside([there, "no compute node"])
+    assert [(row.host, row.nodename, row.cell_uuid, row.free_ram_mb) for row in table.rows] == [
+        ("cmp2", "node2", other, 77)
+    ]
+    assert [service.forced_down for service in table.services] == [True]
+    assert hosts_in(inventory) == ["cmp1"]
+
+
+def test_without_partitions_there_are_no_hosts_outside(nova, inventory):
+    nova.add_cell("away", reachable=False)
+    inventory.start()
+    assert len(inventory.outside(["some provider"])) == 0
+
+
 def test_members_of_a_group(nova, inventory, caplog):
     groups = [nova.insert_api(instance_groups, uuid=f"g{number}") for number in (1, 2)]
     for number, member in enumerate(["a", "b", "c"]):

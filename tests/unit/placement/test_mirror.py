@@ -168,7 +168,7 @@ def test_unit_limits_are_known_once_a_node_was_read_alone(mirror, limits, offere
 
 def test_a_candidate_takes_everything_from_the_node(mirror):
     answer = mirror.find(PlainQuery(MEMORY))
-    candidate = answer.candidate("a")
+    (candidate,) = answer.candidates("a")
     assert (candidate.root, candidate.roots) == ("a", ("a",))
     assert candidate.allocations == allocation("a", MEMORY_MB=1024)
     assert candidate.mappings == {"": ["a"]}

@@ -11,7 +11,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.usage import InstanceDemand
-from scheduler.placement.answer import Usage
+from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.placement.outcomes import Outcome
 from scheduler.rules import load_weighers
 from scheduler.selection.consume import consumed_amounts
@@ -106,6 +106,31 @@ def test_a_refusal_that_holds_for_all_hosts_ends_the_request(claim, outcome, err
     with pytest.raises(error):
         getattr(claiming, claim)("i1"), claiming.claim_chosen()
     assert len(claims.tried) == 1
+
+
+def on_disks(name, disks):
+    """A host with a candidate that takes its disk from another provider."""
+    host = host_with_candidate(name)
+    root = host.columns["uuid"]
+    allocations = {root: {"resources": {"VCPU": 2}}, disks: {"resources": {"DISK_GB": 4}}}
+    host.candidates[:] = [AllocationCandidate.of(root, (root, disks), allocations, {})]
+    return host
+
+
+@pytest.mark.parametrize(
+    ("pools", "tried"),
+    [(["pool"] * 3, 1), (["pool", "pool", "another"], 3)],
+    ids=["all share it", "one has another"],
+)
+def test_a_provider_that_all_hosts_share_is_tried_once(caplog, pools, tried):
+    hosts = [on_disks(f"h{number}", pool) for number, pool in enumerate(pools)]
+    refusal = ClaimResult(Outcome.REFUSED, "no room", "DISK_GB", "pool")
+    claims = FakeClaims({host.columns["uuid"]: refusal for host in hosts})
+    _, claiming = claiming_on(hosts, claims)
+    with pytest.raises(NoValidHost):
+        claiming.claim_best("i1")
+    assert len(claims.tried) == tried
+    assert ("by provider pool, which all hosts share" in caplog.text) is (tried == 1)
 
 
 def test_a_planned_claim_leaves_less_headroom_to_the_next_instance():
