@@ -1151,7 +1151,7 @@ def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     find = mirror.find
 
     def find_in_two_seconds(queries):
-        clock.now += 2
+        clock.now = 9.0
         return find(queries)
 
     mirror.find = find_in_two_seconds
@@ -1263,7 +1263,14 @@ def failure_line(world, caplog, **request):
         r"(No host for instance i1): (.*? ms(?:, [\w:; ]*\d)?): (.*)", line
     ).groups()
     assert "-> " in numbers
-    return reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
+    reason = reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
+    return re.sub(r" \[\w+\]$", "", reason)
+
+
+def test_the_line_on_a_failure_ends_with_the_code_of_its_cause(make_world, caplog):
+    failure_line(make_world(two_hosts()), caplog, spec=make_spec(project_id="p", ignore_hosts=["h1", "h2"]))
+    (line,) = [text for text in caplog.messages if text.startswith("No host for instance")]
+    assert line.endswith(" [excluded]")
 
 
 def test_a_failure_because_placement_offers_nothing_is_explained(make_world, caplog):
@@ -1398,7 +1405,7 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
 def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
     one, another = share(), share()
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
-    for part in ("outages", "_empty_answers", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+    for part in ("outages", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
         setattr(another.manager, part, mock.Mock())
     another.manager.stop(0)
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)

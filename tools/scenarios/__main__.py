@@ -15,6 +15,7 @@ SCENARIOS = {
     "soak": "tools.scenarios.soak",
     "swap": "tools.scenarios.swap",
     "fuzz": "tools.scenarios.fuzz",
+    "why-not": "tools.scenarios.why_not",
     "worked-cases": "tools.worked_cases.command",
     "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",

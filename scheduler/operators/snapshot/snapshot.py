@@ -13,6 +13,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
+from scheduler.decisions.providers import PlacementQuestions
 from scheduler.errors import BerthError
 from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.table import HostTable
@@ -98,6 +99,7 @@ class Snapshot:
     Attributes:
         mirror: What Placement has of compute nodes.
         candidates: Queries Placement where the mirror has no answer.
+        questions: Queries it for what explains that there is no host.
         hosts: The databases; changes are not followed.
         requests: The distinct requests that were read.
         groups: Server groups by UUID, with their members.
@@ -109,6 +111,7 @@ class Snapshot:
     table: HostTable
     mirror: CandidateMirror
     candidates: CandidateSource
+    questions: PlacementQuestions
     candidate_hosts: CandidateHosts
     hosts: Inventory
     all_instances: AllInstances
@@ -229,6 +232,7 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
         table=table,
         mirror=parts.mirror,
         candidates=parts.candidates,
+        questions=PlacementQuestions(parts.placement),
         candidate_hosts=parts.candidate_hosts,
         hosts=hosts,
         all_instances=AllInstances(

@@ -7,6 +7,7 @@ import uuid
 import numpy as np
 
 from scheduler import objects
+from scheduler.decisions.providers import PlacementQuestions
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
 from scheduler.operators.snapshot.snapshot import UNREAD, Instances, Snapshot
@@ -117,6 +118,7 @@ class MadeCloud:
             table=table,
             mirror=mirror,
             candidates=None,
+            questions=PlacementQuestions(placement),
             candidate_hosts=CandidateHosts(self.conf, hosts, None, None, None),
             hosts=hosts,
             all_instances=None,
