@@ -19,6 +19,7 @@ SCENARIOS = {
     "worked-cases": "tools.worked_cases.command",
     "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",
+    "cloud": "tools.openstack.command",
 }
 
 
