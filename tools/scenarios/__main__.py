@@ -15,6 +15,9 @@ SCENARIOS = {
     "soak": "tools.scenarios.soak",
     "swap": "tools.scenarios.swap",
     "fuzz": "tools.scenarios.fuzz",
+    "controller": "tools.scenarios.controller",
+    "cluster": "tools.scenarios.cluster",
+    "image": "tools.scenarios.image",
     "worked-cases": "tools.worked_cases.command",
     "benchmark": "tools.bench.command",
 }

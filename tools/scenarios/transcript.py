@@ -1,6 +1,6 @@
 """What an operator types and reads, printed and kept, with the places of files as they are in a cloud."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import os
 from pathlib import Path
 import re
@@ -22,15 +22,25 @@ MODULES = {"berth-status": "scheduler.cmd.status", "berth-explain": "scheduler.c
 class Transcript:
     """Prints steps; ``text`` has all that was printed."""
 
-    def __init__(self, places: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    #: Exit status of a command that is an answer.
+    answers = (0, 1)
+
+    def __init__(
+        self,
+        places: Mapping[str, str],
+        environment: Mapping[str, str],
+        shell: Sequence[str] = ("bash", "-o", "pipefail", "-c"),
+    ) -> None:
         """Begin.
 
         Args:
             places: What to show instead of a text, such as the path of a temporary directory.
             environment: Variables of the commands, besides those of this process.
+            shell: What runs a line.
         """
         self.text = ""
         self._places = places
+        self._shell = shell
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment, "PATH": path_of_servers()}
 
     def step(self, title: str) -> None:
@@ -52,7 +62,7 @@ class Transcript:
             RuntimeError: It fails in a way that is not an answer.
         """
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", self._real(line)],
+            [*self._shell, self._real(line)],
             env=self._environment,
             capture_output=True,
             text=True,
@@ -63,7 +73,7 @@ class Transcript:
         output = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         for each in output[lines]:
             self._print(self._wrapped(self._shown(each)))
-        if done.returncode > 1:
+        if done.returncode not in self.answers:
             raise RuntimeError(f"{line} ended with status {done.returncode}: {done.stderr[-2000:]}")
 
     def _print(self, text: str) -> None:
