@@ -1,6 +1,6 @@
 """One scheduler: its life, and what it is called for.
 
-Its parts are put together in ``manager_parts.py``; the steps of a request are in ``workflow/request_run.py``.
+Its parts are put together in ``parts.py``; the steps of a request are in ``workflow/request_run.py``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,15 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.bounds.outages import IDLE_INTERVAL, Outages
+from scheduler.decisions.constraint_names import RequestNames
+from scheduler.decisions.document import Decision
+from scheduler.decisions.empty_answers import EmptyAnswers
+from scheduler.decisions.providers import PlacementQuestions
+from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
+from scheduler.decisions.summary import with_summary
+from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import (
     BerthError,
     CallerLeft,
@@ -22,24 +30,12 @@ from scheduler.errors import (
     HostsUnknown,
     PlacementUnavailable,
 )
-from scheduler.explain.constraint_names import RequestNames
-from scheduler.explain.document import Decision
-from scheduler.explain.empty_answers import EmptyAnswers
-from scheduler.explain.providers import PlacementQuestions
-from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
-from scheduler.explain.summary import with_summary
-from scheduler.explain.trace import Names, Trace
-from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
-from scheduler.manager_parts import ManagerParts, make_steps
-from scheduler.outages import IDLE_INTERVAL, Outages
+from scheduler.parts import Parts, make_driver, make_steps
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rules import nova_modules
-from scheduler.rules.drivers import load_rules
 from scheduler.selection.alternates import as_dicts
-from scheduler.selection.driver import FilterDriver
 from scheduler.workflow.request_run import RequestRun
 from scheduler.workflow.steps import AsReply, Notifications, Reply
 
@@ -74,7 +70,7 @@ class SchedulerManager:
         self,
         conf: cfg.ConfigOpts,
         notifications: Notifications,
-        parts: ManagerParts,
+        parts: Parts,
         on_decision: Observe = ignore_decision,
         on_failure: Callable[[Decision], None] = lambda _decision: None,
     ) -> None:
@@ -116,14 +112,11 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        nova_modules.provide(self.conf)
-        chain, weighers = load_rules(self.conf)
-        fitter, self.filters = fitter_of(chain.filters, self.conf), chain
-        self._driver = FilterDriver(
-            self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
+        (self.filters, weighers), self._driver = make_driver(
+            self.conf, self.hosts.mapped, self.stream.owners.owned
         )
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
-        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
+        LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
 
     def _conclude(self, failed: Decision) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler import deadline
+from scheduler.bounds import deadline
 from scheduler.placement.answer import Resources, Usage
 from scheduler.placement.write_policy import Timing, WritePolicy
 

@@ -18,7 +18,7 @@ import time
 
 from oslo_log import log
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.claims.spool_file import Line, SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner

@@ -18,8 +18,8 @@ import orjson
 from oslo_config import cfg
 from oslo_log import log
 
+from scheduler.bounds.temporary_directories import make_temporary_directory
 from scheduler.logs import OutageLog
-from scheduler.temporary_directories import make_temporary_directory
 
 LOG = log.getLogger(__name__)
 

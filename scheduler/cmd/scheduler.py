@@ -99,7 +99,7 @@ def prepare(conf: ConfigOpts) -> None:
     """
     from oslo_concurrency import lockutils
 
-    from scheduler import guru_meditation
+    from scheduler.daemon import guru_meditation
 
     set_up_logging(conf)
     lockutils.set_defaults(conf.oslo_concurrency.lock_path)

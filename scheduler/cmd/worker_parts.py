@@ -15,20 +15,20 @@ from scheduler import manager
 from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import Periodic, WorkerParts
-from scheduler.explain.explainer import Explainer
-from scheduler.explain.host_status import HostStatusReader
-from scheduler.explain.hosts_now import HostsNow
-from scheduler.explain.obstacles import Obstacles
-from scheduler.explain.providers import PlacementQuestions
-from scheduler.explain.trace import Trace
+from scheduler.decisions.explainer import Explainer
+from scheduler.decisions.host_status import HostStatusReader
+from scheduler.decisions.hosts_now import HostsNow
+from scheduler.decisions.obstacles import Obstacles
+from scheduler.decisions.providers import PlacementQuestions
+from scheduler.decisions.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, traffic_counter
 from scheduler.health.reports import WorkerState
 from scheduler.hosts.table import HostTable
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import host_discovery, service_record
+from scheduler.parts import Outside, put_together
 from scheduler.placement import partition_members
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
@@ -83,7 +83,7 @@ def make_manager(
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     counter = DecisionCounter(counters)
-    parts = ManagerParts.from_conf(conf, spool_directory)
+    parts = put_together(conf, Outside.from_conf(conf), spool_directory)
     return manager.SchedulerManager(
         conf, notifier, parts, on_decision=counter.count, on_failure=counter.count_cause
     )

@@ -9,6 +9,7 @@ No options are global: ``load`` creates the object that is passed to everything 
   small_groups: the others
 - derived: values that follow from several options, or from an option and the machine
 - changed: options with some other values, for berth-plan policy
+- option_pairs: options that list pairs, such as ``name=ratio``
 """
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count

@@ -14,8 +14,9 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from scheduler import conf as options
-from scheduler import errors, guru_meditation
-from scheduler.background import BackgroundLoop
+from scheduler import errors
+from scheduler.bounds.background import BackgroundLoop
+from scheduler.daemon import guru_meditation
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.process import show_program_name, spare_the_collector
 from scheduler.daemon.shared_state import SharedState

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from oslo_config import cfg
 
+from scheduler.conf.option_pairs import parse_options
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
-from scheduler.option_pairs import parse_options
 from scheduler.request.scheduling_request import SchedulingRequest
 
 

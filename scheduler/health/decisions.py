@@ -6,10 +6,10 @@ import threading
 
 from cachetools import LRUCache
 
+from scheduler.decisions.document import Decision
+from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.trace import Trace
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
-from scheduler.explain.document import Decision
-from scheduler.explain.failure_cause import cause_of
-from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.placement.claim_events import ClaimState

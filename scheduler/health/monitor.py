@@ -13,7 +13,7 @@ import time
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.claims.spool_file import spool_directory
 from scheduler.health import catalogue, exposition, readiness
 from scheduler.health.access import Access

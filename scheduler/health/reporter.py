@@ -7,7 +7,7 @@ import time
 import msgspec
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.health.catalogue import WORKER_CPU, WORKER_MEMORY
 from scheduler.health.counters import Counters
 from scheduler.health.reports import Report, ReportChannel, WorkerState, resident_memory

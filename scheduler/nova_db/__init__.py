@@ -16,6 +16,4 @@
 - partition_hosts: which hosts belong to the partition that this scheduler serves
 - instances: where instances are, read from the cells
 - instance_states: whether the callers of instances still wait
-- all_instances: every instance of every cell
-- request_specs: flavors, and the requests of instances that exist
 """

@@ -12,7 +12,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.logs import OutageLog
 from scheduler.nova_db import schema

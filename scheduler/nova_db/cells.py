@@ -16,7 +16,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from scheduler.circuit_breaker import CircuitOpen
+from scheduler.bounds.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines

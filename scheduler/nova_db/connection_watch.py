@@ -18,8 +18,8 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from scheduler import deadline
-from scheduler.background import BackgroundLoop
+from scheduler.bounds import deadline
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 
 LOG = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 
 from scheduler import errors
-from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
 from scheduler.nova_db.connection_watch import ConnectionWatch
 
 # The drivers of a URL that names none, the usual one first: SQLAlchemy's own choice changes with releases.

@@ -12,7 +12,7 @@ import time
 
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.nova_db.duplicates import DUPLICATES_INTERVAL, report_duplicates

@@ -1,6 +1,6 @@
 """Ending the wait for placements that computes have reported, or whose instances were deleted before."""
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.engines import Engines

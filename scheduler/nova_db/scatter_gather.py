@@ -16,8 +16,8 @@ from typing import Any
 
 from oslo_db.exception import DBConnectionError
 
-from scheduler import deadline
-from scheduler.circuit_breaker import CircuitBreaker
+from scheduler.bounds import deadline
+from scheduler.bounds.circuit_breaker import CircuitBreaker
 from scheduler.errors import BerthError
 from scheduler.logs import brief
 from scheduler.nova_db.cells import Cell

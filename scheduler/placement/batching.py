@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 import threading
 from typing import Generic, TypeVar
 
-from scheduler import deadline
+from scheduler.bounds import deadline
 from scheduler.placement.errors import PlacementUnanswered
 
 Result = TypeVar("Result")

@@ -18,8 +18,8 @@ from oslo_config import cfg
 from oslo_log import log
 import requests
 
-from scheduler import deadline
-from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.bounds import deadline
+from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
 from scheduler.placement.errors import (
     PlacementAuthFailure,
     PlacementSilent,

@@ -12,8 +12,8 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler import deadline
-from scheduler.background import BackgroundLoop
+from scheduler.bounds import deadline
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.logs import OutageLog
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import threading
 from typing import Generic, TypeVar
 
-from scheduler import deadline
+from scheduler.bounds import deadline
 from scheduler.placement.errors import PlacementUnreachable
 
 Found = TypeVar("Found")

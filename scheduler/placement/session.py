@@ -9,8 +9,8 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 from requests.adapters import HTTPAdapter
 
-from scheduler import keystone_access
-from scheduler.bounded_http import bound_responses
+from scheduler.bounds import keystone_access
+from scheduler.bounds.bounded_http import bound_responses
 from scheduler.placement.errors import PlacementAuthFailure
 
 GROUP = "placement"

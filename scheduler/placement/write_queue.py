@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import threading
 from typing import Any
 
-from scheduler import deadline
+from scheduler.bounds import deadline
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, cause_of, outcome_of, refused_resource

@@ -13,9 +13,6 @@ spec: placement-and-workflow 1, filters-and-weighers 4
 ``features``; ``groups`` are its parts. ``flavor_and_image`` reads flavor and image side by side, ``reading``
 what may be unset; ``network`` queries Neutron for the pre-filters.
 
-``guest_topology`` and ``pci_aliases`` make of a flavor what requests that arrive have already: NUMA topology
-and PCI requests.
-
 ``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
 changes. ``instance_state`` is what nova says of an instance whose caller may have left.
 ``decision_line`` makes the log line on the decision.

@@ -13,9 +13,10 @@ from keystoneauth1.access.service_catalog import ServiceCatalogV2
 from keystoneauth1.plugin import BaseAuthPlugin
 from oslo_log import log as logging
 
-from scheduler import deadline, errors, keystone_access
-from scheduler.bounded_http import bound_responses
-from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler import errors
+from scheduler.bounds import deadline, keystone_access
+from scheduler.bounds.bounded_http import bound_responses
+from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import threading
 
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.conf.partitions import Partition
 
 LOG = logging.getLogger(__name__)

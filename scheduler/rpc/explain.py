@@ -26,7 +26,7 @@ from scheduler.rpc.endpoints import Endpoint, Method, answering
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 
 if TYPE_CHECKING:
-    from scheduler.explain.explainer import Explainer
+    from scheduler.decisions.explainer import Explainer
 
 LOG = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import time
 from oslo_log import log as logging
 from oslo_messaging._drivers.base import RpcIncomingMessage
 
-from scheduler.background import BackgroundLoop, MakeLoop
+from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 
 LOG = logging.getLogger(__name__)

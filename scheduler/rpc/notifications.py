@@ -16,7 +16,7 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler import objects
-from scheduler.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import payloads, transport
 from scheduler.rpc.context import RequestContext

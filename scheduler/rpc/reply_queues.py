@@ -13,7 +13,7 @@ import time
 from cachetools import TTLCache
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop, MakeLoop
+from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 

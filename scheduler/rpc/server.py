@@ -14,8 +14,8 @@ from oslo_messaging._drivers import base
 from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
+from scheduler.bounds.outages import Outages
 from scheduler.logs import RateLimitedLogger
-from scheduler.outages import Outages
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener

@@ -16,10 +16,10 @@ import sys
 
 from oslo_config import cfg
 
+from scheduler.conf.option_pairs import parse_options
 from scheduler.filters import base as filter_bases
 from scheduler.filters import extra_specs_ops
 from scheduler.filters import utils as filter_utils
-from scheduler.option_pairs import parse_options
 from scheduler.rules import out_of_tree_filters as filters
 from scheduler.rules import out_of_tree_weighers as weights
 from scheduler.rules.dotted_paths import NOVA_PREFIXES

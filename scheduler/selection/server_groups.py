@@ -10,7 +10,7 @@ from typing import Protocol
 
 from oslo_log import log as logging
 
-from scheduler.locks import KeyedLocks
+from scheduler.bounds.locks import KeyedLocks
 from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 
 LOG = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 import time
 
-from scheduler.background import STOP_TIMEOUT, BackgroundLoop
+from scheduler.bounds.background import STOP_TIMEOUT, BackgroundLoop
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 
 RETRY_INTERVAL = 1.0

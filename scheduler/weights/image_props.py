@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from oslo_config import cfg
 
+from scheduler.conf.option_pairs import parse_options
 from scheduler.hosts.view import HostView
 from scheduler.objects import ImageMetaProps
-from scheduler.option_pairs import parse_options
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
 

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 from oslo_config import cfg
 
+from scheduler.conf.option_pairs import parse_options
 from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.hosts.rows import Metrics
 from scheduler.hosts.view import HostView
-from scheduler.option_pairs import parse_options
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
 

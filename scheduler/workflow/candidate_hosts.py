@@ -10,8 +10,8 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.claims.spool import NOTHING_KEPT, Kept
+from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost, PlacementUnavailable
-from scheduler.explain.trace import Trace
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import RateLimitedLogger

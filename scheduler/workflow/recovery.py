@@ -14,8 +14,8 @@ from oslo_log import log as logging
 from scheduler.claims.claim_session import Check, ClaimSession, Overtaken, check_nothing
 from scheduler.claims.held import AlreadyHeld
 from scheduler.claims.held_claims import SOON
+from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost
-from scheduler.explain.trace import Trace
 from scheduler.hosts.table import HostTable
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest

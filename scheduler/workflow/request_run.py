@@ -13,8 +13,8 @@ import math
 from oslo_log import log as logging
 
 from scheduler.claims.claim_session import Check, check_nothing
+from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost, PlacementUnavailable
-from scheduler.explain.trace import Trace
 from scheduler.hosts.view import HostView
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.mirror import MirrorAnswer

@@ -85,7 +85,7 @@ def explain(cloud, *arguments):
         "-W",
         "ignore",
         "-m",
-        "scheduler.cmd.explain",
+        "scheduler.operators.explain.main",
         "--config-file",
         cloud.config_file,
     ]

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
+from scheduler.parts import Outside, put_together
 from scheduler.placement import mirror_source
 from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.rpc.context import RequestContext
@@ -48,7 +48,7 @@ class Scheduler:
 
     def __init__(self, cloud, *, by_mirror):
         self.conf = cloud.conf
-        parts = ManagerParts.from_conf(self.conf)
+        parts = put_together(self.conf, Outside.from_conf(self.conf))
         if not by_mirror:
             parts = replace(parts, candidates=CandidateSource(FetchCandidates(parts.placement)))
             parts.mirror.find = lambda _queries: None

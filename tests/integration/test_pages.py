@@ -9,17 +9,17 @@ import subprocess
 
 import pytest
 
-from scheduler.explain import page
-from scheduler.explain.document import Best, Error, Hosts, Step, Verdict, Weights
-from scheduler.planning import page as plan_page
-from scheduler.report.hosts import Hosts as AllHosts
-from scheduler.report.hosts import State
-from scheduler.shadow import report as shadow_report
-from scheduler.shadow.comparison import Verdict as Compared
+from scheduler.decisions.document import Best, Error, Hosts, Step, Verdict, Weights
+from scheduler.operators.explain import page
+from scheduler.operators.plan import page as plan_page
+from scheduler.operators.report.hosts import Hosts as AllHosts
+from scheduler.operators.report.hosts import State
+from scheduler.operators.shadow import report as shadow_report
+from scheduler.operators.shadow.comparison import Verdict as Compared
 from tests.integration import services
-from tests.unit.explain.test_page import made
-from tests.unit.report import test_site
-from tests.unit.shadow.test_shadow import comparison
+from tests.unit.operators.explain.test_page import made
+from tests.unit.operators.report import test_site
+from tests.unit.operators.shadow.test_shadow import comparison
 
 pytestmark = pytest.mark.timeout(120)
 

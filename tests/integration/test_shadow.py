@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from conductor_client.client import SchedulerClient
-from scheduler.shadow import report
+from scheduler.operators.shadow import report
 from tests.integration.deployed import ROOT, DeployedCloud, until
 from tools.rig.load import ask, make_requests
 
@@ -33,7 +33,7 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     directory = cloud.directory / "shadow"
     directory.mkdir()
     shadow = cloud.run(
-        "scheduler.cmd.shadow",
+        "scheduler.operators.shadow.main",
         "--config-file",
         cloud.config_file,
         "run",
@@ -68,7 +68,7 @@ def printed_report(cloud, directory, *arguments):
         "-W",
         "ignore",
         "-m",
-        "scheduler.cmd.shadow",
+        "scheduler.operators.shadow.main",
         "--config-file",
         cloud.config_file,
     ]

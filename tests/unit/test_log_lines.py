@@ -12,7 +12,13 @@ PAGE = ROOT / "doc" / "source" / "log-lines.rst"
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
 
 #: Commands of operators write to a terminal, and logs.py logs what others hand it.
-LEFT_OUT = ("audit/", "cmd/audit.py", "cmd/explain_", "cmd/plan_", "logs.py")
+LEFT_OUT = (
+    "operators/audit/",
+    "operators/explain/",
+    "operators/plan/",
+    "operators/report/command.py",
+    "logs.py",
+)
 
 #: Modules whose functions yield or return whole lines, and the level at which they are logged.
 BUILT = {

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
+from functools import partial
 import itertools
 import json
 import logging
@@ -19,6 +20,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
 from scheduler.conf.partitions import Partition
+from scheduler.decisions.document import Chosen, Place, decode
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
@@ -29,13 +31,12 @@ from scheduler.errors import (
     RequestFilterFailed,
     SchedulerStopping,
 )
-from scheduler.explain.document import Chosen, Place, decode
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.parts import Outside, Parts, put_together
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
@@ -44,6 +45,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.providers import read_aggregates
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
@@ -54,6 +56,7 @@ from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
+from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement as FakeProviders
@@ -233,12 +236,12 @@ def make_world(conf):
         mirror = mirror or no_mirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
         stream = DecisionStream(broker, state, Member(f"s{next(numbers)}")) if broker else NoStream()
-        parts = ManagerParts(
-            found,
-            placement,
-            placement,
-            placement,
-            network=None,
+        parts = Parts(
+            hosts=found,
+            placement=placement,
+            candidates=placement,
+            candidate_hosts=CandidateHosts(conf, found, placement, None, partial(read_aggregates, placement)),
+            claimer=placement,
             mirror=mirror,
             stream=stream,
             clock=clock,
@@ -1124,7 +1127,9 @@ def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
     monkeypatch.setattr(
         PlacementClient, "get", lambda self, path, *_, **__: begun.append(path) or Reply(404, b"")
     )
-    ManagerParts.from_conf(conf).candidates.fetch([Query((), "resources=VCPU%3A1", None)], None)
+    put_together(conf, Outside.from_conf(conf)).candidates.fetch(
+        [Query((), "resources=VCPU%3A1", None)], None
+    )
     assert begun == ["hosts", "/allocation_candidates?resources=VCPU%3A1"]
 
 

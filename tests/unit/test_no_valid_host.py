@@ -5,8 +5,8 @@ import pytest
 from scheduler import objects
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.claims.result import ClaimResult
+from scheduler.decisions.document import decode
 from scheduler.errors import DependencyUnavailable, HostsUnknown, NoValidHost, RequestFilterFailed
-from scheduler.explain.document import decode
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered

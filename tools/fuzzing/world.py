@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 import logging
 from logging.handlers import BufferingHandler
-import math
 from pathlib import Path
 import random
 import threading
@@ -19,24 +18,19 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
-from scheduler.claims.claimer import Claimer
-from scheduler.explain.memory import DecisionMemory
+from scheduler.decisions.memory import DecisionMemory
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import Inventory
-from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.candidates import CandidateSource
+from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
-from scheduler.stream.shared_decisions import LocalState
 from tools.fuzzing.inputs import Json
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Host
@@ -110,19 +104,15 @@ class World(Cloud):
         time = VirtualTime()
         client = PlacementClient(self.placement, sleep=time.sleep)
         timing = Timing(time, time.sleep, random.Random(0).uniform)
-        hosts = Inventory(self.conf)
-        mirror = CandidateMirror(client, lambda: self.conf.berth.mirror_interval, time)
-        state = LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror)
-        self.stream = DecisionStream(NoBroker(), state, Member("own"), most_waiting=100, monotonic=time)
-        parts = ManagerParts(
-            hosts=hosts,
-            stream=self.stream,
-            placement=client,
-            candidates=CandidateSource.of(client),
-            claimer=Claimer(AllocationWriter(client, timing=timing)),
-            network=NeutronNetwork.from_conf(self.conf),
-            mirror=mirror,
+        outside = Outside(Inventory(self.conf), client, NeutronNetwork.from_conf(self.conf), time, timing)
+        parts = put_together(
+            self.conf,
+            outside,
+            make_stream=lambda _conf, state: DecisionStream(
+                NoBroker(), state, Member("own"), most_waiting=100, monotonic=time
+            ),
         )
+        self.stream = parts.stream
         return SchedulerManager(self.conf, EveryPayload(), parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from conductor_client import errors
 from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
+from scheduler.parts import Outside, put_together
 from scheduler.rpc.notifications import Notifications
 from tools.rig import servers
 from tools.rig.cloud import Cloud
@@ -49,7 +49,8 @@ class ContentionCloud(Cloud):
     def scheduler(self) -> Iterator[None]:
         """Run a scheduler with default options; at the end it gives back what it claimed for no reply."""
         self.configure("fake://")
-        self._manager = SchedulerManager(self.conf, Notifications(()), ManagerParts.from_conf(self.conf))
+        parts = put_together(self.conf, Outside.from_conf(self.conf))
+        self._manager = SchedulerManager(self.conf, Notifications(()), parts)
         self._manager.start()
         try:
             if not self._manager.wait_until_ready(60):

@@ -24,7 +24,7 @@ from scheduler.cmd import worker_parts
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
+from scheduler.parts import Outside, put_together
 from scheduler.router.service import RouterService
 from scheduler.rpc import notifications
 from tools.rig import servers
@@ -173,7 +173,7 @@ class SmallCloud(Cloud):
         self.configure(self.transport_url, host=name, sections=self._sections(partition))
         decider = Decider(name, partition)
         self.deciders.append(decider)
-        parts = ManagerParts.from_conf(self.conf)
+        parts = put_together(self.conf, Outside.from_conf(self.conf))
         announced = notifications.Notifications(())
         manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
         self.managers.append(manager)

@@ -1,7 +1,7 @@
 """What Placement has, against what callers were told.
 
-How a provider is read and what is wrong with its numbers is the audit's (``scheduler.audit``), which compares
-Placement with nova's databases. Here it is compared with replies, down to the amounts.
+How a provider is read and what is wrong with its numbers is the audit's (``scheduler.operators.audit``),
+which compares Placement with nova's databases. Here it is compared with replies, down to the amounts.
 """
 
 from collections import Counter
@@ -17,11 +17,11 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 import sqlalchemy as sa
 
-from scheduler.audit.compare import inventories
-from scheduler.audit.findings import Kind
-from scheduler.audit.placement_reader import PlacementReader
-from scheduler.audit.values import Amounts, ProviderState
-from scheduler.audit.values import Provider as Audited
+from scheduler.operators.audit.compare import inventories
+from scheduler.operators.audit.findings import Kind
+from scheduler.operators.audit.placement_reader import PlacementReader
+from scheduler.operators.audit.values import Amounts, ProviderState
+from scheduler.operators.audit.values import Provider as Audited
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.session import Timeouts

@@ -16,7 +16,10 @@ WIDTH = 118
 COMMAND_TIMEOUT = 300
 
 #: Programs of ours by name.
-MODULES = {"berth-status": "scheduler.cmd.status", "berth-explain": "scheduler.cmd.explain"}
+MODULES = {
+    "berth-status": "scheduler.operators.status.main",
+    "berth-explain": "scheduler.operators.explain.main",
+}
 
 
 class Transcript:

@@ -21,9 +21,8 @@ from oslo_messaging._drivers import common, impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
-from scheduler import objects, outages
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.spool_file import SpoolFile
+from scheduler import objects
+from scheduler.bounds import outages
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.shared_state import SharedState
@@ -32,13 +31,10 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
-from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.candidates import CandidateSource
+from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.session import Timeouts
 from scheduler.request.instance_state import InstanceState
 from scheduler.rpc import notifications, serializer, server
@@ -136,6 +132,7 @@ class Hosts:
     Args:
         table: All hosts.
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
+        states_of: Returns what nova says of instances.
     """
 
     instances: Any = None
@@ -145,9 +142,11 @@ class Hosts:
         self,
         table: HostTable,
         database: Callable[[], str],
+        states_of: Callable[..., dict[str, InstanceState]],
     ) -> None:
         self._table = table
         self._database = database
+        self.states = SimpleNamespace(of=states_of)
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
@@ -161,6 +160,9 @@ class Hosts:
 
     def reset(self) -> None:
         """Do nothing."""
+
+    def begin_reading(self) -> None:
+        """Do nothing: the table is in memory."""
 
     def wait_until_ready(self, timeout: float) -> bool:
         """Return that the databases were read."""
@@ -355,19 +357,9 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
-        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database)
-        mirror = CandidateMirror(
-            client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
-        )
-        writer = AllocationWriter(client, written=mirror.known.written)
-        parts = ManagerParts(
-            hosts=hosts,
-            placement=client,
-            candidates=CandidateSource.of(client),
-            claimer=Claimer(writer, self._states_of, SpoolFile(directory), self._limits.batch),
-            network=None,
-            mirror=mirror,
-        )
+        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database, self._states_of)
+        parts = put_together(conf, Outside(hosts, client, None, clock), directory)
+        parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:

@@ -9,9 +9,9 @@ import pytest
 
 from scheduler import objects
 from scheduler.errors import BerthError
+from scheduler.operators.snapshot.guest_topology import guest_topology
+from scheduler.operators.snapshot.pci_aliases import pci_requests, read_aliases, request_groups
 from scheduler.request.flavor_and_image import FlavorAndImage
-from scheduler.request.guest_topology import guest_topology
-from scheduler.request.pci_aliases import pci_requests, read_aliases, request_groups
 from tests.integration.deployed import run_json
 from tests.integration.interop.flavor_caller import plain
 

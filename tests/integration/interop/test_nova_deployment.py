@@ -134,7 +134,7 @@ def test_the_checks_for_operators_understand_the_databases(cloud, seen, command)
             "-W",
             "ignore",
             "-m",
-            "scheduler.cmd.status",
+            "scheduler.operators.status.main",
             "--config-file",
             cloud.config_file,
             *command,

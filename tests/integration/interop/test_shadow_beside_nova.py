@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-from scheduler.explain.log_reader import DecisionLogReader
-from scheduler.shadow import report
-from scheduler.shadow.comparison import Verdict
-from scheduler.shadow.shadow import FILE
+from scheduler.operators.explain.log_reader import DecisionLogReader
+from scheduler.operators.shadow import report
+from scheduler.operators.shadow.comparison import Verdict
+from scheduler.operators.shadow.shadow import FILE
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.integration.test_shadow import printed_report, shadow_queues
@@ -41,7 +41,11 @@ class ServedByNova(NovaDeployment):
         options.write_text(f"[berth]\ndecision_log = {self.directory / name}\n")
         arguments = ["--config-file", self.config_file, "--config-file", options, "run"]
         shadow = self.run(
-            "scheduler.cmd.shadow", *arguments, "--directory", self.directory / name, name=f"run-{name}"
+            "scheduler.operators.shadow.main",
+            *arguments,
+            "--directory",
+            self.directory / name,
+            name=f"run-{name}",
         )
         shadow.wait_for_line("Receiving copies of requests")
         return shadow

@@ -8,7 +8,7 @@ import uuid
 import pytest
 import requests
 
-from scheduler.cmd.upgrade_check import cut_answers
+from scheduler.operators.status.upgrade_check import cut_answers
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import PlainQuery, plain_query

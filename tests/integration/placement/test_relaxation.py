@@ -1,9 +1,9 @@
 """What helps according to a real Placement."""
 
 from scheduler import objects
-from scheduler.explain.constraint_names import RequestNames
-from scheduler.explain.providers import PlacementQuestions
-from scheduler.explain.relaxation import RelaxationSearch
+from scheduler.decisions.constraint_names import RequestNames
+from scheduler.decisions.providers import PlacementQuestions
+from scheduler.decisions.relaxation import RelaxationSearch
 
 NAMES = RequestNames(objects.RequestSpec(), ())
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from scheduler.cmd import status
+from scheduler.operators.status import main as status
 from tests.integration.certificates import make_certificates
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.daemon import Daemon

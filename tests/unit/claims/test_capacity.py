@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler import deadline
+from scheduler.bounds import deadline
+from scheduler.bounds.deadline import Deadline
 from scheduler.claims.capacity import CheckedClaims, Excess, OvercommitCheck
-from scheduler.deadline import Deadline
 from scheduler.placement.answer import Usage
 from scheduler.placement.write_policy import WritePolicy
 from tests.support.clock import Clock

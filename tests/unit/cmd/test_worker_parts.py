@@ -6,7 +6,6 @@ from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import worker_parts
 from scheduler.health.counters import Counters
-from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
 from scheduler.stream.decision_stream import NoStream, StreamStatus
@@ -105,7 +104,8 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
-    monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, spool_directory: None)
+    monkeypatch.setattr(worker_parts, "put_together", lambda *_: None)
+    monkeypatch.setattr(worker_parts.Outside, "from_conf", lambda conf: None)
     monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, *_, **__: told)
     told = worker_parts.make_manager(make_conf(text), None, Counters())
     assert isinstance(told, notifications.Notifications)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.explain.document import Candidates, Error, Step
-from scheduler.explain.trace import Trace
+from scheduler.decisions.document import Candidates, Error, Step
+from scheduler.decisions.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, traffic_counter

@@ -5,7 +5,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.nova_db.connection_watch import ConnectionWatch, close_socket
 from tests.support.waiting import eventually
 

@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from scheduler import conf as options
-from scheduler.circuit_breaker import CircuitOpen
+from scheduler.bounds.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.nova_db import engines
 from scheduler.nova_db.engines import Engines, make_engine, normalised, refusal_in

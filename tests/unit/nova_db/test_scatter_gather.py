@@ -4,8 +4,8 @@ import threading
 from oslo_db.exception import DBConnectionError
 import pytest
 
-from scheduler.circuit_breaker import FIRST_PROBE
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.circuit_breaker import FIRST_PROBE
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.nova_db.cells import Cell
 from scheduler.nova_db.scatter_gather import MAX_CALLS_A_CELL, CellCalls, CellUnavailable
 from tests.support.clock import Clock

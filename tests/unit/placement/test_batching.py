@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler import deadline
+from scheduler.bounds import deadline
 from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.errors import PlacementUnanswered
 

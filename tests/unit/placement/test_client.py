@@ -15,7 +15,7 @@ import requests
 import requests_mock
 import urllib3
 
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.placement.client import TIMEOUTS_IN_A_ROW, PlacementClient
 from scheduler.placement.errors import (
     PlacementAuthFailure,

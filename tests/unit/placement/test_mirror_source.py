@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from scheduler import deadline
+from scheduler.bounds import deadline
 from scheduler.placement.answer import SHARING
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY

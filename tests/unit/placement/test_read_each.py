@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from scheduler import deadline
-from scheduler.deadline import Deadline
+from scheduler.bounds import deadline
+from scheduler.bounds.deadline import Deadline
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.read_each import read_each
 from tests.support.clock import Clock

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable

@@ -7,7 +7,7 @@ import requests
 
 from scheduler import conf as options
 from scheduler import errors
-from scheduler.deadline import Deadline, limit_to
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.request import network
 
 CATALOG = "http://catalog:9696"

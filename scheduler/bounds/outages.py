@@ -1,0 +1,337 @@
+"""What becomes of requests while this scheduler cannot decide.
+
+::
+
+    request fails ──▶ look: is the dependency unavailable? ──▶ it waits ──▶ recovered: it is tried again
+                               │ every second                     │
+                               ▼                                  └──▶ patience is over: it fails
+                      another scheduler can decide: take no
+                      more requests, and return those that wait
+
+One thread looks after Placement, however many requests wait. If no other scheduler can decide, this one goes
+on receiving requests: their callers get heartbeats, and would give up without them. A request that waits
+holds no claim: what it had claimed is released before.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+import math
+import threading
+import time
+from typing import Any, Protocol, TypeVar
+
+from oslo_log import log as logging
+
+from scheduler.bounds.background import BackgroundLoop
+from scheduler.errors import DependencyUnavailable, HandedBack, HostsUnknown, SchedulerStopping
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks during an outage, and without one. Each is a small request to Placement.
+LOOK_INTERVAL, IDLE_INTERVAL = 1.0, 15.0
+
+#: Seconds of an outage before this scheduler stops taking requests: the others find out too, meanwhile.
+GRACE = 1.0
+
+#: Seconds between two log lines on an outage that goes on.
+REMINDER_INTERVAL = 60.0
+
+#: Longest pause, in seconds, before a request is tried again whose dependency seems to be available.
+LONGEST_PAUSE = 2.0
+
+Reply = TypeVar("Reply")
+
+
+class Request(Protocol):
+    """A request; as ``SchedulingRequest``."""
+
+    @property
+    def deadline(self) -> float:
+        """When its caller stops waiting, in seconds of the clock."""
+
+    @property
+    def received_at(self) -> float:
+        """When it was received."""
+
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether Placement has no part in it."""
+
+    @property
+    def delivery(self) -> Any:
+        """The message that is being answered; None outside of a server."""
+
+    def restarted(self) -> Any:
+        """Return it as it was before any host was chosen for it."""
+
+
+class Peers(Protocol):
+    """The other schedulers; as ``stream.decision_stream.DecisionStream``."""
+
+    def others_can_decide(self) -> bool:
+        """Return whether another scheduler is alive, for the same hosts, that has no outage."""
+
+    def announce(self, *, can_decide: bool) -> None:
+        """Announce whether this scheduler can decide; must not wait."""
+
+
+class Listener(Protocol):
+    """Receives requests; as ``rpc.amqp.listener.LateListener``."""
+
+    def pause(self) -> None:
+        """Take no more calls. Must not wait."""
+
+    def resume(self) -> None:
+        """Take calls again. Must not wait."""
+
+
+class Outage:
+    """One outage, from the first look that found it.
+
+    Attributes:
+        error: The last error.
+        began: When it was found, in seconds of the clock.
+    """
+
+    def __init__(self, error: DependencyUnavailable, began: float) -> None:
+        self.error = error
+        self.began = began
+        self.reminded = began
+
+
+class Outages:
+    """Waits for the end of outages, in the place of requests that cannot be decided. For any thread."""
+
+    def __init__(
+        self,
+        find: Callable[[DependencyUnavailable | None], DependencyUnavailable | None],
+        patience: Callable[[], float],
+        peers: Peers,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[threading.Condition, float], Any] = threading.Condition.wait,
+    ) -> None:
+        """Begin without an outage; requests are waited for once it is started.
+
+        Args:
+            find: Returns why this scheduler can decide no request now, or None; it may take some seconds. It
+                is given the last error if there is an outage, or a request has failed since the last look;
+                otherwise it need not query anything.
+            patience: Returns the seconds for which a request waits.
+            peers: The other schedulers.
+            wait: Waits for a change, for tests.
+        """
+        self._find = find
+        self._patience = patience
+        self._peers = peers
+        self._clock = clock
+        self._wait = wait
+        self._changed = threading.Condition()
+        self._outage: Outage | None = None
+        self._suspect: DependencyUnavailable | None = None
+        self._looked_at = -math.inf
+        self._stopping = False
+        self._listener: Listener | None = None
+        self._most_waiting = math.inf
+        self._loop = BackgroundLoop("outages", self.look)
+        self.waiting = 0
+        self.paused = False
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to look after the dependencies."""
+        self._loop.start()
+
+    def follow(self, listener: Listener, threads: int) -> None:
+        """Pause and resume a listener from now on, which serves requests by so many threads."""
+        with self._changed:
+            self._listener = listener
+            self._most_waiting = max(1, threads // 2)
+            if self.paused:
+                listener.pause()
+
+    def stop(self) -> None:
+        """End the waits: requests end with ``SchedulerStopping``."""
+        self._loop.stop(0)
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def wait_until_able(self, timeout: float) -> bool:
+        """Wait until a look has found no outage, for at most ``timeout`` seconds; return whether one has."""
+        with self._changed:
+            if not self._is_able():
+                self._wait(self._changed, timeout)
+            return self._is_able()
+
+    def _is_able(self) -> bool:
+        return self._looked_at > -math.inf and self._outage is None
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def run(self, attempt: Callable[[Any], Reply], request: Request) -> Reply:
+        """Return the reply to a request; try it again after an outage.
+
+        Args:
+            attempt: Returns the reply, or raises. If it raises ``DependencyUnavailable``, nothing is claimed.
+
+        Raises:
+            DependencyUnavailable: The outage outlasts the patience.
+            HandedBack: Another scheduler can decide the request.
+            SchedulerStopping: The process stops.
+            Exception: What ``attempt`` raises otherwise.
+        """
+        if not (self._loop.running or self._stopping):
+            return attempt(request)
+        failures, since, outage = 0, math.inf, self._outage
+        error = outage.error.again() if outage and not request.is_rebuild else None
+        while True:
+            if error is None:
+                try:
+                    return attempt(request)
+                except DependencyUnavailable as failure:
+                    if not failure.dependency:
+                        raise
+                    error = failure
+                failures += 1
+                since = min(since, self._clock())
+                if failures > 1 and self._is_crowded(error):
+                    raise error
+            self._wait_out(error, request, since, min(failures - 1.0, LONGEST_PAUSE))
+            request, error = request.restarted(), None
+
+    def _wait_out(self, error: DependencyUnavailable, request: Request, since: float, pause: float) -> None:
+        """Wait until the request is to be tried again.
+
+        Args:
+            since: When it failed first; infinity if it was not tried.
+            pause: The shortest wait, in seconds.
+        """
+        began = self._clock()
+        with self._changed, self._counted():
+            if self._outage is None:
+                self._suspect = error
+                self._loop.wake()
+            while self._is_out(began) or self._clock() < began + pause:
+                if self._stopping:
+                    raise SchedulerStopping("the scheduler is stopping")
+                if (
+                    self.paused
+                    and not error.claiming
+                    and request.delivery
+                    and request.delivery.can_be_requeued
+                ):
+                    raise HandedBack(f"{error.dependency} is unavailable here; another scheduler can decide")
+                end = self._give_up_at(error, request, since)
+                now = self._clock()
+                if now >= end:
+                    raise error
+                self._wait(self._changed, min(LOOK_INTERVAL, end - now))
+
+    def _is_out(self, began: float) -> bool:
+        """Return whether there is an outage, or that is still to be found out since a moment."""
+        return self._outage is not None or self._looked_at < began
+
+    def _is_crowded(self, error: DependencyUnavailable) -> bool:
+        """Return whether too many threads wait for cells while others could decide requests."""
+        only_some = isinstance(error, HostsUnknown) and self._outage is None
+        return only_some and self.waiting >= self._most_waiting
+
+    def _give_up_at(self, error: DependencyUnavailable, request: Request, since: float) -> float:
+        """Return when the error is to be answered.
+
+        A dependency that is slow has answered since the last failure, so its outage begins again each time,
+        and the caller's patience counts.
+        """
+        patience = self._patience()
+        if not patience:
+            return -math.inf
+        if self._outage is not None:
+            start = max(self._outage.began, request.received_at)
+        else:
+            start = math.inf if error.timed_out else since
+        return min(request.deadline, start + patience)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+
+    # -- the outage ------------------------------------------------------------------------------------------
+
+    def look(self) -> float:
+        """Find out whether there is an outage, and act on it; return the seconds until the next look."""
+        with self._changed:
+            begun = self._clock()
+            suspect = self._outage.error if self._outage else self._suspect
+            self._suspect = None
+        error = self._find(suspect)
+        with self._changed:
+            if error is None:
+                self._end()
+            elif self._outage is None:
+                self._begin(error)
+            else:
+                self._go_on(self._outage, error)
+            self._follow_peers()
+            self._looked_at = begun
+            self._changed.notify_all()
+            return IDLE_INTERVAL if self._outage is None else LOOK_INTERVAL
+
+    def _begin(self, error: DependencyUnavailable) -> None:
+        self._outage = Outage(error, self._clock())
+        self._peers.announce(can_decide=False)
+        LOG.error(
+            "%s is unavailable (%s); requests wait for it at most %g s",
+            error.dependency,
+            error.reason,
+            self._patience(),
+        )
+
+    def _go_on(self, outage: Outage, error: DependencyUnavailable) -> None:
+        outage.error = error
+        now = self._clock()
+        if now < outage.reminded + REMINDER_INTERVAL:
+            return
+        outage.reminded = now
+        LOG.error(
+            "%s has been unavailable for %d s (%s); requests waiting: %d%s",
+            error.dependency,
+            now - outage.began,
+            error.reason,
+            self.waiting,
+            "; another scheduler takes the others" if self.paused else "",
+        )
+
+    def _end(self) -> None:
+        outage, self._outage = self._outage, None
+        if outage is None:
+            return
+        self._peers.announce(can_decide=True)
+        LOG.info(
+            "%s is available again after %d s; requests resumed: %d",
+            outage.error.dependency,
+            self._clock() - outage.began,
+            self.waiting,
+        )
+
+    def _follow_peers(self) -> None:
+        """Take no requests while there is an outage here and another scheduler can decide."""
+        outage = self._outage
+        known = outage is not None and self._clock() >= outage.began + GRACE
+        paused = known and self._peers.others_can_decide()
+        if paused == self.paused:
+            return
+        # before waiting requests see it: what they requeue must not be received here again
+        if paused:
+            if self._listener is not None:
+                self._listener.pause()
+            LOG.info("Stopped taking requests: another scheduler can decide them")
+        else:
+            if self._listener is not None:
+                self._listener.resume()
+            LOG.info("Taking requests again")
+        self.paused = paused

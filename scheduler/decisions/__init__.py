@@ -1,0 +1,20 @@
+"""Explanations of decisions: documents of requests, and answers to questions about them.
+
+- document: the document of a decision, the only form in which it is kept
+- trace: fills the document while the decision is made
+- summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes, with a remedy
+- recorder: keeps the document of each request of a worker; memory: the latest documents, encoded
+- decision_log: the same bytes on disk, if configured
+- rendering: the stages and hosts of a document, for text and page
+- hosts_now: the filters' results on a host as of now, for hosts that a document does not name
+- host_status: a host in the databases and in Placement as of now
+- host_history: the outcomes of a host in the latest decisions
+- providers: what Placement answers an analysis
+- obstacles: what keeps Placement from offering one host
+- explainer: answers questions to a worker
+- relaxation: which constraint of a query left no candidate, found by queries without it
+- refusals: which limit of their inventories makes hosts refuse an amount
+- constraint_names: the names of constraints for operators
+- empty_answers: analyses the empty answers of failed requests in the background
+- unoffered: why Placement does not offer a host, as far as the host table shows
+"""

@@ -1,0 +1,177 @@
+"""The outcomes of one host in the kept decisions: how often it was chosen, and where it was rejected.
+
+The document of a served request names some hosts only. It does not show whether Placement offered another
+host; ``unexplained`` has these requests, for a question as of now.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision, Verdict
+from scheduler.decisions.trace import OF_PLACEMENT
+from scheduler.decisions.unoffered import DISABLED
+from scheduler.filters.causes import group
+
+#: Where a host is rejected, besides the filters.
+PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
+
+#: Why the decision does not say more.
+NOT_OFFERED = "Placement did not offer it"
+NOT_NAMED = "not among the hosts that the decision names: not offered, or not among the best"
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Requests that rejected a host for the same reason.
+
+    Attributes:
+        stage: A filter, ``request``, ``claim`` or ``weights``.
+        reason: Why; numbers that differ are a range.
+    """
+
+    stage: str
+    reason: str
+    requests: int = 1
+
+
+class Unexplained(msgspec.Struct, frozen=True):
+    """Requests of one flavor and zone whose decisions do not fully explain why the host was not chosen.
+
+    Attributes:
+        reason: ``NOT_OFFERED``, ``NOT_NAMED`` or that Placement hides it, since its service is disabled.
+        latest: The request id, or an instance, of the latest request.
+        time: When the latest request came.
+    """
+
+    reason: str
+    flavor: str
+    zone: str | None
+    requests: int
+    latest: str
+    time: str
+
+
+class HostHistory(msgspec.Struct):
+    """The outcomes of a host.
+
+    Attributes:
+        since: When the first request came; None if there is none.
+        requests: Requests for hosts.
+        considered: Requests that it was offered to, as far as decisions show.
+        chosen: Requests that chose it.
+        alternate: Requests that had it as an alternate.
+        ranks: Requests that did not choose it, by its place among the best hosts, from 1.
+        losses: Where it was rejected.
+        unexplained: Requests that the decisions do not explain.
+    """
+
+    since: str | None = None
+    requests: int = 0
+    considered: int = 0
+    chosen: int = 0
+    alternate: int = 0
+    ranks: dict[int, int] = msgspec.field(default_factory=dict)
+    losses: list[Loss] = msgspec.field(default_factory=list)
+    unexplained: list[Unexplained] = msgspec.field(default_factory=list)
+
+
+def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
+    """Return the outcomes of a host, by its service host or its node name."""
+    found = HostHistory()
+    for decision in decisions:
+        if decision.candidates.source in OF_PLACEMENT:
+            _count(decision, name, found)
+    return merged([found])
+
+
+def merged(histories: Iterable[HostHistory]) -> HostHistory:
+    each = list(histories)
+    ranks = Counter[int]()
+    for one in each:
+        ranks.update(one.ranks)
+    return HostHistory(
+        min((one.since for one in each if one.since), default=None),
+        sum(one.requests for one in each),
+        sum(one.considered for one in each),
+        sum(one.chosen for one in each),
+        sum(one.alternate for one in each),
+        dict(sorted(ranks.items())),
+        list(_grouped(chain.from_iterable(one.losses for one in each))),
+        _united(chain.from_iterable(one.unexplained for one in each)),
+    )
+
+
+def _count(decision: Decision, name: str, found: HostHistory) -> None:
+    found.requests += 1
+    found.since = min(filter(None, (found.since, decision.time)))
+    named = decision.hosts
+    places = [i for i, pair in enumerate(zip(named.host, named.node, strict=True)) if name in pair]
+    if not places:
+        found.unexplained.append(_unexplained(decision, name))
+        return
+    found.considered += 1
+    # of several nodes of a host the first counts: the most important are first
+    place = places[0]
+    verdict = decision.verdicts[named.verdict[place]]
+    rank = decision.best.host.index(place) if place in decision.best.host else None
+    if verdict.outcome == CHOSEN:
+        found.chosen += 1
+        return
+    if rank is not None:
+        found.ranks[rank + 1] = found.ranks.get(rank + 1, 0) + 1
+    if verdict.outcome == ALTERNATE:
+        found.alternate += 1
+    found.losses.append(_loss(decision, verdict, rank))
+
+
+def _loss(decision: Decision, verdict: Verdict, rank: int | None) -> Loss:
+    if verdict.outcome in {ALTERNATE, PASSED}:
+        return Loss(WEIGHTS, _outweighed(decision, rank))
+    if verdict.outcome == EXCLUDED:
+        return Loss(REQUEST, verdict.reason)
+    if verdict.outcome == REFUSED or verdict.step is None:
+        return Loss(CLAIM, verdict.reason)
+    return Loss(decision.filters[verdict.step].filter, verdict.reason or "reason not computed")
+
+
+def _outweighed(decision: Decision, rank: int | None) -> str:
+    """Return the weigher with the largest difference to the best host."""
+    if decision.error is not None:
+        return "it passed, but the request failed"
+    weights = decision.best.weights if rank else ()
+    ahead = [(each.added(0) - each.added(rank or 0), each.weigher) for each in weights]
+    most, name = max(ahead, default=(0.0, ""))
+    if most <= 0:
+        return "it passed; others were chosen"
+    return f"it passed; the best host has more weight, most of it from {name}: {most:.2g}"
+
+
+def _unexplained(decision: Decision, name: str) -> Unexplained:
+    reason = NOT_NAMED if decision.error is None else NOT_OFFERED
+    if name in decision.candidates.disabled.hosts:
+        reason = DISABLED
+    latest = decision.request_id or decision.instances[0]
+    flavor = str(decision.flavor.name or "")
+    return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)
+
+
+def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:
+    """Yield the losses, most requests first; reasons that differ in numbers only are one."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for loss in losses:
+        pairs.setdefault(loss.stage, []).extend([("", loss.reason)] * loss.requests)
+    found = [Loss(stage, cause.reason, cause.count) for stage, some in pairs.items() for cause in group(some)]
+    yield from sorted(found, key=lambda loss: -loss.requests)
+
+
+def _united(some: Iterable[Unexplained]) -> list[Unexplained]:
+    found: dict[tuple[str, str, str | None], Unexplained] = {}
+    for each in some:
+        key = (each.reason, each.flavor, each.zone)
+        known = found.get(key, each)
+        latest = max(known, each, key=lambda one: one.time)
+        requests = each.requests if known is each else known.requests + each.requests
+        found[key] = msgspec.structs.replace(latest, requests=requests)
+    return sorted(found.values(), key=lambda each: -each.requests)

@@ -1,0 +1,106 @@
+"""Keeping the documents of all requests of a worker."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+import time
+from typing import Any
+
+from oslo_config import cfg
+
+from scheduler.conf.partitions import own_name
+from scheduler.decisions.decision_log import DecisionFile, DecisionLog
+from scheduler.decisions.document import Decision, encode
+from scheduler.decisions.memory import DecisionMemory
+from scheduler.decisions.trace import Names, Trace
+from scheduler.errors import NoValidHost
+from scheduler.request.scheduling_request import SchedulingRequest
+
+MIB = 2**20
+
+#: Decisions in memory, and their bytes: berth-explain lists all of them in one reply.
+MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
+
+#: Bytes of a file of the decision log.
+LARGEST_FILE = 64 * MIB
+
+#: Called with the trace and the error of a request; it must not raise.
+Observe = Callable[[Trace, BaseException | None], None]
+
+
+def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
+    """Do nothing."""
+
+
+class DecisionRecorder:
+    """Keeps the document of each request, with the reason in one line if the request failed."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        clock: Callable[[], float] = time.monotonic,
+        observe: Observe = ignore_decision,
+        analyse: Callable[[Trace], None] = lambda _trace: None,
+        names: Callable[[], Names] = Names,
+    ) -> None:
+        """Keep nothing yet.
+
+        Args:
+            observe: Called with the trace of each request, and the error that ended it, if any.
+            analyse: Called with each failed request; it must not raise.
+            names: Returns the names of cells.
+        """
+        self._conf: Any = conf
+        self._observe = observe
+        self._analyse = analyse
+        self._clock = clock
+        self._names = names
+        self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
+        options = self._conf.berth
+        self._log = (
+            DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
+            if options.decision_log
+            else None
+        )
+
+    def start(self) -> None:
+        if self._log is not None:
+            self._log.start()
+
+    def stop(self, timeout: float) -> None:
+        if self._log is not None:
+            self._log.stop(timeout)
+
+    def begin(self, request: SchedulingRequest) -> Trace:
+        return Trace(request, self._clock, names=self._names)
+
+    def amend(self, decision: Decision) -> None:
+        self.memory.amend(decision)
+        if self._log is not None:
+            self._log.add(encode(decision))
+
+    @contextmanager
+    def recording(self, trace: Trace) -> Iterator[None]:
+        """Keep the document at the end of the context, also after an error."""
+        try:
+            yield
+        except BaseException as error:
+            self._end(trace, error)
+            self._explain_failure(trace, error)
+            raise
+        self._end(trace, None)
+
+    def _end(self, trace: Trace, error: BaseException | None) -> None:
+        decision = trace.finish(error)
+        decision.partition = own_name(self._conf) or None
+        self._observe(trace, error)
+        encoded = encode(decision)
+        self.memory.add(decision, encoded)
+        if self._log is not None:
+            self._log.add(encoded)
+
+    def _explain_failure(self, trace: Trace, error: BaseException) -> None:
+        self._analyse(trace)
+        if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
+            return
+        if str(error).strip() not in trace.decision.summary:
+            error.add_detail(trace.decision.summary)

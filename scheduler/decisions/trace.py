@@ -1,0 +1,367 @@
+"""Noting a decision while it is made, straight into its document. It is on the path of every request."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+import time
+
+import msgspec
+import numpy as np
+
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.decisions import document
+from scheduler.decisions.document import (
+    ALTERNATE,
+    CHOSEN,
+    EXCLUDED,
+    PASSED,
+    REFUSED,
+    REJECTED,
+    Best,
+    Decision,
+    Hosts,
+    Place,
+    Verdict,
+    Weights,
+)
+from scheduler.decisions.summary import summarize
+from scheduler.decisions.unoffered import Unoffered
+from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.logs import mask_credentials
+from scheduler.objects import Selection
+from scheduler.objects.base import DATA
+from scheduler.placement.candidates import Candidates
+from scheduler.request.query import Query
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.narrowing import Narrowed
+from scheduler.selection.observer import DecisionObserver
+from scheduler.weights.scores import Scores
+
+#: Hosts that are named for each filter or exclusion of a served request.
+NAMED = 5
+
+#: Hosts of each filter whose reasons are computed if no host is left, within ``PATIENCE``.
+EXPLAINED = 500
+
+#: Hosts whose weights are kept.
+BEST = 10
+
+#: Filters that are noted; of a request for more instances also those of the last one.
+MOST_STEPS = 1000
+
+#: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
+LARGEST_SPEC = 64 * 1024
+
+#: Disabled hosts that are named.
+NAMED_DISABLED = 20
+
+#: Sources of candidates without the hosts that are disabled in Placement.
+OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
+
+FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names for the numbers and UUIDs of a table.
+
+    Attributes:
+        cells: The names of the cells by UUID.
+        default_zone: The availability zone of hosts that no aggregate puts in one.
+    """
+
+    cells: Mapping[str, str | None] = field(default_factory=dict)
+    default_zone: str = "nova"
+
+
+class Trace(DecisionObserver):
+    """Notes one decision.
+
+    Attributes:
+        decision: Its document, complete once the trace has finished.
+        times: Seconds by stage.
+        sent_at: When the query was sent, monotonic seconds, which identifies shared answers; 0: no query.
+    """
+
+    def __init__(
+        self,
+        request: SchedulingRequest,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        names: Callable[[], Names] = Names,
+    ) -> None:
+        """Begin to note the decision on a request.
+
+        Args:
+            clock: The clock of Placement's answers.
+            names: Returns the names of cells.
+        """
+        self._clock = clock
+        self._names = names
+        self._started = self._marked = clock()
+        self._claims: list[ClaimSession] = []
+        self._offered: HostView | None = None
+        self._left: int | None = None
+        self._last_round = 0
+        self._excluded: list[tuple[int, np.ndarray]] = []
+        self._rejected: list[tuple[int, np.ndarray, list[int]]] = []
+        self._codes: dict[tuple[str, int | None, str], int] = {}
+        self._best_rows: list[int] = []
+        self._rows: list[list[int]] = []
+        self.request = request
+        self.times: dict[str, float] = {}
+        self.sent_at = 0.0
+        self.decision = _begun(request, wall_clock())
+
+    # -- called by the manager -------------------------------------------------------------------------------
+
+    def mark(self, stage: str) -> None:
+        """Note that a stage ends now; times of a stage that occurs twice are added up."""
+        now = self._clock()
+        self.times[stage] = self.times.get(stage, 0.0) + now - self._marked
+        self._marked = now
+
+    def asked(self, queries: Sequence[Query]) -> None:
+        self.decision.queries = [query.querystring for query in queries]
+        self.mark("query")
+
+    def answered(self, found: Candidates) -> None:
+        self.sent_at = found.sent_at
+        self.decision.candidates = document.Candidates(
+            source="coalesced" if found.requests > 1 else "placement",
+            hosts=len(found.by_root),
+            age=max(0.0, self._clock() - found.sent_at) if found.sent_at else 0.0,
+            requests=found.requests,
+            truncated=found.truncated,
+            reason=found.reason,
+            failed=found.failed and not found.rejection,
+        )
+        self.mark("placement")
+
+    def mirrored(self, offered: int, age: float) -> None:
+        """Note that the mirror names ``offered`` hosts, and the seconds since it was refreshed."""
+        self._found("mirror", offered, age)
+
+    def looked_up(self, hosts: HostView) -> None:
+        self._found("table", len(hosts))
+
+    def held(self, hosts: int) -> None:
+        """Note that a redelivered request is answered with the ``hosts`` that its instances hold."""
+        self._found("held", hosts)
+
+    def _found(self, source: str, hosts: int, age: float = 0.0) -> None:
+        self.decision.candidates = document.Candidates(source=source, hosts=hosts, age=age)
+        self.mark(source)
+
+    def claiming(self, claims: ClaimSession | None) -> None:
+        if claims is not None:
+            self._claims.append(claims)
+
+    def finish(self, error: BaseException | None) -> Decision:
+        decision = self.decision
+        self.mark("failed" if self._left is None else "selection")
+        self._split_claims()
+        self.times["total"] = self._clock() - self._started
+        decision.milliseconds = {stage: int(seconds * 1e6) / 1e3 for stage, seconds in self.times.items()}
+        decision.candidates.age = round(decision.candidates.age, 3)
+        decision.notes = list(self.request.counts.notes)
+        for uuid in self.request.instance_uuids if self._claims else ():
+            if events := [event for claims in self._claims for event in claims.events_of(uuid)]:
+                decision.claims[uuid] = events
+        if error is not None:
+            decision.result = document.FAILED
+            decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
+            last = decision.filters[self._last_round :]
+            decision.summary = summarize(decision, last, self._left, claimed=self.request.claims)
+        self._name_hosts()
+        return decision
+
+    def _split_claims(self) -> None:
+        """Make the time of claims, which is part of the selection, a stage of its own."""
+        claims = sum(each.seconds for each in self._claims)
+        if claims and "selection" in self.times:
+            self.times["claims"] = claims
+            self.times["selection"] = max(0.0, self.times["selection"] - claims)
+
+    # -- called by the selection -----------------------------------------------------------------------------
+
+    def begin_ranking(
+        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
+    ) -> None:
+        """Note the hosts, and forget those of earlier rounds."""
+        decision = self.decision
+        decision.candidates.known = len(offered)
+        decision.candidates.allowed = self._left = len(narrowed.hosts)
+        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
+        self._offered, self._last_round, self._best_rows = offered, 0, []
+        self._codes, self._rejected, self._rows = {}, [], []
+        self._excluded = [
+            (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
+            for each in narrowed.excluded
+        ]
+
+    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
+        """Note the counts, and why filters rejected hosts: all if none is left, otherwise some."""
+        steps, uuid = self.decision.filters, self.request.instance_uuids[number]
+        first, end = not steps, self._clock() + PATIENCE
+        self._left = len(filtered.hosts)
+        del steps[MOST_STEPS:]
+        self._last_round = len(steps)
+        ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
+        for step, left in zip(filtered.steps, ends, strict=False):
+            start = len(step.hosts)
+            if left == start and not first:
+                continue
+            steps.append(document.Step(uuid, step.filter.name, start, left, step.judge is not None))
+            if left == start:
+                continue
+            reasons = (
+                step.reasons(NAMED) if self._left else step.reasons(EXPLAINED, lambda: self._clock() > end)
+            )
+            codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in reasons]
+            self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
+
+    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        if number or self._best_rows:
+            return
+        indices = best_indices(totals, BEST)
+        self._best_rows = hosts.table_rows[indices].tolist()
+        weights = [Weights(*each) for each in scores.weights(indices)]
+        self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
+
+    def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
+        places = [list(map(_place, some)) for some in selections]
+        self.decision.chosen = [
+            document.Chosen(uuid, first, others)
+            for uuid, (first, *others) in zip(self.request.instance_uuids, places, strict=True)
+        ]
+        if self._offered:
+            index = self._offered.table.row_of_uuid
+            self._rows = [[index.get(each.compute_node_uuid, -1) for each in some] for some in selections]
+
+    def _code(self, outcome: str, step: int | None = None, reason: str = "", count: int = 1) -> int:
+        """Return the index of a verdict that ``count`` more hosts have."""
+        key = (outcome, step, reason)
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = len(self.decision.verdicts)
+            self.decision.verdicts.append(Verdict(outcome, step, reason))
+        self.decision.verdicts[code].count += count
+        return code
+
+    # -- hosts by name ---------------------------------------------------------------------------------------
+
+    def _name_hosts(self) -> None:
+        """Name the hosts of the document: all, or the most important."""
+        offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
+        if offered is None:
+            return
+        decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
+        if decision.error is not None:
+            self._name_all(offered.table_rows, verdicts)
+            if decision.candidates.source in OF_PLACEMENT:
+                hidden = Unoffered(table, self.request).disabled(offered.table_rows.tolist())
+                names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
+                decision.candidates.disabled = document.Disabled(len(hidden), names)
+        else:
+            others = [row for row in self._best_rows if row not in verdicts]
+            if others:
+                verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
+            if self._rejected or self._excluded:
+                for row, code in self._out(offered.table_rows, whole=False):
+                    verdicts.setdefault(row, code)
+        decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
+        index_of = {row: index for index, row in enumerate(verdicts)}
+        decision.best.host = [index_of[row] for row in self._best_rows]
+
+    def _name_all(self, rows: np.ndarray, verdicts: dict[int, int]) -> None:
+        out = dict(self._out(rows, whole=True))
+        passed = dict.fromkeys(
+            row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
+        )
+        if passed:
+            verdicts.update(dict.fromkeys(passed, self._code(PASSED, count=len(passed))))
+        for row, code in out.items():
+            verdicts.setdefault(row, code)
+
+    def _out(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
+        """Yield the rows and verdicts of hosts that are out; those of the last filter first.
+
+        Args:
+            whole: Whether to yield all, also those without a computed reason.
+        """
+        for step, positions, codes in reversed(self._rejected):
+            some = rows[positions if whole else positions[: len(codes)]].tolist()
+            if len(some) > len(codes):
+                unexplained = self._code(REJECTED, step, "", len(some) - len(codes))
+                yield from zip(some, [*codes, *repeat(unexplained, len(some) - len(codes))], strict=True)
+            else:
+                yield from zip(some, codes, strict=True)
+        for code, positions in self._excluded:
+            some = rows[positions if whole else positions[:NAMED]].tolist()
+            yield from zip(some, repeat(code), strict=False)
+
+    def _special(self, table: HostTable) -> dict[int, int]:
+        """Return the verdicts of chosen, alternate and refused hosts by row."""
+        chosen = [rows[0] for rows in self._rows]
+        counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
+        found = {
+            row: self._code(CHOSEN, None, f"for {count} instances" if count > 1 else "")
+            for row, count in counts.items()
+        }
+        for row in chain.from_iterable(rows[1:] for rows in self._rows):
+            if row not in found:
+                found[row] = self._code(ALTERNATE)
+        for event in self.decision.refused_claims:
+            for row in table.rows_named.get(event.host, ()):
+                if row not in found:
+                    found[row] = self._code(REFUSED, None, event.cause)
+        return found
+
+
+def _begun(request: SchedulingRequest, started_at: float) -> Decision:
+    envelope = request.spec.as_received()
+    received, data = document.encode(envelope), envelope[DATA]
+    flavor = data["flavor"][DATA]
+    return Decision(
+        time=document.time_text(started_at),
+        request_id=getattr(request.context, "request_id", None) or "",
+        kind="rebuild check" if request.is_rebuild else "build",
+        project_id=data.get("project_id"),
+        instances=list(request.instance_uuids),
+        flavor=document.Flavor(*map(flavor.get, FLAVOR)),
+        availability_zone=data.get("availability_zone"),
+        spec=msgspec.Raw(received if len(received) <= LARGEST_SPEC else b"null"),
+    )
+
+
+def _columns(table: HostTable, verdicts: Mapping[int, int], names: Names, *, complete: bool) -> Hosts:
+    rows = [table.rows[number] for number in verdicts]
+    numbers = np.fromiter(verdicts, np.int64, len(verdicts))
+    cell, aggregates = (table.coded[name].take(numbers) for name in ("cell", "aggregates"))
+    cells, zones = cell.codes.tolist(), aggregates.codes.tolist()
+    return Hosts(
+        complete,
+        [row.host for row in rows],
+        [row.nodename for row in rows],
+        cells,
+        zones,
+        list(verdicts.values()),
+        {code: names.cells.get(cell.values[code]) or cell.values[code] for code in set(cells)},
+        {code: aggregates.values[code].availability_zone(names.default_zone) for code in set(zones)},
+    )
+
+
+def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
+    """Return the indices of the largest totals, largest first; equal ones in their order."""
+    indices = np.arange(len(totals))
+    if len(totals) > count:
+        indices = np.flatnonzero(totals >= np.partition(totals, -count)[-count])
+    return indices[np.argsort(-totals[indices], kind="stable")[:count]]
+
+
+def _place(selection: Selection) -> Place:
+    return Place(selection.service_host, selection.nodename)

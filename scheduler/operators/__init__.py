@@ -1,0 +1,10 @@
+"""The commands of operators. Nothing of the service imports it.
+
+- explain: ``berth-explain``: decisions, hosts, the decision log
+- plan: ``berth-plan``: the decision core, run many times on a snapshot; snapshot: that snapshot
+- shadow: ``berth-shadow``: decisions on copies of nova-scheduler's requests
+- report: counts over decisions and a map of hosts, for ``berth-explain report``
+- status: ``berth-status``: the upgrade check; audit: comparing Placement with nova's databases
+- pages: what all HTML pages have in common
+- command: what all commands have in common
+"""

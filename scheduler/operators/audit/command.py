@@ -1,0 +1,144 @@
+"""berth-status audit: compares Placement with nova's databases.
+
+Exit status: 0 no findings, 1 findings, 2 some parts could not be compared and there are no findings in the
+rest, 3 both, 255 it could not be run. Findings that ``--fix`` has settled do not count.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+import logging
+import time
+
+from oslo_config import cfg
+
+from scheduler import conf as options
+from scheduler.claims.spool_file import spool_directory
+from scheduler.conf.derived import caller_patience
+from scheduler.errors import BerthError
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.operators.audit.findings import Finding, Gap, Report
+from scheduler.operators.audit.fix import FIXED, fix
+from scheduler.operators.audit.nova_reader import NovaReader
+from scheduler.operators.audit.placement_reader import PlacementReader
+from scheduler.operators.audit.run import Audit, Settings
+from scheduler.operators.audit.spooled import spooled
+from scheduler.operators.command.arguments import add_number, seconds
+from scheduler.operators.command.findings_table import FindingsCommand, Row
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.client import PlacementClient
+
+LOG = logging.getLogger(__name__)
+
+FOUND = 1
+NOT_ALL_COMPARED = 2
+
+NOT_COMPARED = "not-compared"
+LOOK_AGAIN = "Make it readable, then run the audit again: it was not compared."
+
+
+class InvalidArgument(BerthError):
+    """An argument would do harm in combination with another."""
+
+
+class AuditCommand(FindingsCommand):
+    """Compare Placement with nova's databases. Without --fix nothing is changed.
+
+    Exit status: 0 no findings, 1 findings, 2 some parts could not be compared, 3 both, 255 it could not run.
+    """
+
+    columns = ("Kind", "Subject", "Host", "Detail", "Next step")
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        default = Settings()
+        grace, words = (
+            default.grace.total_seconds(),
+            "age in seconds below which a record counts as in progress",
+        )
+        add_number(parser, "--grace", grace, words, seconds)
+        words = "seconds until a finding is read again, and reported if it is still there"
+        add_number(parser, "--recheck-after", default.recheck_after, words, seconds)
+        add_number(parser, "--at-once", 4, "concurrent requests to Placement")
+        words = "maximum number of findings that are shown; the others are counted"
+        add_number(parser, "--limit", default.limit, words)
+        parser.add_argument(
+            "--fix",
+            action="store_true",
+            help="release allocations that no instance should hold, if a scheduler on this machine has them "
+            "in its spool",
+        )
+        return parser
+
+    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
+        options.require_databases(conf)
+        if args.fix:
+            check_grace(conf, args.grace)
+        started = time.monotonic()
+        report = audit(conf, args)
+        LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
+        return status(report), list(rows(report))
+
+
+def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
+    """Check that no claim of a build in progress can be released.
+
+    Raises:
+        InvalidArgument: ``--grace`` is shorter than a build may wait for the scheduler.
+    """
+    needed = min(caller_patience(conf), Settings().grace.total_seconds())
+    if grace < needed:
+        raise InvalidArgument(
+            f"--fix needs a --grace of {needed:g} seconds or more: a build may hold its claim that long "
+            f"while it waits for the scheduler"
+        )
+
+
+def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
+    """Run an audit with the connections that the options name.
+
+    Raises:
+        BerthError: the options cannot work.
+    """
+    client = PlacementClient.from_conf(conf)
+    engines = Engines(conf)
+    placement = PlacementReader(client, args.at_once)
+    try:
+        nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
+        settings = Settings(timedelta(seconds=args.grace), args.recheck_after, limit=args.limit)
+        report = Audit(placement, nova, settings).run()
+        if args.fix:
+            report.findings = fix(report.findings, spooled(spool_directory(conf)), AllocationWriter(client))
+        return report
+    finally:
+        placement.close()
+        engines.dispose()
+
+
+def status(report: Report) -> int:
+    found = report.left_out or any(one.outcome not in FIXED for one in report.findings)
+    return (FOUND if found else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
+
+
+def summary(report: Report) -> str:
+    counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
+    total = len(report.findings) + report.left_out
+    more = f" ({report.left_out} of them not shown)" if report.left_out else ""
+    gaps = "; not all could be compared" if report.gaps else ""
+    return f"Compared {counts or 'nothing'}. Findings: {total}{more}{gaps}."
+
+
+def rows(report: Report) -> Iterable[tuple[str, ...]]:
+    yield from (_finding_row(one) for one in report.findings)
+    yield from (_gap_row(one) for one in report.gaps)
+
+
+def _finding_row(one: Finding) -> tuple[str, ...]:
+    next_step = f"{one.outcome} {'' if one.outcome in FIXED else one.next_step}".strip()
+    return one.kind.value, one.subject, one.host, one.detail, next_step
+
+
+def _gap_row(one: Gap) -> tuple[str, ...]:
+    what = f"{one.count} {one.what}" if one.count > 1 else one.what
+    return NOT_COMPARED, what, "", f"Could not be read: {one.reason}", LOOK_AGAIN

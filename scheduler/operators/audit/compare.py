@@ -1,0 +1,273 @@
+"""The comparison of Placement with nova's databases. No I/O.
+
+What is in flight is no finding: a build, a move, an evacuation whose source has not come back, and whatever
+changed less than the grace period ago (spec: host-state-and-cells 7.4-7.7).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from scheduler.operators.audit.findings import UNSET, Finding, Gap, Kind, finding
+from scheduler.operators.audit.values import (
+    Amounts,
+    ComputeNode,
+    ConsumerRecords,
+    InstanceRecord,
+    Place,
+    Provider,
+    ProviderState,
+)
+
+#: Provider UUID -> what a consumer holds there.
+Holding = Mapping[str, Amounts]
+
+
+@dataclass(slots=True)
+class Topology:
+    """The providers and compute nodes of the cloud, and which cells could not be read.
+
+    Attributes:
+        providers: by UUID.
+        sharing: roots of sharing providers, which serve instances of other hosts.
+        away: cell UUID -> why it could not be read.
+    """
+
+    providers: dict[str, Provider] = field(default_factory=dict)
+    sharing: frozenset[str] = frozenset()
+    away: dict[str, str] = field(default_factory=dict)
+    _nodes: dict[str, ComputeNode] = field(default_factory=dict)
+    _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
+    _alike: dict[tuple[str, str | None, str | None], set[str]] = field(default_factory=dict)
+
+    def add_nodes(self, nodes: Iterable[ComputeNode]) -> None:
+        """Add compute nodes, or replace what was known of them."""
+        for node in nodes:
+            self._nodes[node.uuid] = node
+            self._places[node.cell, node.host, node.name] = node.uuid
+            for key in ((node.cell, node.host, None), (node.cell, None, node.name)):
+                self._alike.setdefault(key, set()).add(node.uuid)
+
+    @property
+    def nodes(self) -> Mapping[str, ComputeNode]:
+        """The compute nodes of the cells that could be read, by UUID."""
+        return self._nodes
+
+    def node_at(self, cell: str, place: Place) -> str | None:
+        """Return the UUID of the compute node there, or None.
+
+        A node that another service host has taken over is found by its name: its instances keep the old host
+        (spec: host-state-and-cells 8). An instance whose node is not known is on the only one of its host.
+        """
+        host, name = place
+        known = self._places.get((cell, host, name))
+        if known or host is None:
+            return known
+        alike = self._alike.get((cell, host, None) if name is None else (cell, None, name), ())
+        return next(iter(alike)) if len(alike) == 1 else None
+
+    def root_of(self, provider: str) -> str:
+        """Return the root of the provider's tree; an unknown provider counts as a root."""
+        known = self.providers.get(provider)
+        return known.root if known else provider
+
+    def label(self, root: str) -> str:
+        """Return how an operator calls the host or provider."""
+        node = self._nodes.get(root)
+        if node:
+            return node.host if node.host == node.name else f"{node.host} ({node.name})"
+        provider = self.providers.get(root)
+        return provider.name if provider else root
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerCheck:
+    """Compares one consumer at a time with nova's records.
+
+    Attributes:
+        now: time of the reading, naive UTC.
+        grace: age below which a record is regarded as in flight.
+    """
+
+    topology: Topology
+    now: datetime
+    grace: timedelta
+
+    def consumer(self, holding: Holding, records: ConsumerRecords) -> Finding | Gap | None:
+        """Return what is wrong with what a consumer holds; None if it is as nova says.
+
+        ``holding`` may be part of what the consumer holds; the kind of a finding is right only for the whole.
+        """
+        if records.instances:
+            return self._instance(holding, records)
+        if not holding:
+            return None
+        if records.own_migrations:
+            return self._migration(holding, records)
+        if records.unread:
+            return Gap("consumers of allocations", records.unread)
+        return self._unknown(holding, records)
+
+    # -- without an instance
+
+    def _migration(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+        if any(one.in_flight or self._recent(one.changed_at) for one in records.own_migrations):
+            return None
+        migration = records.own_migrations[0]
+        detail = (
+            f"Migration of instance {migration.instance} ended as {migration.status} and still holds "
+            f"{self._amounts(holding)}."
+        )
+        home = migration.source[0] or "the source host"
+        return finding(Kind.ENDED_MIGRATION, records.uuid, self._hosts(holding), detail, home=home)
+
+    def _unknown(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+        mapping = records.mapping
+        if records.build_requested and self._recent(records.build_requested_at):
+            return None
+        if mapping and self._recent(mapping.changed_at):
+            return None
+        known = "No cell has an instance or a migration with this UUID"
+        if records.build_requested:
+            known += ", but a build request waits since " + _time(records.build_requested_at)
+        detail = f"{known}. It holds {self._amounts(holding)}."
+        return finding(Kind.NO_INSTANCE, records.uuid, self._hosts(holding), detail)
+
+    # -- with one
+
+    def _instance(self, holding: Holding, records: ConsumerRecords) -> Finding | Gap | None:
+        if any(self._recent(instance.changed_at) for instance in records.instances):
+            return None
+        if not any(instance.host for instance in records.instances):
+            return self._without_host(holding, records)
+        roots = {self.topology.root_of(provider) for provider in holding} - self.topology.sharing
+        if not roots:
+            return self._without_allocation(records)
+        wrong = roots - self._expected(records)
+        if not wrong:
+            return None
+        if self.topology.away and wrong - self.topology.nodes.keys():
+            return Gap("providers of instances", _away(self.topology.away))
+        return self._misplaced(holding, records, roots, wrong)
+
+    def _without_host(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+        if not holding or self._moves(records):
+            return None
+        instance = records.instances[0]
+        detail = (
+            f"The instance has no host (state {instance.vm_state or 'unknown'}) and holds "
+            f"{self._amounts(holding)}."
+        )
+        return finding(Kind.NO_HOST, records.uuid, self._hosts(holding), detail)
+
+    def _without_allocation(self, records: ConsumerRecords) -> Finding | None:
+        if self._moves(records):
+            return None
+        instance = _placed(records)
+        detail = f"The instance runs on host {instance.host} and holds nothing on any compute node."
+        return finding(Kind.NO_ALLOCATION, records.uuid, instance.host or "", detail)
+
+    def _misplaced(
+        self, holding: Holding, records: ConsumerRecords, roots: set[str], wrong: set[str]
+    ) -> Finding:
+        homes = {self.topology.node_at(one.cell, one.place) for one in records.instances}
+        instance = _placed(records)
+        others = ", ".join(sorted(self.topology.label(root) for root in wrong))
+        held = {
+            provider: amounts
+            for provider, amounts in holding.items()
+            if self.topology.root_of(provider) in wrong
+        }
+        both = bool(roots & homes)
+        detail = (
+            f"nova has the instance on host {instance.host}. It {'also ' if both else ''}holds "
+            f"{self._amounts(held)} on {others}; no migration explains that."
+        )
+        return finding(
+            Kind.TWO_HOSTS if both else Kind.OTHER_HOST,
+            records.uuid,
+            self._hosts(holding),
+            detail,
+            home=instance.host or "",
+            remove=", ".join(f"`{UNSET} {provider} {records.uuid}`" for provider in sorted(held)),
+        )
+
+    def _expected(self, records: ConsumerRecords) -> set[str | None]:
+        found = {self.topology.node_at(one.cell, one.place) for one in records.instances}
+        for migration in records.migrations:
+            if migration.keeps_source or self._recent(migration.changed_at):
+                # the two hosts of a move between cells are in different cells
+                cells = {migration.cell, *(one.cell for one in records.instances)}
+                found |= {
+                    self.topology.node_at(cell, place)
+                    for cell in cells
+                    for place in (migration.source, migration.dest)
+                }
+        return found
+
+    def _moves(self, records: ConsumerRecords) -> bool:
+        return any(one.in_flight or self._recent(one.changed_at) for one in records.migrations)
+
+    # -- words
+
+    def _recent(self, moment: datetime | None) -> bool:
+        return moment is not None and self.now - moment < self.grace
+
+    def _hosts(self, holding: Holding) -> str:
+        roots = {self.topology.root_of(provider) for provider in holding}
+        return ", ".join(sorted(self.topology.label(root) for root in roots))
+
+    def _amounts(self, holding: Holding) -> str:
+        total = _summed(holding.values())
+        return ", ".join(f"{name} {amount}" for name, amount in sorted(total.items()))
+
+
+def inventories(state: ProviderState, host: str) -> list[Finding]:
+    """Return what is wrong with the numbers of one provider."""
+    return [*_over_committed(state, host), *_hidden(state, host)]
+
+
+def _over_committed(state: ProviderState, host: str) -> list[Finding]:
+    over = [
+        f"{name} {used} of {state.capacity.get(name, 0)}"
+        for name, used in sorted(state.used.items())
+        if used > state.capacity.get(name, 0)
+    ]
+    if not over:
+        return []
+    detail = f"More is used than provider {state.provider.name} has: {', '.join(over)}."
+    return [finding(Kind.OVER_COMMITTED, state.provider.uuid, host, detail)]
+
+
+def _hidden(state: ProviderState, host: str) -> list[Finding]:
+    """Allocations that count as used but that no consumer shows (spec: placement-and-workflow 4.5)."""
+    if not state.consistent:
+        return []
+    seen = _summed(state.allocations.values())
+    hidden = [f"{name} {used - seen[name]}" for name, used in sorted(state.used.items()) if used > seen[name]]
+    if not hidden:
+        return []
+    detail = (
+        f"Placement counts as used on provider {state.provider.name}, for no consumer: {', '.join(hidden)}."
+    )
+    return [finding(Kind.HIDDEN, state.provider.uuid, host, detail)]
+
+
+def _summed(found: Iterable[Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for amounts in found:
+        total.update(amounts)
+    return total
+
+
+def _placed(records: ConsumerRecords) -> InstanceRecord:
+    return next(instance for instance in records.instances if instance.host)
+
+
+def _away(cells: Iterable[str]) -> str:
+    return "; ".join(f"cell {cell} is away" for cell in sorted(cells))
+
+
+def _time(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "an unknown time"

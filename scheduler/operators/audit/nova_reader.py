@@ -1,0 +1,282 @@
+"""Compute nodes, instances and migrations, read from nova's databases.
+
+A database that fails once is away for the rest of the audit, and the audit says so: what is not read is never
+taken for empty. Each statement names a bounded number of rows, and the wait for each cell is bounded by
+``[berth] cell_timeout``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from scheduler.errors import ConfigError
+from scheduler.logs import brief
+from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import (
+    build_requests,
+    cell_mappings,
+    chunks,
+    compute_nodes,
+    instance_mappings,
+    instances,
+    migrations,
+)
+from scheduler.operators.audit.values import (
+    ComputeNode,
+    ConsumerRecords,
+    InstanceMapping,
+    InstanceRecord,
+    MigrationRecord,
+)
+
+#: Compute nodes read by one statement.
+NODES = 2000
+
+API = "API database"
+
+
+class NovaReader:
+    """Reads the API database and all cells, cell0 too; never raises for a database that is away.
+
+    Attributes:
+        away: cell UUID -> why it cannot be read.
+        api_away: why the API database cannot be read, or None.
+    """
+
+    def __init__(self, engines: Engines, calls: CellCalls, reference: str | None) -> None:
+        """Read nothing yet.
+
+        Args:
+            reference: ``[database] connection``, which templates of the cells' URLs refer to.
+        """
+        self._engines = engines
+        self._calls = calls
+        self._reference = reference
+        self._cells: tuple[Cell, ...] = ()
+        self.away: dict[str, str] = {}
+        self.api_away: str | None = None
+
+    def load_cells(self) -> None:
+        """Read the list of cells; without it no cell can be read."""
+        try:
+            with self._engines.api().connect() as connection:
+                self._cells = read_cells(connection, self._reference)
+        except UNREADABLE as error:
+            self.api_away = brief(error)
+            return
+        if all(cell.uuid == CELL0 for cell in self._cells):
+            # More likely the wrong database than a cloud without hosts.
+            self.api_away = "it lists no cell besides cell0"
+
+    def name(self, cell_uuid: str) -> str:
+        """Return how an operator calls a cell."""
+        return next((str(cell) for cell in self._cells if cell.uuid == cell_uuid), cell_uuid)
+
+    def nodes(self) -> Iterator[list[ComputeNode]]:
+        """Return the compute nodes of all cells, page by page."""
+        for cell in self._readable():
+            last = 0
+            while page := self._ask([cell], partial(self._node_page, after=last)).get(cell.uuid):
+                last = page[-1][0]
+                yield [node for _, node in page]
+
+    def nodes_at(self, hosts: Iterable[str]) -> list[ComputeNode]:
+        """Return the compute nodes of these service hosts as they are now."""
+        wanted = sorted(set(hosts))
+        pages = self._ask(self._readable(), lambda cell: self._nodes_of(cell, wanted))
+        return [node for page in pages.values() for node in page]
+
+    def instances_on(self, nodes: Iterable[ComputeNode]) -> list[InstanceRecord]:
+        """Return the instances on these compute nodes; none of those whose cell is away."""
+        places: dict[str, list[ComputeNode]] = {}
+        for node in nodes:
+            places.setdefault(node.cell, []).append(node)
+        cells = [cell for cell in self._readable() if cell.uuid in places]
+        found = self._ask(cells, lambda cell: self._on_nodes(cell, places[cell.uuid]))
+        return [record for records in found.values() for record in records]
+
+    def records(self, uuids: Iterable[str]) -> dict[str, ConsumerRecords]:
+        """Return what the databases say about each of these consumers."""
+        found = {uuid: ConsumerRecords(uuid) for uuid in uuids}
+        for records, moves in self._ask(
+            self._readable(), lambda cell: self._instances_and_moves(cell, list(found))
+        ).values():
+            _merge(found, records, moves)
+        self._add_api(found)
+        return found
+
+    # -- the API database
+
+    def _add_api(self, found: dict[str, ConsumerRecords]) -> None:
+        missing = [uuid for uuid, one in found.items() if not one.instances and not one.own_migrations]
+        mapped: dict[str, InstanceMapping] = {}
+        requested: dict[str, datetime | None] = {}
+        if missing and not self.api_away:
+            try:
+                with self._engines.api().connect() as connection:
+                    mapped = _read_mappings(connection, missing)
+                    requested = _read_build_requests(connection, missing)
+            except UNREADABLE as error:
+                self.api_away = brief(error)
+        for uuid in missing:
+            mapping = mapped.get(uuid)
+            found[uuid] = replace(
+                found[uuid],
+                mapping=mapping,
+                build_requested=uuid in requested,
+                build_requested_at=requested.get(uuid),
+                unread=self._unread(mapping),
+            )
+
+    def _unread(self, mapping: InstanceMapping | None) -> str | None:
+        """Why a consumer that was not found may exist all the same."""
+        if self.api_away:
+            return f"the {API} is away"
+        if mapping and mapping.cell and mapping.cell not in {cell.uuid for cell in self._cells}:
+            return f"cell {mapping.cell} was added during the audit"
+        cells = [mapping.cell] if mapping and mapping.cell else sorted(self.away)
+        reasons = [f"cell {self.name(cell)} is away" for cell in cells if cell in self.away]
+        return "; ".join(reasons) or None
+
+    # -- cells
+
+    def _readable(self) -> list[Cell]:
+        return [cell for cell in self._cells if cell.uuid not in self.away]
+
+    def _engine(self, cell: Cell) -> Engine:
+        if cell.url is None:
+            raise ConfigError("it has no database connection")
+        return self._engines.cell(cell.uuid, cell.url)
+
+    def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> dict[str, Any]:
+        answers = self._calls.scatter_gather(cells, read)
+        for uuid, answer in answers.items():
+            if answer.error:
+                self.away[uuid] = brief(answer.error)
+        return {uuid: answer.value for uuid, answer in answers.items() if not answer.error}
+
+    def _node_page(self, cell: Cell, *, after: int) -> list[tuple[int, ComputeNode]]:
+        if cell.uuid == CELL0:
+            return []
+        columns = compute_nodes.c
+        query = _nodes_query().where(columns.id > after).order_by(columns.id).limit(NODES)
+        with self._engine(cell).connect() as connection:
+            return [(row.id, _node(cell, row)) for row in connection.execute(query)]
+
+    def _nodes_of(self, cell: Cell, hosts: list[str]) -> list[ComputeNode]:
+        return [_node(cell, row) for row in self._rows(cell, _nodes_query(), compute_nodes.c.host, hosts)]
+
+    def _on_nodes(self, cell: Cell, nodes: list[ComputeNode]) -> list[InstanceRecord]:
+        query = _instances_query().where(instances.c.node.in_({node.name for node in nodes}))
+        hosts = sorted({node.host for node in nodes})
+        return [_instance(cell, row) for row in self._rows(cell, query, instances.c.host, hosts)]
+
+    def _instances_and_moves(
+        self, cell: Cell, uuids: list[str]
+    ) -> tuple[list[InstanceRecord], list[MigrationRecord]]:
+        found = [
+            _instance(cell, row) for row in self._rows(cell, _instances_query(), instances.c.uuid, uuids)
+        ]
+        rows = [
+            *self._rows(cell, _migrations_query(), migrations.c.uuid, uuids),
+            *self._rows(cell, _migrations_query(), migrations.c.instance_uuid, uuids),
+        ]
+        return found, [_migration(cell, row) for row in rows]
+
+    def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: list[str]) -> list[sa.Row]:
+        with self._engine(cell).connect() as connection:
+            return [
+                row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))
+            ]
+
+
+def _merge(
+    found: dict[str, ConsumerRecords], records: list[InstanceRecord], moves: list[MigrationRecord]
+) -> None:
+    for record in records:
+        one = found[record.uuid]
+        found[record.uuid] = replace(one, instances=(*one.instances, record))
+    for move in moves:
+        for uuid in {move.uuid, move.instance} & found.keys():
+            one = found[uuid]
+            if move not in one.migrations:
+                found[uuid] = replace(one, migrations=(*one.migrations, move))
+
+
+def _nodes_query() -> sa.Select:
+    columns = compute_nodes.c
+    return sa.select(columns.id, columns.uuid, columns.host, columns.hypervisor_hostname).where(
+        columns.deleted == 0, columns.uuid.is_not(None), columns.host.is_not(None)
+    )
+
+
+def _instances_query() -> sa.Select:
+    columns = instances.c
+    return sa.select(
+        columns.uuid,
+        columns.host,
+        columns.node,
+        columns.vm_state,
+        columns.created_at,
+        columns.updated_at,
+    ).where(columns.deleted == 0)
+
+
+def _migrations_query() -> sa.Select:
+    return sa.select(migrations).where(migrations.c.deleted == 0)
+
+
+def _node(cell: Cell, row: sa.Row) -> ComputeNode:
+    return ComputeNode(row.uuid, cell.uuid, row.host, row.hypervisor_hostname)
+
+
+def _instance(cell: Cell, row: sa.Row) -> InstanceRecord:
+    return InstanceRecord(row.uuid, cell.uuid, row.host, row.node, row.vm_state, _changed_at(row))
+
+
+def _migration(cell: Cell, row: sa.Row) -> MigrationRecord:
+    return MigrationRecord(
+        row.uuid,
+        row.instance_uuid,
+        cell.uuid,
+        row.migration_type,
+        row.status,
+        (row.source_compute, row.source_node),
+        (row.dest_compute, row.dest_node),
+        _changed_at(row),
+    )
+
+
+def _changed_at(row: sa.Row) -> datetime | None:
+    # A value that is no time, such as MySQL's zero date, counts as none.
+    moments = [moment for moment in (row.created_at, row.updated_at) if isinstance(moment, datetime)]
+    return max(moments, default=None)
+
+
+def _read_mappings(connection: sa.Connection, uuids: list[str]) -> dict[str, InstanceMapping]:
+    columns = instance_mappings.c
+    query = sa.select(
+        columns.instance_uuid, columns.created_at, columns.updated_at, cell_mappings.c.uuid
+    ).join_from(instance_mappings, cell_mappings, isouter=True)
+    rows = _api_rows(connection, query, columns.instance_uuid, uuids)
+    return {row.instance_uuid: InstanceMapping(row.uuid, _changed_at(row)) for row in rows}
+
+
+def _read_build_requests(connection: sa.Connection, uuids: list[str]) -> dict[str, datetime | None]:
+    columns = build_requests.c
+    query = sa.select(columns.instance_uuid, columns.created_at, columns.updated_at)
+    rows = _api_rows(connection, query, columns.instance_uuid, uuids)
+    return {row.instance_uuid: _changed_at(row) for row in rows}
+
+
+def _api_rows(
+    connection: sa.Connection, query: sa.Select, column: sa.Column, uuids: list[str]
+) -> list[sa.Row]:
+    return [row for piece in chunks(uuids) for row in connection.execute(query.where(column.in_(piece)))]

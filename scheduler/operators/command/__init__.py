@@ -1,0 +1,6 @@
+"""What the commands of all programs for operators have in common.
+
+- app: an application with commands, its options and exit status
+- arguments: types of arguments that several commands have
+- tables: answers as tables; findings_table: findings of checks as a table
+"""

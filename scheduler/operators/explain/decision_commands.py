@@ -1,0 +1,433 @@
+"""berth-explain decision and list, and what all commands of berth-explain have in common."""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from functools import cached_property
+import logging
+from typing import Any, NamedTuple
+
+from cliff.lister import Lister
+import msgspec
+from oslo_config import cfg
+
+from scheduler import conf as options
+from scheduler.decisions.document import Decision, decode, decode_entry
+from scheduler.errors import BerthError
+from scheduler.logs import brief, sanitize
+from scheduler.nova_db.cells import UNREADABLE
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_service.service_record import live_schedulers
+from scheduler.operators.command import arguments
+from scheduler.operators.command.app import ConfiguredCommand
+from scheduler.operators.command.tables import (
+    UNLIMITED,
+    Table,
+    fits,
+    fitted,
+    printable,
+    table_width,
+    wrapped_cells,
+)
+from scheduler.operators.explain import page, page_server, text
+from scheduler.operators.explain.log_reader import DecisionLogReader
+from scheduler.operators.pages import files
+from scheduler.rpc import explain, transport
+from scheduler.stream.broker import BrokerOptions
+
+LOG = logging.getLogger(__name__)
+
+UNKNOWN = 1
+
+#: Seconds that a scheduler may take to answer.
+TIMEOUT = 5.0
+
+#: The width of a column with sentences, in a table.
+WIDTH = 70
+
+Document = dict[str, Any]
+
+#: Where a decision comes from.
+MEMORY, LOG_FILE = "memory", "log"
+
+
+class NotAnswered(BerthError):
+    """Neither a scheduler nor a decision log answered."""
+
+
+class BrokerUnavailable(NotAnswered):
+    """No host of the message broker can be used."""
+
+
+class Shown(NamedTuple):
+    """What a command shows.
+
+    Attributes:
+        document: All of it, for JSON and YAML.
+        head: Lines before the tables.
+        tables: The tables of the text form, the last of them also as CSV and as values.
+        narrow: The last table in a form for a narrow terminal, if there is one.
+    """
+
+    document: Any
+    head: Sequence[str]
+    tables: Sequence[Table]
+    narrow: Table | None = None
+
+    def printable(self) -> "Shown":
+        """Return the same for a terminal: users choose names and traits, with escape sequences perhaps."""
+        return self._replace(
+            head=[sanitize(line) for line in self.head],
+            tables=[printable(table) for table in self.tables],
+            narrow=self.narrow and printable(self.narrow),
+        )
+
+
+class Question(ConfiguredCommand, Lister):
+    """The base of the commands: shows a document as lines and tables, or as it is."""
+
+    default_timeout = TIMEOUT
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--scheduler",
+            action="append",
+            metavar="HOST",
+            default=[],
+            help="query only the scheduler with this [DEFAULT]/host; can be repeated (default: all "
+            "schedulers that write heartbeats to nova's database, and the one of this host)",
+        )
+        parser.add_argument(
+            "--timeout",
+            type=arguments.positive_number,
+            default=self.default_timeout,
+            metavar="SECONDS",
+            help="timeout of an answer (default: %(default)g)",
+        )
+        return parser
+
+    @cached_property
+    def live_hosts(self) -> list[str]:
+        """The hosts of all schedulers that are up; a command reads them once."""
+        return scheduler_hosts(self.conf)
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return what to show; None if there is nothing, which was logged."""
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        raise NotImplementedError
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        shown = self.show(parsed_args)
+        if shown is None:
+            return UNKNOWN
+        self._print(shown, parsed_args)
+        return 0
+
+    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
+        if args.formatter in {"json", "yaml"}:  # which escape control characters themselves
+            self._print_document(shown.document, args)
+            return
+        shown = shown.printable()
+        if args.formatter == "table":
+            self._print_text(shown, args)
+        else:
+            self._emit(shown.tables[-1], args)
+
+    def _print_text(self, shown: Shown, args: argparse.Namespace) -> None:
+        for line in shown.head:
+            self.app.stdout.write(f"{line}\n")
+        width = table_width(args)
+        *tables, last = shown.tables
+        if shown.narrow is not None and width and not args.columns and not fits(last, width):
+            last = shown.narrow
+        # The formatter itself would break words
+        emitted = argparse.Namespace(**{**vars(args), "max_width": UNLIMITED})
+        for table in (*tables, last):
+            if table[1]:
+                shaped = fitted(table, width) if width else wrapped_cells(table, WIDTH)
+                self._emit(shaped, emitted, chosen=table is last)
+
+    def _print_document(self, document: Any, args: argparse.Namespace) -> None:
+        if isinstance(document, dict):
+            self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)
+            return
+        # schedulers of several releases may answer
+        columns = tuple(dict.fromkeys(key for one in document for key in one))
+        rows = [tuple(map(one.get, columns)) for one in document]
+        self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+
+    def _emitter(self, args: argparse.Namespace) -> Any:
+        # some formatters are made for lists, others for single documents as well
+        return self._formatter_plugins[args.formatter].obj
+
+    def _emit(self, table: Table, args: argparse.Namespace, *, chosen: bool = True) -> None:
+        """Print a table; if it is the one to choose from, with the columns and the order of the arguments."""
+        columns, rows = table
+        if chosen:
+            self.formatter = self._emitter(args)
+            self.produce_output(args, columns, rows)
+        else:
+            self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+
+    def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> Mapping[str, Any]:
+        """Return the answers of all schedulers by worker, and log which gave none.
+
+        Raises:
+            NotAnswered: None did.
+        """
+        answers = self.schedulers(args).ask(method, **arguments)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        complain(answers.failed)
+        return answers.found
+
+    def ask_one(self, args: argparse.Namespace, method: str, **arguments: Any) -> Any:
+        """Return the answer of the first scheduler that gives one; raises as ``ask``."""
+        answers = self.schedulers(args).ask_one(method, **arguments)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        (answer,) = answers.found.values()
+        return answer
+
+    def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
+        """Return a client for the schedulers that the arguments name, or all.
+
+        Raises:
+            BrokerUnavailable: No host of the message broker can be used.
+        """
+        bus = transport.rpc_transport(self.conf)
+        require_broker(self.conf, args.timeout)
+        return explain.Schedulers(bus, args.scheduler or self.live_hosts, args.timeout)
+
+
+def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
+    """Check that a host of the broker accepts connections: oslo.messaging would retry until the timeout.
+
+    Raises:
+        BrokerUnavailable: None does.
+    """
+    broker = BrokerOptions.from_conf(conf)
+    if broker is not None and (reason := broker.why_unavailable(timeout)):
+        raise BrokerUnavailable(f"RabbitMQ is unavailable: {reason}")
+
+
+def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
+    engines = Engines(conf)
+    try:
+        live = live_schedulers(engines, options.service_down_time(conf))
+    except UNREADABLE as error:
+        LOG.warning(
+            "Querying only the scheduler of this host; cannot read the list of schedulers: %s", brief(error)
+        )
+        live = []
+    finally:
+        engines.dispose()
+    return [*live, conf.host]
+
+
+class FoundDecision(NamedTuple):
+    """A document, and where it was found.
+
+    Attributes:
+        source: ``memory`` of a scheduler, or ``log``.
+        scheduler: The worker that answered, or the file.
+    """
+
+    text: str
+    source: str
+    scheduler: str
+
+    @property
+    def origin(self) -> str:
+        return f"{self.source} of {self.scheduler}"
+
+    @property
+    def decision(self) -> Decision:
+        return decode(self.text)
+
+    @property
+    def document(self) -> Document:
+        return {"source": self.source, "scheduler": self.scheduler, **msgspec.json.decode(self.text)}
+
+
+class RecordedQuestion(Question):
+    """The base of commands on decisions in the memory of schedulers or in a decision log."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--log",
+            metavar="DIRECTORY",
+            help="read the decision log in this directory and query no scheduler (default: "
+            "[berth]/decision_log is read if no scheduler knows the decision)",
+        )
+        return parser
+
+    def find_decision(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
+        """Return the latest decision on a request id or an instance; if there is none, log that.
+
+        Raises:
+            NotAnswered: No scheduler answered, and no log could be read.
+        """
+        found = self._find(args, name)
+        if found is None:
+            LOG.error("No decision on %s is kept", name)
+        return found
+
+    def entries(self, args: argparse.Namespace, **wanted: Any) -> list[Document]:
+        """Return one entry for each of the latest decisions, the latest first.
+
+        Args:
+            wanted: As those of ``Explainer.decisions``.
+
+        Raises:
+            NotAnswered: No scheduler answered, and no log could be read.
+        """
+        if args.log:
+            found = read_log(args.log, lambda log: log.entries(**wanted))
+        else:
+            answers = self.ask(args, "decisions", **wanted)
+            found = [{**each, "scheduler": name} for name, answer in answers.items() for each in answer]
+        return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
+
+    def _find(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
+        """Return the latest decision on a name that a scheduler knows, else that of the decision log.
+
+        Raises:
+            NotAnswered: No scheduler answered, and no log could be read.
+        """
+        failed: Mapping[str, str] = {}
+        if not args.log:
+            try:
+                answers = self.schedulers(args).ask("decision", name=name)
+            except BrokerUnavailable as error:
+                if not self.conf.berth.decision_log:
+                    raise
+                LOG.warning("%s", error)
+                answers = explain.Answers({}, {})
+            failed = answers.failed
+            found = [
+                FoundDecision(answer, MEMORY, worker) for worker, answer in answers.found.items() if answer
+            ]
+            if found:
+                return max(found, key=lambda one: decode_entry(one.text).time)
+            if answers.found and not self.conf.berth.decision_log:
+                complain(failed)
+                return None
+        directory = args.log or self.conf.berth.decision_log
+        if not directory:
+            raise not_answered(failed)
+        complain(failed)
+        logged = read_log(directory, lambda log: log.find(name))
+        return FoundDecision(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
+
+
+def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
+    """Return what was found in a decision log.
+
+    Raises:
+        NotAnswered: The directory cannot be read.
+    """
+    try:
+        return logged(DecisionLogReader(directory))
+    except OSError as error:
+        raise NotAnswered(f"Cannot read the decision log: {error}") from error
+
+
+def complain(failed: Mapping[str, str]) -> None:
+    for line in _problems(failed):
+        LOG.warning("%s", line)
+
+
+def not_answered(failed: Mapping[str, str]) -> NotAnswered:
+    if any(isinstance(reason, explain.Raised) for reason in failed.values()):
+        return NotAnswered("; ".join(_problems(failed)))
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+    return NotAnswered(f"No scheduler could answer: {reasons}")
+
+
+def _problems(failed: Mapping[str, str]) -> Iterator[str]:
+    for name, reason in failed.items():
+        if isinstance(reason, explain.Raised):
+            yield f"Scheduler {name} answered with an error: {reason}"
+        else:
+            yield f"Scheduler {name} did not answer: {reason}"
+
+
+class DecisionCommand(RecordedQuestion):
+    """Explain a decision: how many hosts each stage left and why, then each host with its outcome and reason.
+
+    JSON and YAML have the whole document, CSV has the hosts.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
+        )
+        words = "number of hosts in the list, the most important first; 0: all"
+        arguments.add_number(parser, "--hosts", 20, words, arguments.whole_number)
+        shown = parser.add_mutually_exclusive_group()
+        arguments.add_html(shown)
+        shown.add_argument(
+            "--serve",
+            type=arguments.whole_number,
+            metavar="PORT",
+            help="serve the HTML page on 127.0.0.1 at this port until Ctrl-C; 0: any free port",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        if parsed_args.html is None and parsed_args.serve is None:
+            return super().run(parsed_args)
+        found = self.find_decision(parsed_args, parsed_args.name)
+        if found is None:
+            return UNKNOWN
+        with arguments.writing("Cannot show the page"):
+            self._show_page(page.render(found.decision, found.origin, parsed_args.hosts or None), parsed_args)
+        return 0
+
+    def _show_page(self, html: str, args: argparse.Namespace) -> None:
+        if args.html is not None:
+            files.write(args.html, html)
+            self.app.stdout.write(f"The page is in {args.html}\n")
+            return
+        with page_server.server(args.serve, html) as server:
+            self.app.stdout.write(
+                f"The page is at http://{page_server.LOOPBACK}:{server.server_port}/ until Ctrl-C\n"
+            )
+            self.app.stdout.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        found = self.find_decision(args, args.name)
+        if found is None:
+            return None
+        decision = found.decision
+        return Shown(
+            found.document,
+            text.decision_lines(decision, found.origin),
+            [text.funnel(decision), text.hosts(decision, args.hosts or None)],
+        )
+
+
+class ListDecisions(RecordedQuestion):
+    """List the latest decisions of all schedulers."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--failed", action="store_true", help="only requests that failed")
+        arguments.add_since(parser, 0.0)
+        parser.add_argument("--project", metavar="ID", help="only requests of this project")
+        arguments.add_number(parser, "--limit", 100, "number of decisions")
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        entries = self.entries(
+            args, failed=args.failed, since=args.since, project=args.project, at_most=args.limit
+        )
+        return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))

@@ -1,0 +1,154 @@
+"""Reading decisions back from the decision log, the latest first."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scheduler.decisions.decision_log import PREFIX, SUFFIX
+from scheduler.decisions.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
+from scheduler.decisions.failure_cause import list_values
+
+#: Request id and time of a decision, which identify its lines.
+Name = tuple[str, str]
+
+#: Up to this number of names are searched in each line before it is parsed; for more, parsing costs less.
+FEW = 8
+
+
+class DecisionLogReader:
+    """The decisions in a directory, as ``DecisionLog`` of any worker has written them."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = Path(directory)
+
+    def find(self, name: str) -> tuple[bytes, str] | None:
+        """Return the latest document of a request id or an instance, and the name of its file.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        return self.find_all([name]).get(name)
+
+    def find_all(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
+        """Return the results of ``find`` for several names, without those that it does not find.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        names = frozenset(names)
+        latest: dict[str, tuple[str, bytes, str]] = {}
+        for path, written in self._files():
+            if len(latest) == len(names) and all(seconds_of(each[0]) > written for each in latest.values()):
+                break  # the decisions in this file and the others began earlier
+            for name, (at, line) in _latest(path, names).items():
+                if name not in latest or at > latest[name][0]:
+                    latest[name] = at, line, path.name
+        return {name: each[1:] for name, each in latest.items()}
+
+    def entries(
+        self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
+    ) -> list[dict[str, Any]]:
+        """Return one entry for each decision, the latest first; arguments are those of ``Explainer``.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        found: list[dict[str, Any]] = []
+        amended: set[Name] = set()
+        for path, _ in self._files(since):
+            wanted = (
+                list_values(entry, line)
+                for entry, line in _since(path, since, amended)
+                if entry.is_wanted(failed=failed, since=since, project=project)
+            )
+            found += islice(wanted, at_most)
+        return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
+
+    def decisions(self, since: float = 0.0) -> Iterator[Decision]:
+        """Yield the documents of requests since a time, in no order.
+
+        Raises:
+            OSError: The directory or a file cannot be read.
+        """
+        amended: set[Name] = set()
+        for path, _ in self._files(since):
+            for entry, line in _since(path, since, amended):
+                if seconds_of(entry.time) >= since:
+                    yield decode(line)
+
+    def _files(self, since: float = 0.0) -> list[tuple[Path, float]]:
+        """Return the files written to since then and the times of the last writes, the latest first.
+
+        Workers may remove old files at the same time.
+        """
+        if not self._directory.is_dir():
+            raise FileNotFoundError(f"{self._directory} is not a directory")
+        written: dict[Path, float] = {}
+        for path in self._directory.glob(f"{PREFIX}*{SUFFIX}"):
+            with suppress(FileNotFoundError):
+                written[path] = path.stat().st_mtime
+        return sorted(
+            ((path, at) for path, at in written.items() if at >= since), key=itemgetter(1), reverse=True
+        )
+
+
+def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
+    """Return the time and the line of the last document of each request id or instance in a file."""
+    found: dict[str, tuple[str, bytes]] = {}
+    words = [name.encode() for name in names]
+    for line in _lines_backwards(path):
+        is_likely = len(words) > FEW or any(word in line for word in words)
+        if is_likely and (entry := _parsed(line)):
+            for name in names.intersection((entry.request_id, *entry.instances)):
+                found.setdefault(name, (entry.time, line))
+            if len(found) == len(names):
+                break
+    return found
+
+
+def _since(path: Path, since: float, amended: set[Name]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the requests of one file that ended since a time with their lines, the latest first.
+
+    Args:
+        since: The time, in seconds since the epoch.
+        amended: Requests whose amended documents were read already; more are added.
+    """
+    for line in _lines_backwards(path):
+        entry = _parsed(line)
+        if entry is None:
+            continue
+        name, analysed = (entry.request_id, entry.time), entry.candidates.relaxed_at
+        ended = seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000
+        if max(ended, seconds_of(analysed) if analysed else 0.0) < since:
+            return  # lines are in the order in which requests ended or were analysed
+        if name not in amended:
+            yield entry, line
+        if analysed:
+            amended.add(name)
+
+
+def _parsed(line: bytes) -> Entry | None:
+    """Return an entry; None for a line of another release, or a partial one of a killed process."""
+    try:
+        entry = decode_entry(line)
+    except msgspec.DecodeError:
+        return None
+    return entry if entry.version == VERSION else None
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    try:
+        text = path.read_bytes()  # not mapped: reading a map ends the process if the file is truncated
+    except FileNotFoundError:
+        return
+    end = len(text)
+    while end >= 0:
+        begin = text.rfind(b"\n", 0, end) + 1
+        if line := text[begin:end]:
+            yield line
+        end = begin - 1

@@ -1,0 +1,12 @@
+"""``berth-plan``: the decision core, run many times on a snapshot of the cloud. Nothing is written.
+
+- main: the program; command_base: what its commands have in common
+- instance_commands: questions about instances that exist; request_commands: about requests that were not made
+- reasons: how many hosts each step of a decision left
+- moves: instances that go to other hosts, one after the other
+- drain: emptying hosts; survive: losing hosts; balance: moves that improve weights
+- capacity: how many more instances fit; forecast: until when; textfile: the same for node-exporter
+- policy: what other options would change
+- dry_run: deciding one request without a claim
+- text: plans as lines; page: as an HTML page with pictures (templates/plan.html)
+"""

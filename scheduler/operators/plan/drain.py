@@ -1,0 +1,119 @@
+"""Emptying hosts: where each instance would go, in an order that works, or why it cannot."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from scheduler.operators.plan.moves import (
+    COLD,
+    WAYS,
+    Document,
+    Move,
+    Mover,
+    Stuck,
+    described,
+    stuck_document,
+    summed,
+)
+from scheduler.operators.plan.reasons import Why
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+
+
+def drain(cloud: PlannedCloud, rows: Collection[int]) -> Document:
+    """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
+
+    No instance goes to one of them. If some have no place in the order of ``Mover.order``, these go first in
+    a second try, and the better of both is the plan.
+    """
+    snapshot = cloud.snapshot
+    indices = snapshot.instances.on(rows).tolist()
+    snapshot.load_requests(indices)
+    cloud.closed[list(rows)] = True
+    fixed = [_fixed(index, snapshot.instances.states[index]) for index in indices
+             if snapshot.instances.states[index] not in WAYS]  # fmt: skip
+    movable = [index for index in indices if snapshot.instances.states[index] in WAYS]
+    sources = dict(zip(indices, snapshot.instances.rows[indices].tolist(), strict=True))
+    moves, stuck = _best(cloud, movable)
+    return _document(cloud, rows, sources, moves, [*stuck, *fixed])
+
+
+def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
+    mover, start, progress = Mover(cloud), cloud.mark, cloud.snapshot.progress
+    first = mover.order(indices)
+    moves, stuck = mover.move_all(first, progress)
+    if not stuck:
+        return moves, stuck
+    cloud.rewind(start)
+    others = [each.index for each in stuck]
+    again = [*mover.order(others), *(index for index in first if index not in set(others))]
+    second_moves, second_stuck = mover.move_all(again, progress)
+    if len(second_stuck) < len(stuck):
+        return second_moves, second_stuck
+    cloud.rewind(start)
+    return mover.move_all(first, progress)
+
+
+def _fixed(index: int, state: str) -> Stuck:
+    return Stuck(index, Why([], f"nova moves no instance that is {state}"), {})
+
+
+def _document(
+    cloud: PlannedCloud,
+    rows: Collection[int],
+    sources: dict[int, int],
+    moves: Sequence[Move],
+    stuck: Sequence[Stuck],
+) -> Document:
+    names = cloud.snapshot.cell_names()
+    return {
+        "plan": "drain",
+        "hosts": sorted(cloud.host(row) for row in rows),
+        "instances": len(sources),
+        "moves": [
+            {
+                "step": number,
+                **described(cloud, move.index, move.source),
+                "to": cloud.host(move.target),
+                "cell": names.get(cloud.snapshot.place(move.target)[0]),
+                "zone": cloud.snapshot.zone(move.target),
+                "way": move.way,
+            }
+            for number, move in enumerate(moves, 1)
+        ],
+        "without_place": [stuck_document(cloud, each, sources[each.index]) for each in stuck],
+        "missing": summed(stuck),
+        "targets": _targets(cloud, moves),
+    }
+
+
+def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> list[Document]:
+    """Return the hosts that get instances, and the share of their memory that is used before and after."""
+    table = cloud.snapshot.table
+    found = []
+    rows, counts = np.unique([move.target for move in moves], return_counts=True)
+    for row, count in zip(rows.astype(int).tolist(), counts.tolist(), strict=True):
+        came = sum(_memory(cloud, move) for move in moves if move.target == row)
+        total = max(int(table.numbers["total_usable_ram_mb"][row]), 1)
+        used = total - int(table.numbers["free_ram_mb"][row])
+        shares = {"before": round((used - came) / total, 4), "after": round(used / total, 4)}
+        found.append({"host": cloud.host(row), "instances": count, "memory_mb": came, "memory_used": shares})
+    return found
+
+
+def _memory(cloud: PlannedCloud, move: Move) -> int:
+    snapshot = cloud.snapshot
+    return int(snapshot.requests.flavor(int(snapshot.instances.specs[move.index])).memory_mb)
+
+
+def commands(plan: Document) -> list[str]:
+    """Return the lines of a shell script that carries out a plan.
+
+    A cold migration has to be confirmed before the next move.
+    """
+    lines = []
+    for move in plan["moves"]:
+        live = "" if move["way"] == COLD else " --live-migration"
+        lines.append(f"openstack server migrate{live} --host {move['to']} --wait {move['instance']}")
+        if move["way"] == COLD:
+            lines.append(f"openstack server migration confirm {move['instance']}")
+    return lines

@@ -1,0 +1,226 @@
+"""Moving instances to other hosts as conductors and computes do it: one after the other, each to its end."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from scheduler import objects
+from scheduler.errors import BerthError
+from scheduler.operators.plan.reasons import Why
+from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
+from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
+from scheduler.placement.plain_query import plain_query
+from scheduler.request.scheduling_request import SchedulingRequest
+
+Document = dict[str, Any]
+
+LIVE, COLD = "live", "cold"
+
+#: How nova moves an instance of a state off a host that is up (spec: host-state-and-cells 7.4, 7.5).
+WAYS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
+
+#: Instances of one request that are decided together.
+TOGETHER = 200
+
+
+@dataclass(frozen=True)
+class Move:
+    """An instance that goes to another host.
+
+    Attributes:
+        source: The row that it leaves.
+        target: The row that it gets.
+        way: ``live`` or ``cold``; "" for an evacuation.
+    """
+
+    index: int
+    source: int
+    target: int
+    way: str = ""
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """An instance that finds no place.
+
+    Attributes:
+        amounts: What it requests, by resource class.
+    """
+
+    index: int
+    why: Why
+    amounts: Mapping[str, int]
+
+
+class Mover:
+    """Finds other hosts for instances, and charges them."""
+
+    def __init__(self, cloud: PlannedCloud) -> None:
+        self._cloud = cloud
+        self._snapshot = cloud.snapshot
+        self._amounts: dict[int, Mapping[str, int] | None] = {}
+
+    def order(self, indices: Iterable[int]) -> list[int]:
+        """Return instances in an order that mostly works: those that fit on fewest hosts first.
+
+        First those with devices, then pinned ones, members of server groups, and large ones. Equal ones are
+        together.
+        """
+        instances, requests = self._snapshot.instances, self._snapshot.requests
+
+        def key(index: int) -> tuple[Any, ...]:
+            number = int(instances.specs[index])
+            if number < 0:
+                return (9, 0, 0, 0, 0, instances.uuids[index])
+            flavor = requests.flavor(number)
+            grouped = instances.uuids[index] in instances.group_of
+            kinds = requests.has_devices(number), requests.is_pinned(number), grouped, True
+            kind = kinds.index(True)
+            amounts = -flavor.memory_mb, -flavor.vcpus, -flavor.root_gb - flavor.ephemeral_gb
+            return (kind, *amounts, number, int(self._cloud.places.rows[index]))
+
+        return sorted(indices, key=key)
+
+    def batches(self, indices: Iterable[int]) -> Iterator[list[int]]:
+        """Yield instances in order, in batches with equal requests and cells that are decided together.
+
+        Members of server groups, and instances with devices or with hints that name instances, are alone: the
+        host of one changes the request of the next.
+        """
+        instances, requests = self._snapshot.instances, self._snapshot.requests
+
+        def key(index: int) -> tuple[Any, ...]:
+            number = int(instances.specs[index])
+            alone = (
+                number < 0
+                or instances.uuids[index] in instances.group_of
+                or requests.has_devices(number)
+                or requests.is_pinned(number)
+                or requests.names_instances(number)
+            )
+            return (number, self._cell(index), index if alone else -1)
+
+        for _, group in groupby(indices, key):
+            batch = list(group)
+            yield from (batch[start : start + TOGETHER] for start in range(0, len(batch), TOGETHER))
+
+    def _cell(self, index: int) -> str:
+        return self._snapshot.table.rows[int(self._cloud.places.rows[index])].cell_uuid
+
+    def request(self, batch: Sequence[int]) -> objects.RequestSpec:
+        """Return the request that a conductor would send for another host in the cell of instances."""
+        spec: Any = self._snapshot.request(batch[0])
+        rows = [int(self._cloud.places.rows[index]) for index in batch]
+        spec.ignore_hosts = sorted({self._cloud.host(row) for row in rows})
+        return self.to_cell(spec, self._cell(batch[0]))
+
+    @staticmethod
+    def to_cell(spec: Any, cell_uuid: str) -> objects.RequestSpec:
+        cell = objects.CellMapping(uuid=cell_uuid)
+        spec.requested_destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
+        return spec
+
+    def move_all(
+        self, indices: Iterable[int], progress: ShowProgress = no_progress
+    ) -> tuple[list[Move], list[Stuck]]:
+        """Move instances in the given order, and charge each one to its new host.
+
+        Those of a server group, and those that name instances, are tried again when others have moved.
+        """
+        moves, stuck, left = list[Move](), list[Stuck](), list(indices)
+        total = len(left)
+        while left:
+            done, failed = self._move_once(left, len(moves), total, progress)
+            moves += done
+            again = [each for each in failed if done and self._depends_on_others(each.index)]
+            stuck = [each for each in (*stuck, *failed) if each not in again]
+            left = [each.index for each in again]
+        return moves, stuck
+
+    def _depends_on_others(self, index: int) -> bool:
+        instances, number = self._snapshot.instances, int(self._snapshot.instances.specs[index])
+        named = number >= 0 and self._snapshot.requests.names_instances(number)
+        return named or instances.uuids[index] in instances.group_of
+
+    def _move_once(
+        self, indices: Sequence[int], moved: int, total: int, progress: ShowProgress
+    ) -> tuple[list[Move], list[Stuck]]:
+        moves, stuck = list[Move](), list[Stuck]()
+        for batch in self.batches(indices):
+            if self._snapshot.instances.specs[batch[0]] == MISSING:
+                stuck += [Stuck(index, Why([], "no readable request of it is stored"), {}) for index in batch]
+                continue
+            done, failed = self._move_batch(batch)
+            moves += done
+            stuck += failed
+            progress("instances", moved + len(moves) + len(stuck), total)
+        return moves, stuck
+
+    def _move_batch(self, batch: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
+        cloud, uuids = self._cloud, self._snapshot.instances.uuids
+        moves, left = list[Move](), list(batch)
+        while left:
+            spec = self.request(left)
+            decision = cloud.decide(spec, [uuids[index] for index in left])
+            done = [self._settle(index, one, spec) for index, one in zip(left, decision.chosen, strict=False)]
+            moves += done
+            left = left[len(done) :]
+            if not done:  # the others have the same request
+                amounts = dict(decision.queries[0].amounts()) if decision.queries else {}
+                return moves, [Stuck(index, decision.why or Why([]), amounts) for index in left]
+        return moves, []
+
+    def _settle(self, index: int, chosen: Chosen, spec: objects.RequestSpec) -> Move:
+        source = int(self._cloud.places.rows[index])
+        self._cloud.remove(index, self.held(index))
+        self._cloud.put(index, chosen, spec.flavor)
+        return Move(index, source, chosen.row, WAYS.get(self._snapshot.instances.states[index], ""))
+
+    def held(self, index: int) -> Mapping[str, Any] | None:
+        """Return what an instance holds in Placement; None if more than its node gives it."""
+        amounts = self.amounts(index)
+        node = self._snapshot.table.rows[int(self._cloud.places.rows[index])].uuid
+        return None if amounts is None else {node: {"resources": dict(amounts)}}
+
+    def amounts(self, index: int) -> Mapping[str, int] | None:
+        """Return what an instance takes of its node, by class; None if it also takes of other providers."""
+        number = int(self._snapshot.instances.specs[index])
+        if number not in self._amounts:
+            self._amounts[number] = self._amounts_of(index)
+        return self._amounts[number]
+
+    def _amounts_of(self, index: int) -> Mapping[str, int] | None:
+        request = SchedulingRequest.of(self._snapshot.request(index), [self._snapshot.instances.uuids[index]])
+        try:
+            queries = self._snapshot.candidate_hosts.queries(request)
+        except BerthError:
+            return None
+        plain = plain_query(queries[0]) if len(queries) == 1 else None
+        return None if plain is None else plain.amounts
+
+
+def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for each in stuck:
+        found.update(each.amounts)
+    return dict(sorted(found.items()))
+
+
+def described(cloud: PlannedCloud, index: int, row: int) -> Document:
+    """Return an instance and the host that it is on, as values that JSON has."""
+    snapshot = cloud.snapshot
+    number = int(snapshot.instances.specs[index])
+    flavor = None if number < 0 else snapshot.requests.flavor(number)
+    return {
+        "instance": snapshot.instances.uuids[index],
+        "flavor": None if flavor is None else flavor.name if "name" in flavor else None,
+        "state": snapshot.instances.states[index],
+        "server_group": snapshot.instances.group_of.get(snapshot.instances.uuids[index]),
+        "from": cloud.host(row),
+    }
+
+
+def stuck_document(cloud: PlannedCloud, each: Stuck, row: int) -> Document:
+    return {**described(cloud, each.index, row), "amounts": dict(each.amounts), "why": each.why.document()}

@@ -1,0 +1,379 @@
+"""Losing hosts: for each failure domain, would all its instances find a place on the rest?
+
+Most checks need no decision. With k instances on a domain, each surely finds a place if k hosts of its cell
+outside of the domain pass for it now, as each of the others fills one host at most. It also does if these
+hosts have more slots of its size in Placement than the instances before it can take, however they are spread.
+If neither holds for some instance, the instances of the domain are evacuated one by one on the snapshot.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+import fnmatch
+from itertools import combinations, islice
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.errors import BerthError
+from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
+from scheduler.operators.plan.capacity import OF_ROOM, OF_TOPOLOGY, fits
+from scheduler.operators.plan.moves import Document, Mover, Stuck, stuck_document, summed
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import of_flavor
+from scheduler.operators.snapshot.snapshot import SOFT_DELETED, Snapshot
+
+#: Failure domains that are reported in full, and those for which instances that may be added are counted.
+MOST_REPORTED = 20
+MOST_COUNTED = 3
+
+#: Instances of a domain that are evacuated one by one to count what may be added.
+MOST_DECIDED = 2000
+
+#: Instances without a place that are reported of a domain.
+MOST_STUCK = 20
+
+#: Sets of several hosts that are tried: those with most instances.
+MOST_SETS = 2000
+
+
+class Domain(NamedTuple):
+    """Hosts that fail together.
+
+    Attributes:
+        rows: Their rows; sorted.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+
+
+class UnknownDomain(BerthError):
+    """No failure domain has this name."""
+
+
+def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
+    """Return each host as a domain; with a number above one the sets of so many hosts, the fullest first.
+
+    Sets are of hosts of one cell, since instances stay in their cell.
+    """
+    table = snapshot.table
+    counts = np.bincount(snapshot.instances.rows[snapshot.instances.rows >= 0], minlength=len(table))
+    memory = table.numbers["total_usable_ram_mb"] - table.numbers["free_ram_mb"]
+    hosts = [tuple(rows) for rows in table.rows_of_host.values()]
+    hosts.sort(key=lambda rows: (-int(memory[list(rows)].sum()), rows))
+    if number == 1:
+        used = (rows for rows in hosts if counts[list(rows)].any())
+        return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in used]
+    found = []
+    for cell in sorted({table.rows[rows[0]].cell_uuid for rows in hosts}):
+        here = [rows for rows in hosts if table.rows[rows[0]].cell_uuid == cell]
+        for chosen in islice(_sets(here, number), MOST_SETS):
+            names = "+".join(table.rows[rows[0]].host for rows in chosen)
+            found.append(Domain(names, tuple(sorted(int(row) for rows in chosen for row in rows))))
+    return found
+
+
+def _sets(hosts: Sequence[tuple[int, ...]], number: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield sets of so many hosts; sets of the first hosts come first."""
+    for last in range(number - 1, len(hosts)):
+        yield from ((*others, hosts[last]) for others in combinations(hosts[:last], number - 1))
+
+
+def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
+    """Return the aggregates with names that match a pattern, as domains.
+
+    Raises:
+        UnknownDomain: None does.
+    """
+    rows_named = snapshot.table.rows_named
+    found = [
+        Domain(one.name, tuple(sorted({int(row) for host in one.hosts for row in rows_named.get(host, ())})))
+        for one in snapshot.table.aggregates
+        if fnmatch.fnmatchcase(one.name, pattern)
+    ]
+    if not any(each.rows for each in found):
+        raise UnknownDomain(f"No aggregate with a host has a name that matches {pattern}")
+    return sorted(each for each in found if each.rows)
+
+
+def by_zone(snapshot: Snapshot) -> list[Domain]:
+    zones: dict[str, list[int]] = {}
+    for row in range(len(snapshot.table)):
+        zones.setdefault(snapshot.zone(row), []).append(row)
+    return [Domain(zone, tuple(rows)) for zone, rows in sorted(zones.items())]
+
+
+#: An instance that does not exist.
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+class _Answer(NamedTuple):
+    domain: Domain
+    instances: int
+    stuck: Sequence[Stuck]
+
+
+@dataclass
+class _Kind:
+    """Instances of one request, cell and server group.
+
+    Attributes:
+        amounts: What each takes in Placement, of its node alone.
+        spare: How many hosts the server group may exclude.
+        passing: Which hosts pass for one of them now; bool, (hosts,).
+    """
+
+    number: int
+    cell: str
+    amounts: Mapping[str, int]
+    spare: int
+    passing: np.ndarray
+    count: int = 0
+
+
+def _slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
+    """Return how many slots of a small instance a large one takes at most."""
+    return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
+
+
+class Survival:
+    """Checks one failure domain after the other; each leaves the cloud as it was."""
+
+    def __init__(self, cloud: PlannedCloud) -> None:
+        self._cloud = cloud
+        self._snapshot = cloud.snapshot
+        self._mover = Mover(cloud)
+        self._passing: dict[tuple[int, str], np.ndarray] = {}
+        groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
+        rules = cloud.rules.chain.filters
+        self._local = all(rule.local or isinstance(rule, groups) for rule in rules)
+        # with these a host with room in Placement may be full
+        self._room_rules = any(
+            isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules
+        )
+        self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
+
+    def instances_of(self, domain: Domain) -> list[int]:
+        instances = self._snapshot.instances
+        return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
+
+    def stuck(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
+        if self._surely_fit(indices, domain):
+            return []
+        return self.evacuate(domain, indices)
+
+    def evacuate(self, domain: Domain, indices: Sequence[int], *, keep: bool = False) -> list[Stuck]:
+        """Decide for each instance of a domain; with ``keep`` the cloud stays as it is then."""
+        cloud = self._cloud
+        mark, closed = cloud.mark, cloud.closed.copy()
+        cloud.closed[list(domain.rows)] = True
+        try:
+            _, stuck = self._mover.move_all(self._mover.order(indices))
+        finally:
+            if not keep:
+                cloud.rewind(mark)
+                cloud.closed[:] = closed
+        return stuck
+
+    def _surely_fit(self, indices: Sequence[int], domain: Domain) -> bool:
+        """Whether all instances of a domain find a place whatever hosts the others get."""
+        kinds = self._kinds(indices)
+        if kinds is None:
+            return False
+        rest = np.ones(len(self._snapshot.table), bool)
+        rest[list(domain.rows)] = False
+        if all(np.count_nonzero(each.passing & rest) >= len(indices) + each.spare for each in kinds):
+            return True
+        return not self._room_rules and self._slots_suffice(kinds, rest)
+
+    def _kinds(self, indices: Sequence[int]) -> "list[_Kind] | None":
+        """Return the kinds of instances in the order in which they are moved; None if one has no bound."""
+        instances, requests = self._snapshot.instances, self._snapshot.requests
+        found: dict[tuple[int, str, str], _Kind] = {}
+        if not self._local:
+            return None
+        for index in self._mover.order(indices):
+            number = int(instances.specs[index])
+            cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
+            key = number, cell, instances.group_of.get(instances.uuids[index], "")
+            if key not in found:
+                if number < 0 or requests.names_instances(number) or requests.has_devices(number):
+                    return None
+                spare, amounts = self._spare(key[2]), self._mover.amounts(index)
+                if spare is None or amounts is None:
+                    return None
+                found[key] = _Kind(number, cell, amounts, spare, self._pass(number, cell))
+            found[key].count += 1
+        return list(found.values())
+
+    def _slots_suffice(self, kinds: "Sequence[_Kind]", rest: np.ndarray) -> bool:
+        """Whether hosts have slots enough for each kind, less those that the kinds before it may take.
+
+        An instance takes at most as many slots of a smaller one as that fits into it, rounded up.
+        """
+        for at, kind in enumerate(kinds):
+            if self._snapshot.requests.is_pinned(kind.number):
+                return False
+            # kinds of one request take turns
+            others = [
+                each
+                for number, each in enumerate(kinds)
+                if number != at and each.cell == kind.cell and (number < at or each.number == kind.number)
+            ]
+            lost = sum(each.count * _slots_in(each.amounts, kind.amounts) for each in others)
+            slots = self._slots(kind)[kind.passing & rest]
+            excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
+            if int(slots.sum()) - excluded < lost + kind.count:
+                return False
+        return True
+
+    def _slots(self, kind: "_Kind") -> np.ndarray:
+        """Return how many instances of a kind each host has room for in Placement; int64, (hosts,)."""
+        key = tuple(sorted(kind.amounts.items()))
+        if key not in self._rooms:
+            self._rooms[key] = np.min([self._cloud.free(name) // amount for name, amount in key], axis=0)
+        return self._rooms[key]
+
+    def slots_of(self, indices: Sequence[int], amounts: Mapping[str, int]) -> int:
+        """Return how many slots of an instance that takes these amounts some instances may take, at most."""
+        kinds = self._kinds(indices)
+        if kinds is None:
+            return sys.maxsize
+        return sum(each.count * _slots_in(each.amounts, amounts) for each in kinds)
+
+    def _spare(self, group_uuid: str) -> int | None:
+        """Return how many hosts a server group may exclude; None if that has no such bound."""
+        group = self._snapshot.groups.get(group_uuid)
+        if group is None or group.policy.startswith("soft-"):
+            return 0
+        return len(group.members) if group.policy == "anti-affinity" else None
+
+    def _pass(self, number: int, cell: str) -> np.ndarray:
+        """Return which hosts of a cell pass for a request outside of any server group; bool, (hosts,)."""
+        key = number, cell
+        if key not in self._passing:
+            self._passing[key] = np.zeros(len(self._snapshot.table), bool)
+            self._passing[key][self._rows_that_pass(number, cell)] = True
+        return self._passing[key]
+
+    def _rows_that_pass(self, number: int, cell: str) -> np.ndarray:
+        spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
+        try:
+            return self._cloud.rank(spec, NOBODY).hosts.table_rows
+        except BerthError:
+            return np.empty(0, np.int64)
+
+
+def survive(
+    cloud: PlannedCloud,
+    domains: Sequence[Domain],
+    flavor: str | None = None,
+) -> Document:
+    """Return which failure domains the cloud would survive, the worst first.
+
+    Args:
+        domains: What fails, each alone.
+        flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
+    """
+    snapshot, survival = cloud.snapshot, Survival(cloud)
+    rows = sorted({row for domain in domains for row in domain.rows})
+    snapshot.load_requests(snapshot.instances.on(rows).tolist())
+    answers = []
+    for done, domain in enumerate(domains):
+        snapshot.progress("failure domains", done, len(domains))
+        indices = survival.instances_of(domain)
+        answers.append(_Answer(domain, len(indices), survival.stuck(domain, indices)))
+    answers.sort(key=lambda each: (-len(each.stuck), -each.instances))
+    lost = [each for each in answers if each.stuck]
+    return {
+        "plan": "survive",
+        "domains": len(answers),
+        "survived": len(answers) - len(lost),
+        "flavor": (flavor := flavor or _most_common_flavor(snapshot)),
+        "answers": [_document(cloud, each) for each in answers[:MOST_REPORTED]],
+        "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
+        "may_be_added": 0 if lost or not flavor else _addable(cloud, survival, answers, flavor),
+    }
+
+
+def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest amount of each class: what is missing for the worst case."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = max(found.get(name, 0), amount)
+    return found
+
+
+def _document(cloud: PlannedCloud, answer: _Answer) -> Document:
+    rows = cloud.snapshot.instances.rows
+    return {
+        "domain": answer.domain.name,
+        "hosts": len(answer.domain.rows),
+        "instances": answer.instances,
+        "placed": answer.instances - len(answer.stuck),
+        "missing": summed(answer.stuck),
+        "without_place": [
+            stuck_document(cloud, each, int(rows[each.index])) for each in answer.stuck[:MOST_STUCK]
+        ],
+    }
+
+
+def _most_common_flavor(snapshot: Snapshot) -> str | None:
+    """Return the name of the flavor that most instances have, of those whose requests were read."""
+    numbers, counts = np.unique(snapshot.instances.specs[snapshot.instances.specs >= 0], return_counts=True)
+    names: Counter[str] = Counter()
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        flavor = snapshot.requests.flavor(number)
+        if "name" in flavor:
+            names[flavor.name] += count
+    return names.most_common(1)[0][0] if names else None
+
+
+def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], flavor: str) -> int:
+    """Return how many instances of a flavor may be added until one of the largest domains is not survived.
+
+    Wherever they are, each of them needs a place on the other hosts after the failure.
+    """
+    return min((_left(cloud, survival, each.domain, flavor) for each in answers[:MOST_COUNTED]), default=0)
+
+
+def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:
+    """Return how many instances of a flavor fit with those of a failed domain; a large one is bounded."""
+    indices = survival.instances_of(domain)
+    found = fits(cloud, of_flavor(cloud.snapshot, flavor))
+    before = sum(fit.count for fit in found.values())
+    if len(indices) > MOST_DECIDED:
+        taken = next((fit.taken for fit in found.values() if fit.taken), {})
+        rest = sum(fit.count for row, fit in found.items() if row not in set(domain.rows))
+        return max(0, min(before, rest - survival.slots_of(indices, taken)))
+    mark, closed = cloud.mark, cloud.closed.copy()
+    try:
+        survival.evacuate(domain, indices, keep=True)
+        after = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
+    finally:
+        cloud.rewind(mark)
+        cloud.closed[:] = closed
+    return min(before, after)
+
+
+def domains_of(snapshot: Snapshot, by: str | None, hosts: int) -> list[Domain]:
+    """Return the failure domains that a command names.
+
+    Args:
+        by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
+        hosts: How many hosts fail together.
+
+    Raises:
+        UnknownDomain: There are no such domains.
+    """
+    if by is None:
+        return by_hosts(snapshot, hosts)
+    if by == "zone":
+        return by_zone(snapshot)
+    kind, colon, pattern = by.partition(":")
+    if kind != "aggregate" or not colon or not pattern:
+        raise UnknownDomain(f"--by takes zone or aggregate:PATTERN, not {by}")
+    return by_aggregate(snapshot, pattern)

@@ -1,0 +1,235 @@
+"""Plans as lines and tables."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduler.decisions.refusals import count_text
+from scheduler.operators.command.tables import Table
+from scheduler.operators.explain.decision_commands import Shown
+
+Plan = Mapping[str, Any]
+
+#: Limits that are shown of one place, and reasons for instances without a place.
+LIMITS = 3
+REASONS = 5
+
+
+def amounts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in found.items() if amount) or "nothing"
+
+
+def flavor_of(one: Plan) -> str:
+    return one["flavor"] or "?"
+
+
+def _stuck(found: Sequence[Plan]) -> Table:
+    columns = ("Instance", "Flavor", "State", "On", "Why it has no place")
+    return columns, [
+        (one["instance"], flavor_of(one), one["state"], one["from"], one["why"]["text"]) for one in found
+    ]
+
+
+def _reasons(found: Sequence[Plan]) -> list[str]:
+    """Return the lines on instances without a place by reason, that of most instances first."""
+    reasons = Counter(one["why"]["text"] for one in found)
+    lines = [
+        f"  {count_text(number, 'instance')}: {reason}" for reason, number in reasons.most_common(REASONS)
+    ]
+    more = len(reasons) - REASONS
+    return [*lines, *([f"  and {count_text(more, 'more reason')}"] if more > 0 else [])]
+
+
+def _drain(plan: Plan) -> Shown:
+    stays = plan["without_place"]
+    hosts = plan["hosts"]
+    named = ", ".join(hosts) if len(hosts) <= REASONS else count_text(len(hosts), "host")
+    head = [f"{named}: {len(plan['moves'])} of {count_text(plan['instances'], 'instance')} can move"]
+    if stays:
+        head += [f"{count_text(len(stays), 'instance')} without a place, missing {amounts(plan['missing'])}"]
+        head += _reasons(stays)
+    columns = ("Step", "Instance", "Flavor", "From", "To", "Zone", "Way")
+    moves = [
+        (one["step"], one["instance"], flavor_of(one), one["from"], one["to"], one["zone"], one["way"])
+        for one in plan["moves"]
+    ]
+    tables: list[Table] = [_stuck(stays), (columns, moves)]
+    return Shown(dict(plan), head, tables)
+
+
+def _survive(plan: Plan) -> Shown:
+    head = [f"{plan['survived']} of {count_text(plan['domains'], 'failure')} would be survived"]
+    if plan["missing"]:
+        head.append(f"missing in the worst case: {amounts(plan['missing'])}")
+    elif plan["flavor"]:
+        added = f"{plan['may_be_added']} more of flavor {plan['flavor']} can be added"
+        head.append(f"{added} until a failure is not survived")
+    stays = [one for answer in plan["answers"] for one in answer["without_place"]]
+    head += _reasons(stays)
+    columns = ("Failure", "Hosts", "Instances", "Placed", "Missing")
+    rows = [
+        (one["domain"], one["hosts"], one["instances"], one["placed"], amounts(one["missing"]))
+        for one in plan["answers"]
+    ]
+    return Shown(dict(plan), head, [(columns, rows)])
+
+
+def _balance(plan: Plan) -> Shown:
+    before, after = plan["before"], plan["after"]
+    name = "memory_used_deviation_percent"
+    head = [
+        f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}",
+        f"  deviation of memory in use: {before[name]} % -> {after[name]} %",
+        f"  hosts without instances: {before['empty_hosts']} -> {after['empty_hosts']}",
+    ]
+    if plan["emptied"]:
+        head.append(f"  emptied: {', '.join(plan['emptied'])}")
+    columns = ("Step", "Instance", "Flavor", "From", "To", "Way", "Gain")
+    rows = [
+        (one["step"], one["instance"], flavor_of(one), one["from"], one["to"], one["way"],
+         "" if one["gain"] is None else f"{one['gain']:.3f}")
+        for one in plan["moves"]
+    ]  # fmt: skip
+    return Shown(dict(plan), head, [(columns, rows)])
+
+
+def _limits(place: Plan) -> str:
+    return ", ".join(f"{one['limit']} ({one['hosts']})" for one in place["limits"][:LIMITS]) or "nothing"
+
+
+def _capacity(plan: Plan) -> Shown:
+    total = plan["total"]
+    head = [
+        f"{plan['instances']} more of flavor {plan['flavor']} fit",
+        (
+            f"  {total['hosts_with_room']} of {count_text(total['hosts'], 'host')} that Placement offers "
+            "have room"
+        ),
+        f"  runs out first: {_limits(total)}",
+        f"  stranded then: {amounts(total['stranded'])}",
+    ]
+    if plan["reason"]:
+        head.append(f"  {plan['reason']}")
+    if found := plan.get("forecast"):
+        growth = f"{found['created']} created and {found['deleted']} deleted in 30 days"
+        if found["week"]:
+            until = (
+                f"between {found['earliest'] or '?'} and {found['latest'] or 'never'} with 8 chances of 10"
+            )
+            head.append(f"  full in the week of {found['week']}, {until}: {growth}")
+        else:
+            soon = f", but perhaps from {found['earliest']} on" if found["earliest"] else ""
+            head.append(f"  no end within ten years{soon}: {growth}")
+    columns = ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then")
+    rows = [
+        (
+            place["cell"],
+            place["zone"],
+            place["instances"],
+            f"{place['hosts_with_room']} of {place['hosts'] + place['not_offered']}",
+            _limits(place) if place["hosts"] else "not offered by Placement",
+            amounts(place["stranded"]),
+        )
+        for place in plan["places"]
+    ]
+    return Shown(dict(plan), head, [(columns, rows)])
+
+
+def _capacities(plan: Plan) -> Shown:
+    columns = ("Flavor", "Zone", "Instances", "Stranded then", "After the loss of a host")
+    rows = [
+        (one["flavor"], zone["zone"], zone["instances"], amounts(zone["stranded"]), one["headroom"])
+        for one in plan["flavors"]
+        for zone in one["zones"] or [{"zone": "none", "instances": 0, "stranded": {}}]
+    ]
+    head = [f"{one['flavor']}: {one['reason']}" for one in plan["flavors"] if one["reason"]]
+    return Shown(dict(plan), head, [(columns, rows)])
+
+
+SIDES = {
+    "refused": "Instances without a host",
+    "hosts": "Hosts that get instances",
+    "memory_used_mean_percent": "Memory in use, mean of all hosts, %",
+    "memory_used_deviation_percent": "Memory in use, standard deviation, %",
+    "empty_hosts": "Hosts without instances",
+    "largest_flavor": "Largest flavor that still fits",
+}
+
+
+def _policy(plan: Plan) -> Shown:
+    head = [
+        *(f"[{one['group']}] {one['name']}: {one['now']} -> {one['changed']}" for one in plan["options"]),
+        f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere",
+    ]
+    if plan["left_out"]:
+        reasons = (
+            f"{count_text(number, 'instance')} ({reason})" for reason, number in plan["left_out"].items()
+        )
+        head.append(f"not decided again: {', '.join(reasons)}")
+    before, after = plan["sides"]["now"], plan["sides"]["changed"]
+    sides: Table = (
+        ("", "Now", "Changed"),
+        [(words, before[name], after[name]) for name, words in SIDES.items()],
+    )
+    rows = [
+        (one["instance"], one["flavor"] or "", one["is_on"], one["now"] or "none", one["changed"] or "none")
+        for one in plan["choices"]
+        if one["now"] != one["changed"]
+    ]
+    return Shown(dict(plan), head, [sides, (("Instance", "Flavor", "Is on", "Now", "Changed"), rows)])
+
+
+def _dry_run(plan: Plan) -> Shown:
+    head = [
+        (
+            f"A host for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
+            f"{plan['flavor']}"
+        )
+    ]
+    head += [f"  requested from Placement: {plan['asked']}"] if plan["asked"] else []
+    head += [f"  {note}" for note in plan["notes"]]
+    if plan["why"]["error"]:
+        head.append(f"  {plan['why']['error']}")
+    stages: Table = (
+        ("Stage", "Hosts", "Left", "Why"),
+        [
+            (one["name"], one["before"], one["after"], "; ".join(one["causes"]))
+            for one in plan["why"]["stages"]
+        ],
+    )
+    chosen: Table = (
+        ("Instance", "Host", "Cell", "Zone", "Alternates"),
+        [
+            (one["number"], one["host"], one["cell"], one["zone"], ", ".join(one["alternates"]))
+            for one in plan["hosts"]
+        ],
+    )
+    best: Table = (
+        ("Best hosts", "Weight", "Parts"),
+        [
+            (
+                one["host"],
+                f"{one['weight']:.4f}",
+                ", ".join(f"{name} {part:.4f}" for name, part in one["weights"].items() if part),
+            )
+            for one in plan["best"]
+        ],
+    )
+    tables = [stages, best, chosen] if plan["hosts"] else [chosen, best, stages]
+    return Shown(dict(plan), head, tables)
+
+
+_SHOWN = {
+    "drain": _drain,
+    "survive": _survive,
+    "balance": _balance,
+    "capacity": _capacity,
+    "capacities": _capacities,
+    "policy": _policy,
+    "dry-run": _dry_run,
+}
+
+
+def shown(plan: Plan) -> Shown:
+    """Return a plan of any kind (its key ``plan``) as lines and tables, what matters most last."""
+    return _SHOWN[plan["plan"]](plan)

@@ -1,0 +1,127 @@
+"""berth-explain report: counts of the latest decisions, and an overview as HTML pages."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+import logging
+from pathlib import Path
+import time
+
+import msgspec
+
+from scheduler import conf as options
+from scheduler.decisions.explainer import MOST_ENTRIES
+from scheduler.errors import BerthError
+from scheduler.operators.command.arguments import add_since, writing
+from scheduler.operators.explain import page
+from scheduler.operators.explain.decision_commands import (
+    LOG_FILE,
+    MEMORY,
+    FoundDecision,
+    RecordedQuestion,
+    Shown,
+    complain,
+    read_log,
+)
+from scheduler.operators.plan.command_base import quiet
+from scheduler.operators.report import directory, overview, site
+from scheduler.operators.report.hosts import Hosts, read_hosts
+from scheduler.operators.report.overview import Entry, name_of
+from scheduler.operators.snapshot import snapshot
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.request_specs import NotFound
+
+LOG = logging.getLogger(__name__)
+
+#: Hosts in the table of a decision.
+MOST_HOSTS = 100
+
+
+class ReportCommand(RecordedQuestion):
+    """Count the latest decisions and the causes of failures, and write an overview as HTML pages.
+
+    JSON and YAML have all counts, CSV has the causes.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_since(parser, "24h")
+        parser.add_argument(
+            "--html",
+            metavar="DIRECTORY",
+            help="write HTML pages to this directory: index.html and what it links to. They replace the "
+            "pages of the previous report",
+        )
+        parser.add_argument(
+            "--flavor",
+            metavar="NAME",
+            help="with --html: show which hosts have room for this flavor (default: the most requested one)",
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown:
+        entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)
+        found = overview.summarize(entries, args.since, time.time())
+        median = f"{found.milliseconds:.0f} ms (median)"
+        head = [f"{found.decisions} decisions, {found.failed} without a host, {median}"]
+        if args.html:
+            head.append(f"The report is in {args.html}: {self._write(args, entries, found)} pages")
+        table = (
+            ("Cause", "About", "Requests", "The latest", "Remedy"),
+            [(one.code, one.subject, one.count, one.words, one.remedy) for one in found.causes],
+        )
+        return Shown(msgspec.to_builtins(found), head, [table])
+
+    def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
+        hosts, missing = self._hosts(args, entries)
+        pages = site.Site(found, hosts, missing)
+        known = {name_of(entry): entry for entry in found.linked}
+        addresses: dict[str, str] = {}
+
+        def made() -> Iterator[tuple[str, str]]:
+            for name, each in self._documents(args, list(known.values())):
+                addresses[name] = directory.decision_file(name)
+                html = page.render(
+                    each.decision, each.origin, MOST_HOSTS, pages.host_addresses, directory.INDEX
+                )
+                yield addresses[name], html
+            yield from pages.host_pages(site.latest_choices(entries), addresses)
+
+        with writing("The report cannot be written"):
+            return directory.replace(Path(args.html), lambda: pages.index(addresses), made())
+
+    def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Hosts | None, str]:
+        """Return the hosts, or why they cannot be read."""
+        flavors = [args.flavor] if args.flavor else overview.flavors_by_frequency(entries)
+        chosen = Counter(host for entry in entries for host in entry["hosts"])
+        try:
+            options.require_databases(self.conf)
+            with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf) as read:
+                found = read_hosts(PlannedCloud(read), flavors, chosen)
+                if args.flavor not in (None, found.flavor):
+                    raise NotFound(f"There is no flavor {args.flavor}")
+                return found, ""
+        except BerthError as error:
+            LOG.warning("The report has no hosts: %s", error)
+            return None, f"The hosts could not be read: {error}"
+
+    def _documents(
+        self, args: argparse.Namespace, entries: Sequence[Entry]
+    ) -> Iterator[tuple[str, FoundDecision]]:
+        """Yield the documents of entries that are still kept, by the names of the entries."""
+        if args.log:
+            found = read_log(args.log, lambda log: log.find_all(map(name_of, entries)))
+            for name, (line, file) in found.items():
+                yield name, FoundDecision(line.decode(), LOG_FILE, file)
+            return
+        schedulers = self.schedulers(args)
+        silent: dict[str, str] = {}
+        for entry in entries:
+            worker = entry["scheduler"]
+            if worker in silent:
+                continue
+            answers = schedulers.ask_worker(worker, "decision", name=name_of(entry))
+            silent |= answers.failed
+            if document := answers.found.get(worker):
+                yield name_of(entry), FoundDecision(document, MEMORY, worker)
+        complain(silent)

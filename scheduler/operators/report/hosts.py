@@ -1,0 +1,145 @@
+"""The state of each host: whether one more instance of a flavor fits, and what is in its way otherwise."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+import time
+from typing import Any
+
+import numpy as np
+
+from scheduler import objects
+from scheduler.conf import service_down_time
+from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
+from scheduler.hosts.coordinates import TableRows
+from scheduler.hosts.free_amounts import FreeAmounts
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.operators.plan.capacity import Fit, fits
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.request_specs import NotFound
+from scheduler.operators.snapshot.requests import of_flavor
+
+
+class State(StrEnum):
+    """What a host is good for, in the order of the legend, which has their meanings (``site.MEANINGS``)."""
+
+    ROOM = "room"
+    STRANDED = "stranded"
+    FULL = "full"
+    UNSUITABLE = "unsuitable"
+    DOWN = "down"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedHost:
+    """One compute node: ``host`` is its service host, ``node`` its name.
+
+    Attributes:
+        words: Why it has no room, or "".
+        room: How many more instances of the flavor fit.
+        free: What is left of it, by resource class, overcommit included.
+        chosen: How many of the decisions have chosen it.
+    """
+
+    host: str
+    node: str
+    cell: str
+    zone: str
+    state: State
+    words: str
+    room: int
+    instances: int
+    free: Mapping[str, float]
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All hosts of a cloud, by zone and name, and the flavor that room is for."""
+
+    flavor: str
+    states: Sequence[ReportedHost]
+
+
+def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str, int]) -> Hosts:
+    """Return the state of all hosts.
+
+    Args:
+        cloud: The cloud.
+        flavors: Names of flavors; room is counted for the first that exists, or for the smallest of all.
+        chosen: How many decisions have chosen a service host.
+
+    Raises:
+        BerthError: There is no flavor, or a pre-filter or Placement refuses the request.
+    """
+    flavor, spec = _first_of(cloud, flavors)
+    amounts: Any = spec.flavor
+    asked = {
+        "VCPU": amounts.vcpus,
+        "MEMORY_MB": amounts.memory_mb,
+        "DISK_GB": amounts.root_gb + amounts.ephemeral_gb,
+    }
+    found = fits(cloud, spec)
+    table = cloud.snapshot.table
+    unusable = _unusable(cloud)
+    names = cloud.snapshot.cell_names()
+    left = FreeAmounts(table, PendingPlacements())
+    instances = Counter(cloud.snapshot.instances.rows.tolist())
+    states = []
+    for number, row in enumerate(table.rows):
+        free, fit = left(row.uuid), found.get(number)
+        if number in unusable:
+            state, words = unusable[number]
+        else:
+            state, words = _room(fit, free, asked)
+        states.append(
+            ReportedHost(
+                row.host,
+                row.nodename,
+                names.get(row.cell_uuid, row.cell_uuid),
+                cloud.snapshot.zone(number),
+                state,
+                words,
+                fit.count if fit and state is State.ROOM else 0,
+                instances[number],
+                free,
+                chosen.get(row.host, 0),
+            )
+        )
+    return Hosts(flavor, sorted(states, key=lambda one: (one.zone, one.host, one.node)))
+
+
+def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects.RequestSpec]:
+    for name in flavors:
+        with suppress(NotFound):
+            return name, of_flavor(cloud.snapshot, name)
+    known = cloud.snapshot.stored.flavors()
+    if not known:
+        raise NotFound("There is no flavor in nova's API database")
+    smallest = min(known, key=lambda each: (each.memory_mb, each.vcpus, each.name)).name
+    return smallest, of_flavor(cloud.snapshot, smallest)
+
+
+def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:
+    """Return the rows of hosts whose services or cells take no part, and why."""
+    table = cloud.snapshot.table
+    judge = ServiceUp(service_down_time(cloud.conf), time.time())
+    return {
+        row: (State.DOWN if why is OutOfUse.DOWN else State.DISABLED, words)
+        for row, why, words in out_of_use(table, TableRows(np.arange(len(table))), judge)
+    }
+
+
+def _room(fit: Fit | None, free: Mapping[str, float], asked: Mapping[str, int]) -> tuple[State, str]:
+    if fit is not None and fit.count:
+        return State.ROOM, ""
+    short = [name for name, amount in asked.items() if amount and free.get(name, 0) < amount]
+    if fit is not None and (not fit.free or not short):
+        return State.UNSUITABLE, f"{fit.limit} excludes it"
+    if not short:
+        return State.UNSUITABLE, "Placement does not offer it: a trait, aggregate or inventory excludes it"
+    enough = any(amount and name not in short for name, amount in asked.items())
+    return State.STRANDED if enough else State.FULL, f"not enough {' and '.join(short)}"

@@ -1,0 +1,21 @@
+"""A scheduler in the shadow of nova-scheduler: it decides copies of its requests, and compares.
+
+It claims nothing, answers nobody and is in no list of services.
+
+::
+
+    exchange of nova ─┬─▶ queue scheduler ──▶ nova-scheduler ──▶ Placement
+                      └─▶ queue of copies ──▶ decisions ──▶ comparison ◀──┘ what the instances hold
+                                                                └──▶ file ──▶ report
+
+=============  ==========================================================================================
+module         what it has
+=============  ==========================================================================================
+copies         the queue of copies
+decisions      deciding a request without claims, twice: with and without what no compute has reported yet
+comparison     what nova-scheduler chose, and how that compares
+shadow         the process: takes copies, decides, looks what nova-scheduler chose, and writes it down
+report         counts over what was written
+main           the program; commands: its commands
+=============  ==========================================================================================
+"""

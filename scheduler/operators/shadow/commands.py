@@ -1,0 +1,99 @@
+"""berth-shadow run and report: decisions on copies of requests, and how they compare."""
+
+from pathlib import Path
+import signal
+import threading
+from typing import Any
+
+import msgspec
+
+from scheduler.errors import BerthError, ConfigError
+from scheduler.operators.command.app import ConfiguredCommand
+from scheduler.operators.command.arguments import add_html, add_since, writing
+from scheduler.operators.pages import files
+from scheduler.operators.shadow import report
+from scheduler.operators.shadow.copies import Copies
+from scheduler.operators.shadow.decisions import ShadowManager
+from scheduler.operators.shadow.shadow import ComparisonFile, Shadow
+from scheduler.rpc.transport import TOPIC
+from scheduler.stream.broker import BrokerOptions
+
+
+class RunCommand(ConfiguredCommand):
+    """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed and no reply is sent."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_directory(parser)
+        return parser
+
+    def take_action(self, parsed_args) -> int:
+        conf: Any = self.conf
+        directory = Path(parsed_args.directory or conf.state_path)
+        try:
+            file = ComparisonFile(directory)
+            broker = BrokerOptions.from_conf(conf)
+            if broker is None:
+                raise ConfigError("[DEFAULT]/transport_url: a shadow needs RabbitMQ")
+            manager = ShadowManager.from_conf(conf)
+            manager.start()
+        except (BerthError, OSError) as error:
+            self.app.LOG.error("The shadow cannot start: %s", error)
+            return 1
+        shadow = Shadow(manager, file)
+        copies = Copies(broker, conf.control_exchange, TOPIC)
+
+        def stop(*_: object) -> None:
+            copies.stop()
+            shadow.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        manager.wait_until_ready(conf.berth.database_start_timeout)
+        manager.wait_until_mirrored()
+        receiver = threading.Thread(target=copies.run, args=(shadow.take,), name="copies")
+        receiver.start()
+        shadow.run()
+        receiver.join()
+        manager.stop_reading()
+        file.close()
+        return 0
+
+
+class ReportCommand(ConfiguredCommand):
+    """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_directory(parser)
+        add_since(parser, "1d")
+        parser.add_argument(
+            "-f",
+            "--format",
+            choices=("text", "json"),
+            default="text",
+            help="format of the output (default: %(default)s)",
+        )
+        add_html(parser)
+        return parser
+
+    def take_action(self, parsed_args) -> int:
+        directory = Path(parsed_args.directory or self.conf.state_path)
+        found = report.summarize(report.read(directory, parsed_args.since))
+        if parsed_args.html:
+            with writing(f"Cannot write {parsed_args.html}"):
+                files.write(parsed_args.html, report.page(found))
+        if parsed_args.format == "json":
+            self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        else:
+            for line in report.text(found):
+                self.app.stdout.write(f"{line}\n")
+        return 0 if found.requests else 1
+
+
+def _add_directory(parser) -> None:
+    parser.add_argument(
+        "--directory",
+        metavar="DIRECTORY",
+        help="directory of the comparisons (default: [DEFAULT]/state_path)",
+    )

@@ -1,0 +1,56 @@
+"""How a decision of the shadow compares with what nova-scheduler chose."""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+
+from scheduler.operators.shadow.decisions import ShadowDecision
+
+
+class Verdict(StrEnum):
+    """How two decisions compare, see ``MEANINGS``."""
+
+    SAME = "same"
+    EQUAL = "equal"
+    UNREPORTED = "unreported"
+    OTHER = "other"
+    NOVA_REFUSED = "nova-refused"
+    BERTH_REFUSED = "berth-refused"
+    BOTH_REFUSED = "both-refused"
+    UNKNOWN = "unknown"
+
+
+#: What each verdict means, in the order of reports.
+MEANINGS = {
+    Verdict.SAME: "the same host",
+    Verdict.EQUAL: "another host of equal weight",
+    Verdict.UNREPORTED: "another host: Berth counts placements that no compute has reported yet",
+    Verdict.OTHER: "another host",
+    Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
+    Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
+    Verdict.BOTH_REFUSED: "neither found a host",
+    Verdict.UNKNOWN: "not compared",
+}
+
+
+def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:
+    """Return how a decision compares with the hosts of its instances.
+
+    Args:
+        nodes: Instance -> the UUID of the compute node that nova-scheduler chose; empty: it refused.
+    """
+    if not nodes:
+        return Verdict.BOTH_REFUSED if decision.refusal else Verdict.NOVA_REFUSED
+    if decision.refusal:
+        return Verdict.BERTH_REFUSED
+    # Which instance of a request goes to which of its hosts does not matter
+    chosen = Counter(nodes.values())
+    if Counter(choice.node for choice in decision.choices) == chosen:
+        return Verdict.SAME
+    for choices, verdict in ((decision.choices, Verdict.EQUAL), (decision.unreported, Verdict.UNREPORTED)):
+        if Counter(choice.node for choice in choices) == chosen or all(
+            decision.allows(choices, number, nodes.get(uuid, ""))
+            for number, uuid in enumerate(decision.instance_uuids)
+        ):
+            return verdict
+    return Verdict.OTHER

@@ -1,0 +1,280 @@
+"""Deciding a copy without claims.
+
+It is decided twice: with the placements that no compute has reported yet, as Berth would, and without them,
+as nova-scheduler does, so that a difference can be distinguished from them.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+import math
+
+import numpy as np
+from oslo_config import cfg
+
+from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.claims.claim_session import Check, check_nothing
+from scheduler.claims.held import AlreadyHeld
+from scheduler.decisions.trace import Names, Trace
+from scheduler.errors import BerthError, NoValidHost
+from scheduler.filters.chain import PreparedChain
+from scheduler.hosts.coordinates import ViewIndex
+from scheduler.hosts.pending import PendingPlacement, PendingPlacements
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
+from scheduler.operators.shadow.copies import Copy
+from scheduler.parts import Outside, no_stream, put_together
+from scheduler.request.instance_state import OVER
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc.notifications import Notifications
+from scheduler.selection.headroom import Usages, no_usages
+from scheduler.selection.mirrored_hosts import MirroredHosts
+from scheduler.selection.narrowing import Narrowed
+from scheduler.weights.scores import Scores
+from scheduler.workflow.candidate_hosts import MoreHosts
+from scheduler.workflow.claiming import host_of_provider
+from scheduler.workflow.request_run import RequestRun
+from scheduler.workflow.steps import Reply
+
+#: Seconds for one decision: no caller waits for it.
+LONGEST = 60.0
+
+#: Weights that differ by less are equal.
+EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one instance.
+
+    Attributes:
+        node: The UUID of the compute node.
+        equal: The rows of the table whose hosts had the same weight, packed into bits.
+    """
+
+    node: str
+    equal: np.ndarray
+
+
+@dataclass(frozen=True)
+class ShadowDecision:
+    """What Berth would have answered.
+
+    Attributes:
+        request_id: The id of the request.
+        instance_uuids: Its instances.
+        table: The hosts.
+        choices: For each instance what was chosen; empty if there was no host.
+        unreported: The same without placements that no compute has reported.
+        reserved: What each instance takes of its host, for ``ShadowManager.follow``.
+        refusal: Why there was no host; "" if there was one.
+        seconds: How long the first of the two decisions took.
+    """
+
+    request_id: str
+    instance_uuids: Sequence[str]
+    table: HostTable
+    choices: Sequence[Choice] = ()
+    unreported: Sequence[Choice] = ()
+    reserved: Sequence[PendingPlacement] = ()
+    refusal: str = ""
+    seconds: float = 0.0
+
+    def allows(self, choices: Sequence[Choice], number: int, node: str) -> bool:
+        """Return whether a node had the same weight as the one chosen for instance ``number``."""
+        row = self.table.row_of_uuid.get(node)
+        if row is None or number >= len(choices):
+            return False
+        return bool(np.unpackbits(choices[number].equal, count=len(self.table))[row])
+
+
+class RankingTrace(Trace):
+    """Notes also for each instance which hosts had the weight of the best.
+
+    Attributes:
+        choices: What was chosen.
+        table: The hosts; None before any were ranked.
+    """
+
+    def __init__(
+        self,
+        request: SchedulingRequest,
+        clock: Callable[[], float],
+        names: Callable[[], Names],
+        subset: int,
+    ) -> None:
+        """Begin as ``Trace``; ``subset``: one of so many best hosts is chosen."""
+        super().__init__(request, clock, names=names)
+        self._subset = subset
+        self.choices: list[Choice] = []
+        self.table: HostTable | None = None
+
+    def begin_ranking(
+        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
+    ) -> None:
+        super().begin_ranking(offered, narrowed, chain, request)
+        self.table = offered.table
+        self.choices = []
+
+    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        """Note the hosts that may be chosen as well as the best one."""
+        super().weighed(number, hosts, scores, totals)
+        size = min(self._subset, len(totals))
+        least = np.partition(totals, -size)[-size]
+        best = np.zeros(len(hosts.table), bool)
+        best[hosts.table_rows[totals >= least - EQUAL]] = True
+        self._equal = np.packbits(best)
+
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        self.choices.append(Choice(hosts.row(index).uuid, self._equal))
+
+
+class ShadowRun(RequestRun):
+    """The steps of a request, without claims."""
+
+    def reply_to(self, request: SchedulingRequest) -> Reply:
+        """Return what the reply would be.
+
+        Raises:
+            NoValidHost: An instance would be left without a host.
+            DependencyUnavailable: It is not known whether there is a host.
+        """
+        self._ask_queries(request)
+        return self._schedule(request)
+
+    def _choose(
+        self,
+        hosts: HostView,
+        request: SchedulingRequest,
+        more: MoreHosts = lambda: None,
+        usages: Usages = no_usages,
+        check: Check = check_nothing,
+    ) -> Reply:
+        return self._driver.select(hosts, request, AlreadyHeld(), more, usages, self._trace)
+
+
+class ShadowManager(SchedulerManager):
+    """Decides requests without effects."""
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "ShadowManager":
+        """Put the parts together; nothing is connected to yet.
+
+        Raises:
+            BerthError: The options cannot work.
+        """
+        parts = put_together(conf, Outside.from_conf(conf), make_stream=no_stream)
+        return cls(conf, Notifications(()), parts)
+
+    def start(self) -> None:
+        """Begin to read hosts and Placement, and nothing else."""
+        self._placement.start()
+        self.hosts.start()
+        self._mirror.start()
+        self.decisions.start()
+
+    def wait_until_mirrored(self) -> None:
+        """Wait for the first reading of Placement, for a bounded time; without it Placement is asked."""
+        self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
+
+    def stop_reading(self) -> None:
+        """End what ``start`` has begun."""
+        self.decisions.stop(DECISIONS_TIMEOUT)
+        self._mirror.stop()
+        self.hosts.stop()
+
+    def decide(self, copy: Copy) -> ShadowDecision:
+        """Return what would be decided now. Nothing is claimed.
+
+        Its placements stay pending, as those of a scheduler that serves, until ``follow`` replaces them.
+
+        Raises:
+            BerthError: It cannot be decided now: a dependency is unavailable, or the request cannot be read.
+        """
+        begun = self._clock()
+        request = SchedulingRequest.of(
+            copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
+        )
+        trace, refusal = self._begin(request), ""
+        with limit_to(Deadline(request.deadline, self._clock)):
+            try:
+                with self.decisions.recording(trace):
+                    ShadowRun(self.steps, self._driver, list, trace).reply_to(request)
+            except NoValidHost as error:
+                refusal = str(error)
+            seconds = self._clock() - begun
+            reserved = [self.hosts.pending.get(uuid) for uuid in copy.instance_uuids]
+            decision = ShadowDecision(
+                copy.context.request_id or "",
+                copy.instance_uuids,
+                trace.table or self.hosts.snapshot(math.inf),
+                () if refusal else trace.choices,
+                () if refusal else self._decide_unreported(request.restarted()),
+                [each for each in reserved if each],
+                refusal,
+                seconds,
+            )
+        for placement in decision.reserved:
+            self._count(decision, placement, placement.node)
+        return decision
+
+    def _decide_unreported(self, request: SchedulingRequest) -> Sequence[Choice]:
+        """Return what would be chosen without placements that no compute has reported."""
+        parts = self.parts
+        alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
+        trace = self._begin(request)
+        try:
+            ShadowRun(replace(self.steps, mirrored_hosts=alone), self._driver, list, trace).reply_to(request)
+        except BerthError:
+            return ()
+        finally:
+            self.hosts.pending.remove(request.instance_uuids)
+        return trace.choices
+
+    def _begin(self, request: SchedulingRequest) -> RankingTrace:
+        return RankingTrace(request, self._clock, self.names, self.conf.filter_scheduler.host_subset_size)
+
+    def held_nodes(self, copy: Copy) -> dict[str, str]:
+        """Return the compute nodes that instances hold in Placement; without those that hold none.
+
+        A host that the request ignores is left out: an evacuated instance holds its source, too.
+
+        Raises:
+            PlacementSilent: Placement gives no answer.
+        """
+        table, ignored = self.hosts.snapshot(math.inf), set(copy.spec.ignore_hosts or ())
+        held = self._claimer.get_held_many(copy.instance_uuids)
+        return {
+            uuid: node
+            for uuid, one in held.items()
+            for node in one.allocations
+            if node in table.row_of_uuid and host_of_provider(table, node) not in ignored
+        }
+
+    def nobody_waits(self, instance_uuids: Collection[str]) -> bool:
+        """Return whether nova has given up, deleted or placed all instances."""
+        return OVER.issuperset(self._claimer.states_of(instance_uuids, ()).values())
+
+    def follow(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> None:
+        """Count what was chosen until computes report it, in place of what is counted for the instances.
+
+        Args:
+            nodes: Instance -> the UUID of its compute node; empty: it has none.
+        """
+        for placement in decision.reserved:
+            # One on the decided node is counted, or its compute has reported it
+            if (node := nodes.get(placement.instance, "")) != placement.node:
+                self.hosts.pending.remove([placement.instance])
+                self._count(decision, placement, node)
+
+    def _count(self, decision: ShadowDecision, placement: PendingPlacement, node: str) -> None:
+        table = decision.table
+        row = table.row_of_uuid.get(node)
+        if row is not None:
+            # By the stamp of the decision: the compute may have reported the instance since
+            stamp = table.rows[row].updated
+            self.hosts.pending.share(placement.instance, node, placement.amounts, stamp, granted=True)
+
+    def name_of(self, node: str) -> str:
+        """Return the service host of a compute node."""
+        return host_of_provider(self.hosts.snapshot(math.inf), node)

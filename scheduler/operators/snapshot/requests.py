@@ -1,0 +1,180 @@
+"""Requests for plans: of a flavor, a file with a RequestSpec, or an existing instance."""
+
+import argparse
+from collections.abc import Iterable
+import json
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+from oslo_utils import uuidutils
+
+from scheduler import objects
+from scheduler.errors import BerthError, InvalidRequest
+from scheduler.operators.snapshot import hints, pci_aliases
+from scheduler.operators.snapshot.guest_topology import guest_topology
+from scheduler.operators.snapshot.request_specs import NotFound, RequestSpecs
+from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.request.flavor_and_image import FlavorAndImage
+from scheduler.request.reading import read
+
+
+class UnknownRequest(BerthError):
+    """The arguments do not describe a request."""
+
+
+def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.ConfigOpts) -> objects.RequestSpec:
+    """Return the request that the arguments of a command describe.
+
+    Args:
+        args: ``flavor``, ``like`` or ``spec``, and the other options of ``cmd.plan_requests``.
+
+    Raises:
+        BerthError: It cannot be made.
+    """
+    spec: Any  # its fields are made at run time
+    if args.like:
+        spec = stored.of_instance(args.like)
+    elif args.spec:
+        spec = read_file(args.spec)
+    else:
+        spec = objects.RequestSpec(
+            flavor=stored.flavor(args.flavor),
+            image=stored.image(args.image) if args.image else objects.ImageMeta(),
+            pci_requests=objects.InstancePCIRequests(requests=[]),
+            instance_group=None,
+            scheduler_hints={},
+            project_id=args.project,
+            user_id=None,
+            availability_zone=None,
+        )
+        spec.image.properties = _with_properties(spec.image, args.image_property)
+        _complete_as_nova_api(spec, conf)
+    spec.instance_uuid = uuidutils.generate_uuid()
+    spec.num_instances = getattr(args, "count", 1)
+    _apply(args, spec)
+    _load_group(args, spec, stored)
+    return spec
+
+
+def read_file(name: str) -> objects.RequestSpec:
+    """Return the RequestSpec in a file.
+
+    Raises:
+        UnknownRequest: The file cannot be read, or has something else.
+    """
+    try:
+        found = objects.hydrate(json.loads(Path(name).read_text()), None)
+    except (OSError, ValueError, InvalidRequest) as error:
+        raise UnknownRequest(f"Cannot read {name} as a RequestSpec: {error}") from error
+    if not isinstance(found, objects.RequestSpec):
+        raise UnknownRequest(f"There is no RequestSpec in {name}")
+    return found
+
+
+def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> None:
+    """Put the request into the server group of its hint, as nova-api does.
+
+    A stored request has only the UUID of its group, which may be deleted; a sent one has all of it.
+
+    Raises:
+        UnknownRequest: A hint names several groups.
+        NotFound: A hint names no group.
+    """
+    hinted = [value for name, value in pairs(args.hint) if name == hints.GROUP]
+    if len(hinted) > 1:
+        raise UnknownRequest("A request can be in one server group only")
+    if hinted:
+        spec.instance_group = stored.group(hinted[0])
+        return
+    known = read(spec, "instance_group")
+    if known is None or read(known, "hosts") is not None:
+        return
+    try:
+        spec.instance_group = stored.group(read(known, "uuid"))
+    except NotFound:
+        spec.instance_group = None
+
+
+def _apply(args: argparse.Namespace, spec: Any) -> None:
+    if args.az:
+        _force(spec, *args.az.split(":", 2))
+    if args.project:
+        spec.project_id = args.project
+    if args.boot_from_volume:
+        spec.is_bfv = True
+    if args.ignore_host:
+        spec.ignore_hosts = args.ignore_host
+    if args.hint:
+        given: dict[str, list[str]] = {}
+        for name, value in pairs(args.hint):
+            given.setdefault(name, []).append(value)
+        spec.scheduler_hints = (spec.scheduler_hints or {}) | given
+
+
+def _force(spec: Any, zone: str, host: str = "", node: str = "") -> None:
+    """Set zone and forced host as nova-api does for an administrator's ZONE:HOST:NODE."""
+    spec.availability_zone = zone or None
+    if host:
+        spec.force_hosts = [host]
+    if node:
+        spec.force_nodes = [node]
+
+
+def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.ImageMetaProps:
+    known = image.properties.to_dict()
+    return objects.ImageMetaProps.from_dict(known | dict(pairs(given)))
+
+
+def _complete_as_nova_api(spec: Any, conf: cfg.ConfigOpts) -> None:
+    """Add the guest's topology and the requests for PCI devices, as nova-api does for flavor and image."""
+    wishes = FlavorAndImage(spec)
+    in_placement = conf.filter_scheduler.pci_in_placement
+    spec.numa_topology = guest_topology(wishes)
+    if wishes.extra_specs.get(pci_aliases.EXTRA_SPEC):
+        aliases = pci_aliases.read_aliases(conf.pci.alias, in_placement=in_placement)
+        spec.pci_requests = pci_aliases.pci_requests(wishes, aliases)
+    if in_placement:
+        spec.requested_resources = pci_aliases.request_groups(spec.pci_requests)
+
+
+def pairs(given: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the keys and values of arguments such as ``KEY=VALUE``.
+
+    Raises:
+        UnknownRequest: One has no ``=``.
+    """
+    found = []
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or not key:
+            raise UnknownRequest(f"{one} is not KEY=VALUE")
+        found.append((key, value))
+    return found
+
+
+def of_flavor(snapshot: Snapshot, name: str) -> objects.RequestSpec:
+    """Return a request for one instance of a flavor and nothing else.
+
+    Raises:
+        NotFound: There is no such flavor.
+    """
+    nothing = dict.fromkeys(("like", "spec", "image", "az", "project"))
+    args = argparse.Namespace(
+        **nothing, flavor=name, image_property=[], hint=[], ignore_host=[], boot_from_volume=False
+    )
+    return make_request(args, snapshot.stored, snapshot.conf)
+
+
+def without_group(spec: Any, *, hinted: bool) -> bool:
+    """Take a request out of its server group; return whether it was in one.
+
+    Raises:
+        UnknownRequest: A hint puts it there.
+    """
+    if read(spec, "instance_group") is None:
+        return False
+    if hinted:
+        raise UnknownRequest("Capacity is counted host by host, without server groups; use dry-run --count")
+    spec.instance_group = None
+    return True

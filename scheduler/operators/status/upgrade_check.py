@@ -1,0 +1,343 @@
+"""berth-status upgrade check: can Berth replace nova-scheduler here?
+
+Exit status, as of nova-status: 0 no findings, 1 warnings, 2 failures, 255 it could not be run. Nothing is
+written.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
+from functools import partial
+import logging
+from typing import Any, NamedTuple
+
+from amqp import exceptions as amqp
+from keystoneauth1 import exceptions as keystone
+import kombu
+from oslo_config import cfg
+import requests
+import sqlalchemy as sa
+
+from scheduler import conf as options
+from scheduler.conf import derived
+from scheduler.decisions.refusals import count_text
+from scheduler.errors import BerthError, ConfigError
+from scheduler.logs import brief
+from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, host_mappings, services
+from scheduler.operators.command.findings_table import FindingsCommand, Row
+from scheduler.placement.client import NEEDED_VERSION
+from scheduler.placement.mirror import WIDE_QUERY, read_wide
+from scheduler.placement.providers import decode_list, list_path
+from scheduler.placement.session import make_adapter
+from scheduler.request.query import MICROVERSION
+from scheduler.rpc.broker_errors import advice, refusal_in
+from scheduler.rpc.transport import TOPIC
+from scheduler.rules import load_filters, load_weighers, nova_modules
+from scheduler.stream.broker import BrokerOptions, StreamUnavailable
+
+TIMEOUT = 10.0
+
+CUT = "Limit of Placement's responses"
+
+# Seconds for an answer about all compute nodes.
+SEARCH_TIMEOUT = 120.0
+
+
+class State(IntEnum):
+    """What a check found; the highest one is the exit status."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+class Finding(NamedTuple):
+    """One line of the result."""
+
+    state: State
+    check: str
+    detail: str
+    next_step: str = ""
+
+
+class UpgradeCheckCommand(FindingsCommand):
+    """Check that Berth can replace nova-scheduler here. Run it before the swap. Nothing is written.
+
+    Exit status: 0 no findings, 1 warnings, 2 failures, 255 it could not run.
+    """
+
+    columns = ("Result", "Check", "Detail", "Next step")
+
+    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
+        # Each error is a row of the table
+        logging.disable(logging.ERROR)
+        try:
+            found = list(check(conf))
+        finally:
+            logging.disable(logging.NOTSET)
+        return int(max(one.state for one in found)), [_row(one) for one in found]
+
+
+def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    engines = Engines(conf)
+    try:
+        yield from _options(conf)
+        yield from _rules(conf)
+        yield from _databases(conf, engines)
+        yield from _placement(conf)
+        yield from _broker(conf)
+    finally:
+        engines.dispose()
+
+
+# -- options and rules -----------------------------------------------------------------------------------
+
+
+def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    found = False
+    for remark in options.remarks(conf):
+        found = True
+        yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")
+    try:
+        derived.check_driver(conf)
+    except ConfigError as error:
+        found = True
+        yield Finding(State.FAILURE, "Options", str(error), "Keep nova-scheduler, or use the driver db")
+    if not found:
+        yield Finding(State.SUCCESS, "Options", "All values can be used")
+
+
+def _rules(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    nova_modules.provide(conf)
+    for what, load in (("Filters", load_filters.load), ("Weighers", load_weighers.load)):
+        try:
+            names = [rule.name for rule in load(conf)]
+        except BerthError as error:
+            yield Finding(
+                State.FAILURE,
+                what,
+                str(error),
+                "Correct [filter_scheduler] in nova.conf, or install the package of the class here",
+            )
+        except Exception as error:  # noqa: BLE001 - a rule of an operator may raise anything
+            text = f"{type(error).__name__}: {brief(error)}"
+            yield Finding(State.FAILURE, what, text, "Correct the class: it cannot be imported or made")
+        else:
+            yield Finding(State.SUCCESS, what, ", ".join(names))
+
+
+# -- databases -------------------------------------------------------------------------------------------
+
+
+def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
+    where, mapped, cells = "API database", set[str](), list[Cell]()
+    try:
+        with engines.api_connection() as connection:
+            yield from _schema(connection, where, API)
+            cells = list(read_cells(connection, conf.database.connection))
+            mapped = set(connection.execute(sa.select(host_mappings.c.host)).scalars())
+    except UNREADABLE as error:
+        yield _unreachable(where, error, "[api_database]/connection")
+        return
+    if not any(cell.uuid != CELL0 for cell in cells):
+        yield Finding(
+            State.FAILURE,
+            "Cells",
+            "No cell except cell0 is mapped",
+            "Create one: `nova-manage cell_v2 create_cell`",
+        )
+    for cell in cells:
+        if not cell.enabled:
+            text = f"{cell} is disabled: only requests that name it get its hosts"
+            yield Finding(
+                State.WARNING,
+                "Cells",
+                text,
+                f"Unless intended: `nova-manage cell_v2 update_cell --cell_uuid {cell.uuid} --enable`",
+            )
+        yield from _cell(engines, cell, mapped)
+
+
+def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
+    where = f"Database of cell {cell.name or cell.uuid}"
+    try:
+        if cell.url is None:
+            raise ConfigError("the cell has no database connection")
+        with engines.cell(cell.uuid, cell.url).connect() as connection:
+            yield from _schema(connection, where, CELL)
+            rows = connection.execute(
+                sa.select(services.c.host, services.c.binary, services.c.version).where(
+                    services.c.deleted == 0
+                )
+            ).all()
+    except UNREADABLE as error:
+        yield _unreachable(where, error, "the cell's URL (`nova-manage cell_v2 list_cells --verbose`)")
+        return
+    computes = {row.host for row in rows if row.binary == "nova-compute"}
+    if unmapped := sorted(computes - mapped):
+        hosts = count_text(len(unmapped), "host")
+        text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
+        yield Finding(State.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
+    old = sorted(
+        {f"{row.binary} on {row.host}" for row in rows if row.version and row.version < OLDEST_SUPPORTED}
+    )
+    if old:
+        text = f"Older than nova 27 (service version {OLDEST_SUPPORTED}): {_some(old)}"
+        yield Finding(
+            State.WARNING, "Versions", text, "Upgrade them, or delete the rows of services that are gone"
+        )
+
+
+def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Iterator[Finding]:
+    inspector = sa.inspect(connection)
+    present = set(inspector.get_table_names())
+    missing = []
+    for table in metadata.sorted_tables:
+        if table.name not in present:
+            missing.append(table.name)
+            continue
+        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        missing += [f"{table.name}.{column.name}" for column in table.columns if column.name not in columns]
+    if missing:
+        sync = "api_db sync" if metadata is API else "db sync"
+        text = f"Tables or columns are missing: {_some(missing)}"
+        yield Finding(State.FAILURE, where, text, f"With nova 27 or later: `nova-manage {sync}`")
+    else:
+        yield Finding(State.SUCCESS, where, "Reachable, with a known schema")
+
+
+def _unreachable(where: str, error: Exception, option: str) -> Finding:
+    return Finding(
+        State.FAILURE, where, f"Cannot read it: {brief(error)}", f"Check {option}, server and rights"
+    )
+
+
+# -- Placement -------------------------------------------------------------------------------------------
+
+
+def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    step = "Check [placement] in nova.conf, and that Keystone and Placement respond"
+    try:
+        adapter = make_adapter(conf)
+        adapter.get_token()
+        newest = _newest_version(adapter.get("/", timeout=TIMEOUT, authenticated=False).json())
+        reply = adapter.get("/resource_classes", microversion="1.36", timeout=TIMEOUT, raise_exc=False)
+    except keystone.Unauthorized as error:
+        yield Finding(State.FAILURE, "Placement", f"Keystone refuses the credentials: {brief(error)}", step)
+    except (keystone.ClientException, requests.RequestException, BerthError, ValueError) as error:
+        yield Finding(State.FAILURE, "Placement", brief(error), step)
+    else:
+        if newest < NEEDED_VERSION:
+            text = f"Its newest version is {newest[0]}.{newest[1]}; 1.36 is needed"
+            yield Finding(State.FAILURE, "Placement", text, "Upgrade Placement to Train or later")
+        elif reply.status_code != 200:
+            text = f"It responds with {reply.status_code} to this user"
+            yield Finding(
+                State.FAILURE, "Placement", text, "Give the user of [placement] the role service or admin"
+            )
+        else:
+            yield Finding(State.SUCCESS, "Placement", f"Answers, with version {newest[0]}.{newest[1]}")
+            yield from cut_answers(partial(adapter.get, microversion=MICROVERSION, timeout=SEARCH_TIMEOUT))
+
+
+def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
+    """Yield a warning if a response on all compute nodes lacks some: Placement limits its responses."""
+    path = list_path({"MEMORY_MB": 1})
+    try:
+        before = _roots(get(path))
+        named = read_wide(get(f"/allocation_candidates?{WIDE_QUERY}").content).nodes.row_of_uuid.keys()
+        missing = (before & _roots(get(path))) - named
+    except (keystone.ClientException, requests.RequestException, BerthError) as error:
+        yield Finding(State.WARNING, CUT, f"Compute nodes cannot be listed: {brief(error)}", "Try again")
+        return
+    if missing:
+        total = len(named) + len(missing)
+        yield Finding(
+            State.WARNING,
+            CUT,
+            f"One response has {len(named)} of {total} compute nodes with free memory",
+            f"Set [placement]/max_allocation_candidates in Placement's configuration to {total} or more",
+        )
+
+
+def _roots(reply: requests.Response) -> set[str]:
+    return {one.uuid for one in decode_list(reply.content) if one.is_root}
+
+
+def _newest_version(document: Any) -> tuple[int, int]:
+    try:
+        major, minor = document["versions"][0]["max_version"].split(".")
+        return int(major), int(minor)
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise ValueError("GET / did not get the response of a Placement") from None
+
+
+# -- broker ----------------------------------------------------------------------------------------------
+
+
+def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    step = "Check [DEFAULT]/transport_url and that RabbitMQ runs"
+    try:
+        broker = BrokerOptions.from_conf(conf)
+    except ConfigError:
+        text = "[DEFAULT]/transport_url or [oslo_messaging_rabbit]/ssl_version cannot be read"
+        next_step = "Percent-encode special characters of the password"
+        yield Finding(State.FAILURE, "Message broker", text, next_step)
+        return
+    if broker is None:
+        text = "The driver is not that of RabbitMQ, so the broker is not checked"
+        yield Finding(State.WARNING, "Message broker", text, "Berth is tested with RabbitMQ only")
+        return
+    for host in broker.hosts:
+        name = f"Message broker {host}"
+        try:
+            with broker.connection_to(host, TIMEOUT) as connection:
+                yield Finding(State.SUCCESS, name, _check_queue(conf.oslo_messaging_rabbit, connection))
+        except (StreamUnavailable, OSError, kombu.exceptions.OperationalError, amqp.AMQPError) as error:
+            refusal = refusal_in(error)
+            reason = brief(error).removeprefix(f"broker {host}: ")
+            text, next_step = (advice(refusal).split("; ", 1)) if refusal else (reason, step)
+            yield Finding(State.FAILURE, name, text, next_step)
+
+
+def _check_queue(rabbit: Any, connection: kombu.Connection) -> str:
+    """Return what there is of the queue; the broker refuses a declaration with other properties."""
+    try:
+        with connection.channel() as channel:
+            channel.queue_declare(TOPIC, passive=True)
+    except amqp.NotFound:
+        return f"Answers; queue {TOPIC} does not exist and will be created"
+    quorum = rabbit.rabbit_quorum_queue
+    # Declaring a queue that exists changes nothing: RabbitMQ compares the properties.
+    with connection.channel() as channel:
+        channel.queue_declare(
+            TOPIC,
+            durable=rabbit.amqp_durable_queues or quorum,
+            auto_delete=rabbit.amqp_auto_delete,
+            arguments=_quorum_arguments(rabbit) if quorum else None,
+        )
+    kind = "quorum" if quorum else "classic"
+    return f"Answers; queue {TOPIC} exists with the wanted type ({kind})"
+
+
+def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
+    limits = {
+        "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,
+        "x-max-in-memory-length": rabbit.rabbit_quorum_max_memory_length,
+        "x-max-in-memory-bytes": rabbit.rabbit_quorum_max_memory_bytes,
+    }
+    return {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def _row(one: Finding) -> Row:
+    return one.state.name.title(), one.check, one.detail, one.next_step

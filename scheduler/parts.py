@@ -1,0 +1,185 @@
+"""The parts of a scheduler, put together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+import math
+from pathlib import Path
+import time
+
+from oslo_config import cfg
+
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.observers import ClaimObserver
+from scheduler.claims.spool_file import SpoolFile
+from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.providers import read_aggregates
+from scheduler.placement.write_policy import Timing
+from scheduler.request.network import NeutronNetwork
+from scheduler.rules import nova_modules
+from scheduler.rules.drivers import Rules, load_rules
+from scheduler.selection.driver import FilterDriver, Owned, all_alike
+from scheduler.selection.mirrored_hosts import MirroredHosts
+from scheduler.selection.server_groups import ServerGroups
+from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
+from scheduler.stream.shared_decisions import LocalState
+from scheduler.workflow.callers import Callers
+from scheduler.workflow.candidate_hosts import CandidateHosts
+from scheduler.workflow.claiming import Claiming
+from scheduler.workflow.held_hosts import HeldHosts
+from scheduler.workflow.steps import Notifications, Steps
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a scheduler reads and writes; a model of it in a simulation.
+
+    Attributes:
+        hosts: What is known of the hosts, from nova's databases.
+        placement: The client that the daemon starts.
+        network: Neutron, for the pre-filters.
+        clock: Seconds, as ``time.monotonic``.
+        timing: The clock and the sleep of writes to Placement.
+    """
+
+    hosts: Inventory
+    placement: PlacementClient
+    network: NeutronNetwork
+    clock: Callable[[], float] = time.monotonic
+    timing: Timing = field(default_factory=Timing)
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> "Outside":
+        """Make the clients that the options describe; nothing is connected to yet.
+
+        Raises:
+            ConfigError: An option cannot work.
+            PlacementAuthFailure: ``[placement]`` names no usable credentials.
+        """
+        placement = PlacementClient.from_conf(conf)
+        return cls(Inventory(conf), placement, NeutronNetwork.from_conf(conf), clock)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a scheduler works with.
+
+    Attributes:
+        hosts: What is known of the hosts.
+        placement: The client that the daemon starts.
+        candidates: Answers which hosts could take a request.
+        candidate_hosts: Finds the hosts of a request.
+        claimer: Claims hosts in Placement.
+        mirror: What is known of Placement's compute nodes.
+        stream: What other schedulers decide, if it is shared.
+        clock: Seconds, as ``time.monotonic``.
+    """
+
+    hosts: Inventory
+    placement: PlacementClient
+    candidates: CandidateSource
+    candidate_hosts: CandidateHosts
+    claimer: Claimer
+    mirror: CandidateMirror
+    stream: DecisionStream | NoStream
+    clock: Callable[[], float]
+
+
+def put_together(
+    conf: cfg.ConfigOpts,
+    outside: Outside,
+    spool_directory: Path | None = None,
+    make_stream: Callable[[cfg.ConfigOpts, LocalState], DecisionStream | NoStream] = make_stream,
+) -> Parts:
+    """Put the parts of one scheduler together; nothing is connected to yet.
+
+    Args:
+        spool_directory: Where claims are kept that could not be released; None: in memory alone.
+        make_stream: Makes the stream of decisions.
+
+    Raises:
+        ConfigError: An option cannot work.
+    """
+    hosts, placement = outside.hosts, outside.placement
+    # The mirror after the host table, which knows the partition: it would mirror the nodes of all partitions.
+    mirror = CandidateMirror(
+        placement, lambda: conf.berth.mirror_interval, outside.clock, hosts.partition.aggregates
+    )
+    # The stream lays what others decide over the table and the mirror, so both exist before it.
+    stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror.known))
+    # Each write is noted in the mirror. Otherwise the next decision would choose by amounts without it.
+    writer = AllocationWriter(placement, timing=outside.timing, written=mirror.known.written)
+    # The claimer after the host table, too: what it releases depends on nova's state of the instance.
+    claimer = Claimer(
+        writer,
+        hosts.states.of,
+        SpoolFile(spool_directory),
+        nodes_of_hosts=lambda names: hosts.nodes_of_hosts(hosts.snapshot(math.inf), names),
+    )
+    # A question to Placement begins the reading of hosts: one after the other would take as long as both.
+    candidates = CandidateSource.of(placement, hosts.begin_reading)
+    return Parts(
+        hosts=hosts,
+        placement=placement,
+        candidates=candidates,
+        candidate_hosts=CandidateHosts(
+            conf, hosts, candidates, outside.network, partial(read_aggregates, placement)
+        ),
+        claimer=claimer,
+        mirror=mirror,
+        stream=stream,
+        clock=outside.clock,
+    )
+
+
+def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications) -> Steps:
+    """Put together what takes the steps of requests."""
+    hosts, candidate_hosts = parts.hosts, parts.candidate_hosts
+    observer = ClaimObserver(parts.mirror, parts.stream.sharing)
+    return Steps(
+        hosts=hosts,
+        candidate_hosts=candidate_hosts,
+        held_hosts=HeldHosts(hosts, parts.claimer, candidate_hosts),
+        mirror=parts.mirror,
+        mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
+        groups=ServerGroups(),
+        callers=Callers(parts.claimer, candidate_hosts),
+        claims=Claiming(
+            conf, parts.placement, parts.claimer, hosts.pending, candidate_hosts, observer, parts.clock
+        ),
+        notifications=notifications,
+        clock=parts.clock,
+    )
+
+
+def no_stream(_conf: cfg.ConfigOpts, _state: LocalState) -> NoStream:
+    """Make no stream, for one whose decisions others must not count on."""
+    return NoStream()
+
+
+def make_driver(
+    conf: cfg.ConfigOpts,
+    is_mapped: Callable[[str], bool],
+    owned: Owned = all_alike,
+    rules: Rules | None = None,
+) -> tuple[Rules, FilterDriver]:
+    """Load the rules that the options name, and return them with what filters, weighs and chooses by them.
+
+    Args:
+        is_mapped: Whether conductors know the cell of a service host.
+        owned: Returns which hosts of a table this scheduler prefers.
+        rules: Rules that are loaded already.
+
+    Raises:
+        HostFilterNotFound: An enabled filter does not exist.
+        ClassNotFound: A configured class does not exist.
+    """
+    nova_modules.provide(conf)
+    rules = load_rules(conf) if rules is None else rules
+    fitter = fitter_of(rules.chain.filters, conf)
+    return rules, FilterDriver(conf, rules.chain, rules.weighers, fitter, is_mapped, owned)

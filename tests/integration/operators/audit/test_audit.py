@@ -1,0 +1,273 @@
+"""Prepared faults of each kind are found in a real Placement and real databases, and nothing else is."""
+
+from datetime import timedelta
+import json
+from pathlib import Path
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from scheduler.claims.spool import Entry
+from scheduler.claims.spool_file import DIRECTORY_PREFIX, SpoolFile
+from scheduler.nova_db import schema
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.operators.audit.findings import Kind
+from scheduler.operators.audit.fix import CHANGED, FREED, NOT_PROVED, fix
+from scheduler.operators.audit.nova_reader import NovaReader
+from scheduler.operators.audit.placement_reader import PlacementReader
+from scheduler.operators.audit.run import Audit, Settings
+from scheduler.placement.allocation_writer import AllocationWriter
+
+ROOT = Path(__file__).resolve().parents[3]
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def audit(cloud, client):
+    """A function that runs an audit and returns its report."""
+    readers = []
+
+    def run(meanwhile=lambda: None, placement=None, **settings):
+        placement = placement or PlacementReader(client, 4)
+        readers.append(placement)
+        conf = cloud.nova.conf
+        nova = NovaReader(cloud.nova.engines, CellCalls(lambda: 30.0), conf.database.connection)
+        return Audit(placement, nova, Settings(**settings), sleep=lambda _: meanwhile()).run()
+
+    yield run
+    for reader in readers:
+        reader.close()
+
+
+def found(report):
+    return sorted((one.kind, one.subject, one.host) for one in report.findings)
+
+
+def test_a_cloud_in_order(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    numa = cloud.provider("a_numa0", {"VCPU": {"total": 4}}, parent=a)
+    ceph = cloud.provider("ceph", {"DISK_GB": {"total": 100}}, traits=["MISC_SHARES_VIA_AGGREGATE"])
+    cloud.holds(cloud.instance("a"), a)
+    cloud.holds(cloud.instance("b"), b)
+    cloud.holds(cloud.instance("a"), numa, resources={"VCPU": 1})
+    cloud.holds_each(cloud.instance("a"), {a: {"VCPU": 1}, ceph: {"DISK_GB": 1}})
+    moved = cloud.holds(cloud.instance("b"), b)
+    cloud.holds(cloud.migration(moved, "a", "b", "finished"), a)
+    cloud.instance(None, vm_state="shelved_offloaded")
+    report = audit(page=1)
+    assert (report.gaps, report.findings) == ([], [])
+    assert report.counts == {
+        "provider trees": 3,
+        "resource providers": 4,
+        "consumers": 6,
+        "instances": 5,
+    }
+
+
+def test_faults_of_each_kind(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    fine = cloud.holds(cloud.instance("a"), a)
+    no_instance = cloud.holds(str(uuid.uuid4()), a)
+    cloud.mapping(no_instance, cloud.nova.cell1)
+    two_hosts = cloud.holds(cloud.instance("a"), a, b)
+    other_host = cloud.holds(cloud.instance("a"), b)
+    in_cell0 = cloud.holds(cloud.instance(None, cell=cloud.cell0, vm_state="error"), b)
+    moved = cloud.holds(cloud.instance("b"), b, resources={"MEMORY_MB": 1})
+    migration = cloud.holds(cloud.migration(moved, "a", "b", "confirmed"), a, resources={"MEMORY_MB": 1})
+    nothing = cloud.instance("b")
+    full = cloud.host("full")
+    cloud.holds(cloud.instance("full"), full)
+    cloud.shrink(full, VCPU=1, MEMORY_MB=8192)
+    ghost = cloud.host("ghost")
+    hidden = cloud.holds(cloud.instance("ghost"), ghost)
+    cloud.hide(hidden)
+    report = audit()
+    assert report.gaps == []
+    assert found(report) == sorted(
+        [
+            (Kind.NO_INSTANCE, no_instance, "a"),
+            (Kind.TWO_HOSTS, two_hosts, "a, b"),
+            (Kind.OTHER_HOST, other_host, "b"),
+            (Kind.NO_HOST, in_cell0, "b"),
+            (Kind.ENDED_MIGRATION, migration, "a"),
+            (Kind.NO_ALLOCATION, nothing, "b"),
+            (Kind.NO_ALLOCATION, hidden, "ghost"),
+            (Kind.OVER_COMMITTED, full, "full"),
+            (Kind.HIDDEN, ghost, "ghost"),
+        ]
+    )
+    assert fine not in {one.subject for one in report.findings}
+
+
+def test_what_changes_before_the_second_read_is_no_finding(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    late = cloud.holds(str(uuid.uuid4()), a)
+    deleted = cloud.instance("b")
+    over = cloud.host("over")
+    cloud.holds(cloud.instance("over"), over)
+    cloud.shrink(over, VCPU=1, MEMORY_MB=8192)
+    stays = cloud.holds(str(uuid.uuid4()), b)
+
+    def meanwhile():
+        instances = {row.uuid for row in cloud.nova.rows(schema.instances)}
+        if late not in instances:
+            cloud.instance("a", uuid=late)
+            cloud.nova.update(schema.instances, schema.instances.c.uuid == deleted, deleted=1)
+            cloud.shrink(over, VCPU=8, MEMORY_MB=8192)
+
+    report = audit(meanwhile)
+    assert found(report) == [(Kind.NO_INSTANCE, stays, "b")]
+
+
+def test_records_that_are_young_are_in_flight(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    cloud.holds(cloud.instance(None, age=MINUTE, vm_state="building"), a)
+    cloud.holds(cloud.instance("a", age=MINUTE), b)
+    scheduling = cloud.holds(str(uuid.uuid4()), a)
+    cloud.nova.insert_api(
+        schema.build_requests,
+        instance_uuid=scheduling,
+        project_id="project",
+        created_at=schema.utcnow() - MINUTE,
+    )
+    assert audit().findings == []
+    assert len(audit(grace=timedelta(seconds=1)).findings) == 3
+
+
+def test_a_cell_that_is_away_is_not_taken_for_empty(cloud, audit):
+    a = cloud.host("a")
+    away = cloud.nova.add_cell("away", reachable=False)
+    there = cloud.provider("host of the cell that is away")
+    unknown = cloud.holds(str(uuid.uuid4()), there)
+    mapped = cloud.holds(str(uuid.uuid4()), there)
+    cloud.mapping(mapped, away)
+    deleted = cloud.holds(str(uuid.uuid4()), a)
+    cloud.mapping(deleted, cloud.nova.cell1)
+    report = audit()
+    assert found(report) == [(Kind.NO_INSTANCE, deleted, "a")]
+    first, second = report.gaps
+    assert first.what == f"cell away ({away})"
+    assert (second.what, second.count) == ("consumers of allocations", 2)
+    assert second.reason == f"cell away ({away}) is away"
+    assert "nova:nova" not in f"{first}{second}"
+    assert unknown not in {one.subject for one in report.findings}
+
+
+def test_without_the_api_database_the_inventories_are_compared(cloud, audit):
+    full = cloud.host("full")
+    cloud.holds(cloud.instance("full"), full)
+    cloud.shrink(full, VCPU=1, MEMORY_MB=8192)
+    working, url = cloud.nova.engines, cloud.nova.conf.api_database.connection
+    cloud.nova.conf.set_override("connection", "mysql+pymysql://nova:nova@127.0.0.1:1/nova", "api_database")
+    cloud.nova.engines = Engines(cloud.nova.conf)
+    try:
+        report = audit()
+    finally:
+        cloud.nova.engines.dispose()
+        cloud.nova.engines = working
+        cloud.nova.conf.set_override("connection", url, "api_database")
+    assert found(report) == [(Kind.OVER_COMMITTED, full, "full")]
+    assert [gap.what for gap in report.gaps] == ["API database", "consumers of allocations"]
+
+
+def test_placement_that_is_away_ends_the_audit(cloud, audit, client):
+    cloud.host("a")
+
+    class Away:
+        def get(self, *arguments, **options):
+            from scheduler.placement.errors import PlacementUnreachable
+
+            raise PlacementUnreachable("refused")
+
+    report = audit(placement=PlacementReader(Away(), 1))
+    assert report.findings == []
+    assert [(gap.what, gap.reason) for gap in report.gaps] == [("Placement", "refused")]
+
+
+def test_findings_beyond_the_limit_are_counted(cloud, audit):
+    a = cloud.host("a")
+    for _ in range(3):
+        cloud.holds(str(uuid.uuid4()), a)
+    report = audit(limit=1)
+    assert (len(report.findings), report.left_out) == (1, 2)
+
+
+def test_an_instance_in_a_cell_that_is_new_is_not_taken_for_none(cloud, audit):
+    """It is in a cell that was added after the audit had read the list of cells, by an audit of many hours."""
+    a = cloud.host("a")
+    consumer = cloud.holds(str(uuid.uuid4()), a)
+    added = []
+
+    def meanwhile():
+        if not added:
+            added.append(cloud.nova.add_cell("new"))
+            cloud.mapping(consumer, added[0])
+
+    report = audit(meanwhile)
+    assert report.findings == []
+    assert [(gap.what, gap.reason) for gap in report.gaps] == [
+        ("consumers of allocations", f"cell {added[0]} was added during the audit")
+    ]
+
+
+def test_fix_releases_what_a_spool_has_and_nothing_else(cloud, audit, client):
+    a, b = cloud.host("a"), cloud.host("b")
+    ours, changed, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(3))
+    two_hosts = cloud.holds(cloud.instance("a", vcpus=1), a, b, resources={"VCPU": 1})
+    entries = {
+        ours: Entry(ours, 0.0, 0.0),
+        changed: Entry(changed, 0.0, 0.0, generation=7),
+        two_hosts: Entry(two_hosts, 0.0, 0.0),
+    }
+    outcomes = {one.subject: one.outcome for one in fix(audit().findings, entries, AllocationWriter(client))}
+    assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}
+    assert cloud.held(ours) == {}
+    assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]
+
+
+@pytest.fixture
+def command(cloud, tmp_path):
+    """A function that runs the command; its exit status, rows and the rest of what it prints."""
+    path = tmp_path / "nova.conf"
+    path.write_text(
+        f"[DEFAULT]\nhost = me\nstate_path = {tmp_path}\n"
+        f"[api_database]\nconnection = {cloud.nova.conf.api_database.connection}\n"
+        f"[database]\nconnection = {cloud.nova.conf.database.connection}\n"
+        f"[placement]\nauth_type = admin_token\nendpoint = {cloud.url}\ntoken = admin\n"
+    )
+
+    def run(*options):
+        words = [sys.executable, "-m", "scheduler.operators.status.main", "audit", "--config-file", str(path)]
+        words += ["--recheck-after", "0.1", "--format", "json", *options]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, json.loads(done.stdout or "[]"), done.stderr
+
+    return run
+
+
+def test_the_command_prints_findings_and_exits_with_their_status(cloud, command):
+    a = cloud.host("a")
+    cloud.holds(cloud.instance("a"), a)
+    gone = cloud.holds(str(uuid.uuid4()), a)
+    status, rows, errors = command()
+    assert status == 1, errors
+    assert [(row["Kind"], row["Subject"], row["Host"]) for row in rows] == [
+        ("allocation-without-instance", gone, "a")
+    ]
+    assert "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1." in errors
+
+
+def test_the_command_releases_what_the_spool_has(cloud, command, tmp_path):
+    a = cloud.host("a")
+    ours, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(2))
+    SpoolFile(tmp_path / f"{DIRECTORY_PREFIX}me").append([Entry(ours, 0.0, 0.0).to_line()])
+    status, rows, errors = command("--fix")
+    assert status == 1, errors
+    assert {row["Subject"]: row["Next step"].startswith(FREED) for row in rows} == {
+        ours: True,
+        foreign: False,
+    }
+    assert (cloud.held(ours), len(cloud.held(foreign))) == ({}, 1)

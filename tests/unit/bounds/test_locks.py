@@ -1,0 +1,60 @@
+from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+
+from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.bounds.locks import KeyedLocks
+
+
+def test_a_key_is_held_by_one_thread_at_a_time():
+    locks, inside, most = KeyedLocks(), dict.fromkeys("abc", 0), []
+    guard = threading.Lock()
+
+    def work(keys):
+        with locks.hold(keys, 5) as held:
+            assert held
+            with guard:
+                for key in keys:
+                    inside[key] += 1
+                most.append(max(inside.values()))
+            time.sleep(0.001)
+            with guard:
+                for key in keys:
+                    inside[key] -= 1
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, ["ab", "bc", "ca", "abc", "a", "b", "c", "cba"] * 4))
+    assert max(most) == 1
+    assert not locks._locks
+
+
+def test_after_a_timeout_none_of_the_keys_is_held():
+    locks = KeyedLocks()
+    with locks.hold("b", 1):
+        with locks.hold("abc", 0.01) as held:
+            assert not held
+            with locks.hold("ac", 1) as others:
+                assert others
+        assert list(locks._locks) == ["b"]
+    assert not locks._locks
+
+
+def test_a_key_is_waited_for_until_the_deadline_of_the_request():
+    locks = KeyedLocks()
+    with limit_to(Deadline.after(0.0)), locks.hold("a", 60) as first, locks.hold("a", 60) as second:
+        assert (first, second) == (True, False)
+
+
+def test_locks_are_released_after_an_error():
+    locks = KeyedLocks()
+    try:
+        with locks.hold("a", 1):
+            raise ValueError
+    except ValueError:
+        pass
+    assert not locks._locks
+
+
+def test_a_key_that_is_named_twice_is_held_once():
+    with KeyedLocks().hold(["a", "a"], 0.1) as held:
+        assert held

@@ -1,0 +1,361 @@
+"""What becomes of requests while their scheduler cannot decide: who waits, for how long, and what ends it."""
+
+import logging
+import math
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler.bounds.outages import IDLE_INTERVAL, LOOK_INTERVAL, Outages
+from scheduler.errors import HandedBack, HostsUnknown, NoValidHost, PlacementUnavailable, SchedulerStopping
+from tests.support.clock import Clock
+
+PATIENCE = 60.0
+REFUSED = PlacementUnavailable("no connection")
+SLOW = PlacementUnavailable("timed out", timed_out=True)
+
+
+class Request:
+    """A request that came at a moment."""
+
+    is_rebuild = False
+
+    def __init__(self, clock, deadline=1800.0, delivery=None):
+        self.received_at = clock.now if delivery is None else min(clock.now, delivery.received)
+        self.deadline = clock.now + deadline
+        self.delivery = delivery
+
+    def restarted(self):
+        return self
+
+
+class Peers:
+    """The other schedulers."""
+
+    def __init__(self):
+        self.able = False
+        self.announced = []
+
+    def others_can_decide(self):
+        return self.able
+
+    def announce(self, *, can_decide):
+        self.announced.append(can_decide)
+
+
+class Listener:
+    """Notes when it is paused and resumed."""
+
+    def __init__(self):
+        self.calls = []
+
+    def pause(self):
+        self.calls.append("pause")
+
+    def resume(self):
+        self.calls.append("resume")
+
+
+class World:
+    """Outages whose looks happen while a request waits, on one clock.
+
+    ``problem`` is what a look finds, or a function of the time that returns it.
+    """
+
+    def __init__(self):
+        self.clock = Clock(0.0)
+        self.problem = None
+        self.peers, self.listener = Peers(), Listener()
+        self.outages = Outages(self.find, lambda: PATIENCE, self.peers, self.clock, self.wait)
+        self.outages._loop = SimpleNamespace(running=True, wake=lambda: None, stop=lambda _timeout: None)
+        self.outages.follow(self.listener, threads=4)
+        self.meanwhile = lambda: None
+        self.tries = []
+        self.suspects = []
+        self.next_look = 0.0
+
+    def find(self, suspect):
+        self.suspects.append(suspect)
+        return self.problem(self.clock.now) if callable(self.problem) else self.problem
+
+    def wait(self, _condition, seconds):
+        self.clock.now += seconds
+        self.meanwhile()
+        if self.clock.now >= self.next_look or self.outages._suspect:
+            self.next_look = self.clock.now + self.outages.look()
+
+    def run(self, attempt, **values):
+        request = Request(self.clock, **values)
+
+        def trying(_request):
+            self.tries.append(self.clock.now)
+            outcome = attempt(self.clock.now)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return self.outages.run(trying, request)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def until(moment, error, then="hosts"):
+    """What is found, or comes of a request, at a time."""
+    return lambda now: error if now < moment else then
+
+
+def test_a_request_that_meets_an_outage_is_served_once_that_is_over(world):
+    world.problem = until(30.0, REFUSED, None)
+    assert world.run(until(30.0, REFUSED)) == "hosts"
+    assert world.tries[0] == 0.0
+    assert len(world.tries) == 2
+    assert world.tries[1] <= 30.0 + 3.0
+
+
+def test_a_request_that_comes_during_an_outage_is_not_tried_before_its_end(world):
+    world.problem = REFUSED
+    world.outages.look()
+    world.clock.now = 5.0
+    world.problem = until(20.0, REFUSED, None)
+    assert world.run(until(20.0, REFUSED)) == "hosts"
+    assert len(world.tries) == 1
+
+
+def test_a_rebuild_check_does_not_wait_for_placement(world):
+    world.problem = REFUSED
+    world.outages.look()
+    request = Request(world.clock)
+    request.is_rebuild = True
+    assert world.outages.run(lambda _request: "checked", request) == "checked"
+
+
+def test_one_failure_without_an_outage_is_tried_again(world):
+    assert world.run(until(0.5, REFUSED)) == "hosts"
+    assert world.suspects == [REFUSED]
+
+
+@pytest.mark.parametrize(("deadline", "expected"), [(1800.0, PATIENCE), (20.0, 20.0)])
+def test_after_its_patience_a_request_ends_with_an_error_that_names_the_dependency(world, deadline, expected):
+    world.problem = REFUSED
+    with pytest.raises(PlacementUnavailable, match="Placement is unavailable") as caught:
+        world.run(lambda _now: REFUSED, deadline=deadline)
+    assert not isinstance(caught.value, NoValidHost)
+    assert expected <= world.clock.now <= expected + 2 * LOOK_INTERVAL
+    assert len(world.tries) == 1
+
+
+def test_a_request_that_no_look_explains_is_tried_a_bounded_number_of_times(world):
+    """As with a policy of Placement that forbids queries and allows what a look asks for."""
+    with pytest.raises(PlacementUnavailable):
+        world.run(lambda _now: REFUSED)
+    assert PATIENCE <= world.clock.now <= PATIENCE + 3.0
+    assert len(world.tries) < PATIENCE
+
+
+def test_while_placement_is_slow_and_answers_others_the_patience_of_the_caller_counts(world):
+    def slow(now):
+        world.clock.now += 60.0
+        return SLOW if now < 600.0 else "hosts"
+
+    assert world.run(slow) == "hosts"
+    assert world.clock.now > 600.0
+
+
+def test_a_request_that_has_waited_for_a_thread_has_no_more_patience_than_others(world):
+    world.problem = REFUSED
+    world.outages.look()
+    world.clock.now = 70.0
+    delivery = SimpleNamespace(received=0.0, can_be_requeued=True)
+    with pytest.raises(PlacementUnavailable):
+        world.run(lambda _now: "hosts", delivery=delivery)
+    assert world.clock.now == 70.0
+    assert world.tries == []
+
+
+def test_without_patience_nothing_waits(world):
+    world.outages._patience = lambda: 0.0
+    for error in (REFUSED, SLOW):
+        with pytest.raises(PlacementUnavailable):
+            world.run(lambda _now, error=error: error)
+    assert world.clock.now == 0.0
+
+
+def test_other_errors_are_not_waited_for(world):
+    with pytest.raises(NoValidHost):
+        world.run(lambda _now: NoValidHost("no room"))
+    assert world.suspects == []
+
+
+def test_before_the_start_nothing_is_waited_for(world):
+    world.outages._loop.running = False
+    with pytest.raises(PlacementUnavailable):
+        world.run(lambda _now: REFUSED)
+    assert world.clock.now == 0.0
+
+
+def test_a_stop_ends_the_wait(world):
+    world.problem = REFUSED
+    world.meanwhile = world.outages.stop
+    with pytest.raises(SchedulerStopping):
+        world.run(lambda _now: REFUSED)
+
+
+def test_requests_that_fail_while_the_process_stops_are_returned_as_well(world):
+    world.outages.stop()
+    world.outages._loop.running = False
+    with pytest.raises(SchedulerStopping):
+        world.run(lambda _now: REFUSED)
+
+
+def test_requests_do_not_keep_each_other_in_memory(world):
+    """An error that is raised keeps the frames that it went through, and with them a request."""
+    world.problem = REFUSED
+    world.outages.look()
+    raised = []
+    for _ in range(2):
+        with pytest.raises(PlacementUnavailable) as caught:
+            world.run(lambda _now: "hosts", deadline=1.0)
+        raised.append(caught.value)
+    assert raised[0] is not raised[1]
+    assert [str(error) for error in raised] == [str(REFUSED)] * 2
+    assert REFUSED not in raised
+
+
+# -- other schedulers --------------------------------------------------------------------------------------
+
+
+def returnable():
+    return SimpleNamespace(received=math.inf, can_be_requeued=True)
+
+
+def test_while_another_scheduler_can_decide_no_requests_are_taken_and_those_that_wait_are_returned(world):
+    world.problem = REFUSED
+    world.peers.able = True
+    with pytest.raises(HandedBack):
+        world.run(lambda _now: REFUSED, delivery=returnable())
+    assert (world.listener.calls, world.peers.announced) == (["pause"], [False])
+    assert world.clock.now <= 3.0
+    world.problem = None
+    world.outages.look()
+    assert (world.listener.calls, world.peers.announced) == (["pause", "resume"], [False, True])
+
+
+def test_others_have_a_moment_to_find_out_too(world):
+    """Else each call would go from one scheduler that cannot decide to the next."""
+    world.problem = REFUSED
+    world.peers.able = True
+    world.outages.look()
+    assert world.listener.calls == []
+    world.peers.able = False
+    world.clock.now += 1.5
+    world.outages.look()
+    assert world.listener.calls == []
+
+
+def test_requests_are_taken_again_when_no_other_scheduler_can_decide_any_more(world):
+    world.problem = REFUSED
+    world.peers.able = True
+    for world.clock.now in (0.0, 2.0):
+        world.outages.look()
+    world.peers.able = False
+    world.outages.look()
+    assert world.listener.calls == ["pause", "resume"]
+
+
+def test_a_request_whose_claims_have_to_be_released_here_is_not_returned(world):
+    world.problem = until(20.0, REFUSED, None)
+    world.peers.able = True
+    claiming = PlacementUnavailable("no response", claiming=True)
+    assert world.run(until(20.0, claiming), delivery=returnable()) == "hosts"
+
+
+def test_a_listener_that_starts_during_an_outage_is_paused_at_once(world):
+    world.problem = REFUSED
+    world.peers.able = True
+    for world.clock.now in (0.0, 2.0):
+        world.outages.look()
+    later = Listener()
+    world.outages.follow(later, threads=4)
+    assert later.calls == ["pause"]
+
+
+# -- cells -------------------------------------------------------------------------------------------------
+
+
+def test_a_request_for_hosts_of_an_unreadable_cell_is_tried_every_two_seconds(world):
+    unknown = HostsUnknown(["cell2"])
+    assert world.run(until(30.0, unknown)) == "hosts"
+    assert world.clock.now <= 33.0
+    assert len(world.tries) >= 10
+
+
+def test_requests_for_one_unreadable_cell_leave_threads_to_others(world):
+    unknown = HostsUnknown(["cell2"])
+    world.outages.waiting = 2  # of four threads
+    with pytest.raises(HostsUnknown, match="cell2"):
+        world.run(lambda _now: unknown)
+    assert world.clock.now < 5.0
+
+
+# -- start, log --------------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_able_once_a_look_has_found_no_outage(world):
+    world.problem = REFUSED
+    assert not world.outages.wait_until_able(1.0)
+    world.problem = None
+    world.next_look = 0.0
+    assert world.outages.wait_until_able(1.0)
+
+
+def test_an_outage_is_one_line_at_its_begin_one_a_minute_and_one_at_its_end(world, caplog):
+    caplog.set_level(logging.INFO)
+    world.problem = REFUSED
+    world.outages.waiting = 3
+    for world.clock.now in range(150):
+        world.outages.look()
+    world.problem = None
+    world.outages.look()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Placement is unavailable (no connection); requests wait for it at most 60 s",
+        "Placement has been unavailable for 60 s (no connection); requests waiting: 3",
+        "Placement has been unavailable for 120 s (no connection); requests waiting: 3",
+        "Placement is available again after 149 s; requests resumed: 3",
+    ]
+
+
+def test_without_an_outage_looks_are_rare(world):
+    assert world.outages.look() == IDLE_INTERVAL
+    world.problem = REFUSED
+    assert world.outages.look() == LOOK_INTERVAL
+
+
+def test_all_that_wait_go_on_after_one_look():
+    problem = [REFUSED]
+    outages = Outages(lambda _suspect: problem[0], lambda: PATIENCE, Peers())
+    outages.start()
+    clock = SimpleNamespace(now=0.0)
+    request = Request(clock)
+    request.received_at, request.deadline = -math.inf, math.inf
+    served = []
+
+    def attempt(_request):
+        if problem[0]:
+            raise problem[0]
+        return "hosts"
+
+    threads = [
+        threading.Thread(target=lambda: served.append(outages.run(attempt, request))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    problem[0] = None
+    for thread in threads:
+        thread.join(20)
+    outages.stop()
+    assert served == ["hosts"] * 8
+    assert outages.waiting == 0

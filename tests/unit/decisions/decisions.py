@@ -1,0 +1,56 @@
+"""Decisions of the driver over builders, noted by a trace."""
+
+import numpy as np
+
+from scheduler.decisions.document import Candidates
+from scheduler.decisions.trace import Names, Trace
+from scheduler.errors import NoValidHost
+from scheduler.filters.chain import FilterChain
+from scheduler.hosts.pending import AMOUNTS, PendingPlacements
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
+from scheduler.rules import load_filters, load_weighers
+from scheduler.selection.driver import FilterDriver
+from tests.builders import CELL, OTHER_CELL, Instances, make_table
+from tests.unit.selection.requests import FakeClaims
+
+
+def pending_on(table, rows):
+    """Placements of other requests, one on each of these rows."""
+    placements = PendingPlacements()
+    for row in rows:
+        placements.add(f"pending {row}", table, row, np.array([-64, -1024, 1, 1, 1])[: len(AMOUNTS)])
+    return placements
+
+
+NAMES = Names({CELL: "cell1", OTHER_CELL: "cell2"}, "default zone")
+
+
+def decide(
+    conf, hosts, request, claims=None, pending_rows=(), others=(), source="placement", make=Trace, **options
+):
+    """Choose hosts with the configured rules; return the trace, which has finished.
+
+    Placement does not offer the ``others``.
+    """
+    table = make_table([*hosts, *others])
+    pending = pending_on(table, pending_rows)
+    view = HostView.of(
+        table,
+        np.arange(len(hosts)),
+        [tuple(host.candidates) for host in hosts],
+        Instances(hosts),
+        pending,
+    )
+    driver = FilterDriver(
+        conf, FilterChain(load_filters.load(conf)), load_weighers.load(conf), Fitter(), lambda host: True
+    )
+    trace = make(request, names=lambda: NAMES, **options)
+    trace.decision.candidates = Candidates(source=source, hosts=len(hosts))
+    error = None
+    try:
+        driver.select(view, request, claims or FakeClaims(), observer=trace)
+    except NoValidHost as caught:
+        error = caught
+    trace.finish(error)
+    return trace

@@ -1,0 +1,84 @@
+"""Constraints are called by the names that operators know."""
+
+import pytest
+
+from scheduler import objects
+from scheduler.decisions.constraint_names import RequestNames
+from scheduler.decisions.relaxation import constraints_of
+from scheduler.hosts.aggregates import Aggregate, Aggregates
+from tests.unit.filters.asking import make_spec
+
+AGGREGATES = Aggregates(
+    [
+        Aggregate(1, "u1", "racks", metadata={"availability_zone": "az1"}),
+        Aggregate(2, "u2", "halls", metadata={"availability_zone": "az1"}),
+        Aggregate(
+            3, "u3", "licensed", metadata={"trait:CUSTOM_LICENSE": "required", "trait:HW_X": "required"}
+        ),
+        Aggregate(4, "u4", "dev", metadata={"filter_tenant_id_1": "p"}),
+    ]
+)
+
+
+def called(spec, *pairs):
+    return [each.text for each in constraints_of(pairs, RequestNames(spec, AGGREGATES))]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pair", "name"),
+    [
+        ({"availability_zone": "az1"}, ("member_of", "in:u1,u2"), "availability zone az1"),
+        ({}, ("member_of", "in:u1,u2"), "required aggregate racks or halls"),
+        ({"project_id": "p"}, ("member_of", "in:u4"), "required aggregate dev of project p"),
+        ({"availability_zone": "az1"}, ("member_of", "in:gone"), "required aggregate gone"),
+        (
+            {},
+            ("member_of", "!in:u3"),
+            "forbidden aggregate licensed (isolated: for requests with trait CUSTOM_LICENSE and HW_X)",
+        ),
+        (
+            {"extra_specs": {"trait:HW_X": "required"}},
+            ("member_of", "!in:u3"),
+            "forbidden aggregate licensed (isolated: for requests with trait CUSTOM_LICENSE)",
+        ),
+        ({"force_hosts": ["h1"]}, ("in_tree", "u"), "the forced host h1"),
+        ({"force_nodes": ["n1"]}, ("in_tree", "u"), "the forced host n1"),
+        (
+            {"requested_destination": objects.Destination(host="h1", node="n1")},
+            ("in_tree", "u"),
+            "the requested destination h1",
+        ),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+def test_names(fields, pair, name):
+    assert called(make_spec(**fields), pair) == [name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pair", "kind"),
+    [
+        ({"availability_zone": "az1"}, ("member_of", "in:u1,u2"), "availability zone"),
+        ({"availability_zone": "az2"}, ("member_of", "in:u1"), "aggregate"),
+        ({"availability_zone": "az1"}, ("member_of", "!in:u1"), "aggregate"),
+        ({"project_id": "p"}, ("member_of", "in:u4"), "aggregate"),
+        ({}, ("in_tree", "u"), "host"),
+        ({}, ("root_required", "!COMPUTE_STATUS_DISABLED"), "disabled"),
+        ({}, ("root_required", "OWNER_NOVA"), "trait"),
+        ({}, ("required_1", "HW_GPU"), "trait"),
+        ({}, ("resources_1", "VGPU:1"), "amount"),
+    ],
+    ids=str,
+)
+def test_kinds(fields, pair, kind):
+    (found,) = constraints_of((pair,), RequestNames(make_spec(**fields), AGGREGATES))
+    assert found.kind == kind
+
+
+def test_a_group_of_a_device_is_that_of_its_alias():
+    device = objects.InstancePCIRequest(count=1, spec=[{}], alias_name="gpu", request_id="r-1")
+    spec = make_spec(pci_requests=objects.InstancePCIRequests(requests=[device]))
+    assert called(spec, ("resourcesr-1-0", "CUSTOM_PCI_1:1"), ("resources_2", "VCPU:1")) == [
+        "1 CUSTOM_PCI_1 of PCI alias gpu",
+        "1 VCPU of group _2",
+    ]

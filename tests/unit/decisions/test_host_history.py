@@ -1,0 +1,127 @@
+"""What became of a host in decisions: where it was lost, its ranks, and what they do not tell."""
+
+import pytest
+
+from scheduler.decisions.document import (
+    ALTERNATE,
+    CHOSEN,
+    EXCLUDED,
+    PASSED,
+    REFUSED,
+    REJECTED,
+    Best,
+    Candidates,
+    Decision,
+    Disabled,
+    Error,
+    Flavor,
+    Hosts,
+    Step,
+    Verdict,
+    Weights,
+)
+from scheduler.decisions.host_history import NOT_NAMED, NOT_OFFERED, Loss, Unexplained, history_of, merged
+from scheduler.decisions.unoffered import DISABLED
+
+FILTERS = [
+    Step("i", "ComputeFilter", 5, 4, applies=True),
+    Step("i", "NUMATopologyFilter", 4, 3, applies=True),
+]
+
+
+def decision(number=1, *, failed=False, source="placement", disabled=(), flavor="m1", **verdicts):
+    """A decision that names hosts with their verdicts; h-best is the best, others that passed follow."""
+    found = list({"best": Verdict(CHOSEN), **verdicts}.items())
+    names = [name for name, _ in found]
+    ranked = [i for i, (_, each) in enumerate(found) if each.outcome in {CHOSEN, ALTERNATE, PASSED}]
+    weights = Weights("RAMWeigher", [10.0 - i for i in range(len(ranked))], 0.0, 10.0, 1.0)
+    return Decision(
+        time=f"2026-11-23T12:00:{number:02}.000+00:00",
+        request_id=f"req-{number}",
+        kind="build",
+        project_id="p",
+        instances=["i"],
+        flavor=Flavor(name=flavor),
+        availability_zone="az1",
+        error=Error("NoValidHost", "-") if failed else None,
+        candidates=Candidates(source=source, disabled=Disabled(len(disabled), list(disabled))),
+        filters=FILTERS,
+        verdicts=[each for _, each in found],
+        hosts=Hosts(host=names, node=[f"{name}.domain" for name in names], verdict=list(range(len(names)))),
+        best=Best(ranked, [None] * len(ranked), [weights]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "losses"),
+    [
+        (
+            [
+                decision(1, h=Verdict(REJECTED, 1, "CPU pinning needs 4 free CPUs, has 2")),
+                decision(2, h=Verdict(REJECTED, 1, "CPU pinning needs 4 free CPUs, has 1")),
+                decision(3, h=Verdict(REJECTED, 0, "service disabled (x)")),
+            ],
+            [
+                Loss("NUMATopologyFilter", "CPU pinning needs 4 free CPUs, has 1 to 2", 2),
+                Loss("ComputeFilter", "service disabled (x)", 1),
+            ],
+        ),
+        ([decision(1, h=Verdict(REJECTED, 1))], [Loss("NUMATopologyFilter", "reason not computed")]),
+        ([decision(1, h=Verdict(EXCLUDED, None, "ignored"))], [Loss("request", "ignored")]),
+        ([decision(1, h=Verdict(REFUSED, None, "no room"))], [Loss("claim", "no room")]),
+        (
+            [decision(1, h=Verdict(PASSED)), decision(2, h=Verdict(ALTERNATE))],
+            [Loss("weights", "it passed; the best host has more weight, most of it from RAMWeigher: 0.1", 2)],
+        ),
+        ([decision(1, h=Verdict(CHOSEN))], []),
+        (
+            [decision(1, failed=True, h=Verdict(PASSED))],
+            [Loss("weights", "it passed, but the request failed")],
+        ),
+    ],
+)
+def test_where_a_host_was_lost(made, losses):
+    assert history_of(made, "h").losses == losses
+
+
+def test_how_often_it_was_considered_and_with_which_ranks():
+    made = [
+        decision(1, h=Verdict(PASSED)),
+        decision(2, a=Verdict(PASSED), h=Verdict(ALTERNATE)),
+        decision(3, h=Verdict(CHOSEN)),
+        decision(4, h=Verdict(REJECTED, 1, "-")),
+        decision(5),
+        decision(6, source="table", h=Verdict(PASSED)),
+    ]
+    for name in ("h", "h.domain"):
+        found = history_of(made, name)
+        assert (found.requests, found.considered, found.chosen, found.alternate) == (5, 4, 1, 1)
+        assert found.ranks == {2: 1, 3: 1}
+        assert found.since == made[0].time
+
+
+@pytest.mark.parametrize(
+    ("failed", "disabled", "reason"),
+    [(True, [], NOT_OFFERED), (False, [], NOT_NAMED), (True, ["h"], DISABLED)],
+)
+def test_requests_that_do_not_tell_are_those_of_a_flavor_and_a_zone(failed, disabled, reason):
+    made = [decision(number, failed=failed, disabled=disabled) for number in (2, 3, 1)] + [
+        decision(4, failed=failed, disabled=disabled, flavor="m2")
+    ]
+    assert history_of(made, "h").unexplained == [
+        Unexplained(reason, "m1", "az1", 3, "req-3", "2026-11-23T12:00:03.000+00:00"),
+        Unexplained(reason, "m2", "az1", 1, "req-4", "2026-11-23T12:00:04.000+00:00"),
+    ]
+
+
+def test_what_workers_tell_is_one_history():
+    made = [
+        decision(1, h=Verdict(PASSED)),
+        decision(2, h=Verdict(REJECTED, 0, "last seen 70 s ago")),
+        decision(3, failed=True),
+        decision(4, h=Verdict(REJECTED, 0, "last seen 90 s ago")),
+        decision(5, h=Verdict(CHOSEN)),
+        decision(6, failed=True),
+    ]
+    assert merged([history_of(made[:3], "h"), history_of(made[3:], "h")]) == history_of(made, "h")
+    assert merged([]) == history_of([], "h")

@@ -1,0 +1,262 @@
+"""What is noted of a decision."""
+
+from collections import Counter
+from copy import deepcopy
+import math
+from random import Random
+
+import numpy as np
+import pytest
+
+from scheduler import objects
+from scheduler.decisions import rendering, trace
+from scheduler.decisions.document import decode, encode
+from scheduler.request.scheduling_request import SchedulingRequest
+from tests.builders import CELL, make_view, uuid_of
+from tests.support.options import make_conf
+from tests.unit.decisions.decisions import decide
+from tests.unit.filters import per_host
+from tests.unit.filters.asking import make_spec
+from tests.unit.selection.requests import REFUSED, FakeClaims, host_with_candidate
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"),
+    [
+        ([1.0, 3.0, 2.0], [1, 2, 0]),
+        ([1.0, 1.0, 1.0, 1.0], [0, 1, 2]),
+        ([5.0, 1.0, 7.0, 5.0, 5.0], [2, 0, 3]),
+        ([-np.inf, -np.inf, -np.inf, 0.0], [3, 0, 1]),
+        ([], []),
+    ],
+    ids=["few", "all alike", "ties at the end", "refused hosts", "none"],
+)
+def test_the_best_three_are_those_that_are_tried_first(totals, expected):
+    assert trace.best_indices(np.array(totals), 3).tolist() == expected
+
+
+def test_the_weights_of_the_best_hosts_add_up_to_their_totals():
+    hosts = [host_with_candidate(f"h{number}").ram(1024 * number, 65536) for number in range(1, 15)]
+    for host in hosts[5:]:
+        host.aggregate("a", ram_weight_multiplier="2.5")
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    decision = decide(make_conf(enabled_filters=[]), hosts, request).decision
+    best = decision.best
+    assert [decision.hosts.host[number] for number in best.host] == [
+        f"h{number}" for number in range(14, 4, -1)
+    ]
+    for number, total in enumerate(best.total):
+        assert sum(each.added(number) for each in best.weights) == pytest.approx(total)
+    ram = next(each for each in best.weights if each.weigher == "RAMWeigher")
+    assert (ram.raw[0], ram.low, ram.high, ram.multiplier[0]) == (14336.0, 0.0, 14336.0, 2.5)
+    assert decision.chosen[0].host == trace.Place("h14", "h14")
+
+
+def test_the_reason_is_known_of_an_instance_beyond_those_that_are_noted(monkeypatch):
+    monkeypatch.setattr(trace, "MOST_STEPS", 3)
+    conf = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=3)
+    hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
+    uuids = [f"i{number}" for number in range(7)]
+    decision = decide(conf, hosts, SchedulingRequest.of(make_spec(instance_uuid="i0"), uuids)).decision
+    assert (
+        decision.summary == "Placement offers 2 hosts; NumInstancesFilter rejected 1 (3 instances, limit 3)"
+    )
+    last = list(rendering.funnel(decision))[-1]
+    assert (last.name, last.start, last.end) == ("NumInstancesFilter", 1, 0)
+    assert [one.reason for one in last.causes] == ["3 instances, limit 3"]
+
+
+def test_a_host_that_is_alone_has_no_weights():
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    decision = decide(make_conf(enabled_filters=[]), [host_with_candidate("h")], request).decision
+    assert (decision.hosts.host, decision.best.host, decision.best.weights) == (["h"], [0], [])
+
+
+def test_a_password_in_an_error_is_not_recorded():
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    decision = trace.Trace(request, lambda: 0.0).finish(
+        ValueError("no answer from http://nova:pa/ss@neutron/v2")
+    )
+    assert (decision.error.kind, decision.error.text) == (
+        "ValueError",
+        "no answer from http://***@neutron/v2",
+    )
+
+
+def received(**fields):
+    """A request as it is read from the wire."""
+    return objects.hydrate(make_spec(instance_uuid="i", **fields).obj_to_primitive(), None)
+
+
+def test_the_request_is_kept_as_it_was_received():
+    spec = received(hints={"same_host": ["A"]})
+    found = trace.Trace(SchedulingRequest.of(spec, ["i"]))
+    spec.requested_destination = objects.Destination(host="what a pre-filter makes")
+    kept = decode(encode(found.finish(None))).request_spec()
+    assert kept.scheduler_hints == {"same_host": ["A"]}
+    assert kept.requested_destination is None
+
+
+def test_a_password_in_the_cell_of_a_destination_is_not_kept():
+    cell = objects.CellMapping(
+        uuid=CELL,
+        name="cell1",
+        transport_url="rabbit://u:secret@h/",
+        database_connection="mysql://u:secret@h/",
+    )
+    destination = objects.Destination(host="h1", cell=cell)
+    for spec in (received(requested_destination=destination), make_spec(requested_destination=destination)):
+        decision = trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None)
+        assert b"secret" not in encode(decision)
+        assert decision.request_spec().requested_destination.cell.name == "cell1"
+        assert spec.requested_destination.cell.transport_url == "rabbit://u:secret@h/"
+
+
+def test_a_request_that_is_too_large_is_not_kept():
+    spec = received(hints={"query": ["x" * trace.LARGEST_SPEC]})
+    decision = trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None)
+    assert decision.request_spec() is None
+    assert len(encode(decision)) < 4096
+
+
+def test_of_a_served_request_some_hosts_are_named_for_each_filter():
+    conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=3)
+    full = [host_with_candidate(f"full{number}").num_instances(3) for number in range(20)]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    decision = decide(conf, [*full, host_with_candidate("good")], request).decision
+    assert decision.hosts.host == ["good", *(f"full{number}" for number in range(trace.NAMED))]
+    assert not decision.hosts.complete
+    (stage,) = [one for one in rendering.funnel(decision) if one.kind == "filter"]
+    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - trace.NAMED)
+
+
+def test_of_a_failed_request_all_hosts_are_named_and_some_explained(monkeypatch):
+    monkeypatch.setattr(trace, "EXPLAINED", 7)
+    conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=3)
+    full = [host_with_candidate(f"full{number}").num_instances(3) for number in range(20)]
+    decision = decide(conf, full, SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])).decision
+    assert sorted(decision.hosts.host) == sorted(host.columns["host"] for host in full)
+    assert decision.hosts.complete
+    reasons = Counter(one.reason for one in rendering.hosts(decision))
+    assert reasons == {"3 instances, limit 3": 7, "": 13}
+    assert {one.filter for one in rendering.hosts(decision)} == {"NumInstancesFilter"}
+
+
+# -- against the plain forms of the rules ----------------------------------------------------------------
+
+RULES = [
+    "ComputeFilter",
+    "AvailabilityZoneFilter",
+    "AggregateMultiTenancyIsolation",
+    "AggregateInstanceExtraSpecsFilter",
+    "ImagePropertiesFilter",
+    "DifferentHostFilter",
+    "SameHostFilter",
+    "IoOpsFilter",
+    "NumInstancesFilter",
+    "RamFilter",
+    "CoreFilter",
+    "DiskFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+]
+FLEETS = 25
+REQUESTS = 20
+
+
+@pytest.fixture(scope="module")
+def conf():
+    return make_conf(
+        enabled_filters=RULES,
+        available_filters=[
+            "nova.scheduler.filters.all_filters",
+            "nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter",
+            "nova.scheduler.filters.ram_filter.RamFilter",
+            "nova.scheduler.filters.core_filter.CoreFilter",
+            "nova.scheduler.filters.disk_filter.DiskFilter",
+        ],
+        max_io_ops_per_host=4,
+        max_instances_per_host=6,
+    )
+
+
+def random_host(number, random):
+    host = host_with_candidate(f"h{number}")
+    host.ram(random.choice([512, 1024, 4096]), 4096).disk(random.choice([0, 1024, 10240, 102400]), 100)
+    host.vcpus(16, random.choice([0, 8, 62])).io_ops(random.randrange(6)).num_instances(random.randrange(8))
+    host.supports(*random.choice([[("x86_64", "kvm", "hvm")], [("aarch64", "kvm", "hvm")]]))
+    if random.random() < 0.2:
+        random.choice([host.disabled, host.forced_down, host.down])()
+    if random.random() < 0.5:
+        host.az(random.choice("ab"))
+    if random.random() < 0.2:
+        host.aggregate("tenants", filter_tenant_id="other")
+    if random.random() < 0.7:
+        host.aggregate("disks", disk=random.choice(["ssd", "hdd"]))
+    if random.random() < 0.3:
+        host.holding(random.choice(["A", "B"]))
+    return host
+
+
+def random_spec(random):
+    group = random.choice([None, "affinity", "anti-affinity"])
+    members = {"members": ["A", "i"], "hosts": random.choice([[], ["h1", "h2"]])}
+    return make_spec(
+        random.choice([None, None, None, {"aggregate_instance_extra_specs:disk": "ssd"}]),
+        image=random.choice([None, None, {"hw_architecture": "aarch64"}, {"hw_architecture": "x86_64"}]),
+        hints=random.choice(
+            [None, {"different_host": ["B"]}, {"different_host": ["B"]}, {"same_host": ["A"]}]
+        ),
+        group=group and {"uuid": "g", "policy": group, "policies": [group], **members},
+        sizes={"memory_mb": random.choice([64, 512, 2048]), "vcpus": random.choice([1, 1, 4])},
+        availability_zone=random.choice([None, None, None, "a"]),
+        instance_uuid="i",
+    )
+
+
+def test_documents_of_random_requests_say_what_the_plain_rules_say(conf, monkeypatch):
+    """With all hosts, as of a failed request: each is rejected by the first rule that the host does not pass."""
+    monkeypatch.setattr(trace, "NAMED", 100)
+    monkeypatch.setattr(trace, "BEST", 100)
+    monkeypatch.setattr(trace, "PATIENCE", math.inf)  # this process may have to wait for a processor
+    seen = Counter()
+    for seed in range(FLEETS):
+        random = Random(seed)
+        hosts = [random_host(number, random) for number in range(random.choice([5, 12]))]
+        for _ in range(REQUESTS):
+            spec = random_spec(random)
+            original = deepcopy(spec)
+            refusing = {uuid_of("h1"): REFUSED} if random.random() < 0.2 else {}
+            found = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]), FakeClaims(refusing))
+            seen[found.decision.result] += 1
+            plain = plain_verdicts(hosts, original, conf)
+            lines = list(rendering.hosts(decode(encode(found.decision))))
+            assert {line.host for line in lines} == plain.keys()
+            for line in lines:
+                seen[line.filter] += 1
+                assert line.filter == plain[line.host], line
+                assert bool(line.reason) == bool(line.filter)
+                check_verdicts(found.decision, line)
+    assert min(seen["failed"], seen["scheduled"]) > 80, seen
+    assert set(RULES) - {"ServerGroupAffinityFilter"} <= set(seen), seen
+
+
+def plain_verdicts(hosts, spec, conf):
+    """The first rule that each host does not pass, by host; "" for none."""
+    view = make_view(hosts)
+    return {
+        host.columns["host"]: next(
+            (name for name in RULES if not per_host.PLAIN[name](view.host(index), spec, conf)), ""
+        )
+        for index, host in enumerate(hosts)
+    }
+
+
+def check_verdicts(decision, line):
+    verdicts = list(rendering.verdicts(decision, line))
+    decisive = [number for number, one in enumerate(verdicts) if one.decisive]
+    assert [verdicts[number].filter for number in decisive] == ([line.filter] if line.filter else [])
+    end = decisive[0] if decisive else len(verdicts)
+    before = {rendering.ACCEPTED, rendering.NOT_APPLICABLE}
+    assert {one.verdict for one in verdicts[:end]} <= before
+    assert {one.verdict for one in verdicts[end + 1 :]} <= {rendering.NOT_RUN}

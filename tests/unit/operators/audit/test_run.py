@@ -1,0 +1,252 @@
+"""The order of reads, what is confirmed, and what is held at once; Placement and the databases are in memory."""
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.operators.audit.findings import Gap, Kind
+from scheduler.operators.audit.run import Audit, Settings
+from scheduler.operators.audit.values import (
+    ComputeNode,
+    ConsumerRecords,
+    InstanceRecord,
+    Provider,
+    ProviderState,
+)
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.errors import PlacementUnreachable
+from tests.unit.operators.audit.clouds import NOW, OLD
+
+
+class FakePlacement:
+    """``held``: consumer → provider → amounts; ``failing``: providers whose state cannot be read."""
+
+    def __init__(self, *hosts):
+        self.known = {host: Provider(host, host, host) for host in hosts}
+        self.late = {}
+        self.held = {}
+        self.capacity = {}
+        self.failing = set()
+        self.gone = set()
+        self.shared = frozenset()
+        self.largest = 0
+
+    def providers(self):
+        return dict(self.known)
+
+    def sharing(self):
+        return self.shared
+
+    def provider(self, uuid):
+        return self.late.get(uuid)
+
+    def states(self, providers):
+        self.largest = max(self.largest, len(providers))
+        return [self._state(provider) for provider in providers]
+
+    def holdings(self, consumers):
+        return [
+            ConsumerAllocations(
+                {host: {"resources": amounts} for host, amounts in self.held.get(uuid, {}).items()}, 7
+            )
+            for uuid in consumers
+        ]
+
+    def _state(self, provider):
+        if provider.uuid in self.failing:
+            return PlacementUnreachable("no answer")
+        if provider.uuid in self.gone:
+            return None
+        held = {uuid: one[provider.uuid] for uuid, one in self.held.items() if provider.uuid in one}
+        used = sum(amounts["VCPU"] for amounts in held.values())
+        return ProviderState(provider, {"VCPU": self.capacity.get(provider.uuid, 100)}, {"VCPU": used}, held)
+
+
+class FakeNova:
+    """One cell; the UUID of a compute node is the name of its host."""
+
+    def __init__(self, *hosts):
+        self.hosts = list(hosts)
+        self.instances = {}
+        self.away = {}
+        self.api_away = None
+        self.largest = 0
+
+    def load_cells(self):
+        pass
+
+    def name(self, uuid):
+        return uuid
+
+    def nodes(self):
+        yield self._nodes(self.hosts)
+
+    def nodes_at(self, hosts):
+        return self._nodes(host for host in hosts if host in self.hosts)
+
+    def instances_on(self, nodes):
+        hosts = {node.host for node in nodes}
+        return [self._record(uuid) for uuid, host in self.instances.items() if host in hosts]
+
+    def records(self, uuids):
+        self.largest = max(self.largest, len(uuids))
+        return {
+            uuid: ConsumerRecords(uuid, (self._record(uuid),) if uuid in self.instances else ())
+            for uuid in uuids
+        }
+
+    def _record(self, uuid):
+        host = self.instances[uuid]
+        return InstanceRecord(uuid, "c1", host, host, "active", OLD)
+
+    def _nodes(self, hosts):
+        return [ComputeNode(host, "c1", host, host) for host in hosts]
+
+
+class Rig:
+    def __init__(self, *hosts):
+        self.placement = FakePlacement(*hosts)
+        self.nova = FakeNova(*hosts)
+        self.slept = []
+        self.meanwhile = lambda: None
+
+    def instance(self, uuid, host, *held):
+        self.nova.instances[uuid] = host
+        self.holds(uuid, *(held or [host]))
+
+    def holds(self, uuid, *hosts):
+        self.placement.held[uuid] = {host: {"VCPU": 1} for host in hosts}
+
+    def run(self, **settings):
+        audit = Audit(
+            self.placement,
+            self.nova,
+            Settings(**settings),
+            sleep=self._sleep,
+            now=lambda: NOW,
+        )
+        return audit.run()
+
+    def _sleep(self, seconds):
+        self.slept.append(seconds)
+        self.meanwhile()
+
+
+@pytest.fixture
+def rig():
+    return Rig("a", "b", "c")
+
+
+def kinds(report):
+    return {one.subject: one.kind for one in report.findings}
+
+
+def test_a_cloud_in_order_is_read_once_and_not_waited_for(rig):
+    rig.instance("i", "a")
+    report = rig.run()
+    assert (report.findings, report.gaps, rig.slept) == ([], [], [])
+
+
+def test_a_finding_is_read_again_after_the_delay(rig):
+    rig.holds("gone", "a")
+    assert kinds(rig.run(recheck_after=7.0)) == {"gone": Kind.NO_INSTANCE}
+    assert rig.slept == [7.0]
+
+
+def test_a_finding_has_the_generation_of_the_second_read(rig):
+    rig.holds("gone", "a")
+    assert [one.generation for one in rig.run().findings] == [7]
+
+
+def test_a_compute_node_that_shares_its_disk_is_a_host_all_the_same(rig):
+    rig.placement.shared = frozenset({"a"})
+    rig.instance("i", "a")
+    assert rig.run().findings == []
+
+
+def test_a_consumer_that_moved_meanwhile_is_judged_by_the_second_read(rig):
+    rig.instance("i", "a", "b")
+    rig.meanwhile = lambda: rig.instance("i", "c", "c")
+    assert rig.run().findings == []
+
+
+def test_a_consumer_on_two_pages_is_one_finding(rig):
+    rig.instance("i", "a", "a", "b")
+    assert kinds(rig.run(page=1)) == {"i": Kind.TWO_HOSTS}
+    assert len(rig.run(page=1).findings) == 1
+
+
+def test_only_what_both_reads_show_of_a_provider_is_reported(rig):
+    rig.instance("i", "a")
+    rig.placement.capacity["a"] = 0
+    rig.meanwhile = lambda: rig.placement.capacity.update(a=1)
+    assert rig.run().findings == []
+
+
+def test_a_host_that_is_new_at_the_second_read_is_known_then(rig):
+    rig.instance("i", "new", "a")
+    new = Provider("new", "new", "new")
+
+    def meanwhile():
+        rig.holds("i", "new")
+        rig.placement.late["new"] = new
+        rig.nova.hosts.append("new")
+
+    rig.meanwhile = meanwhile
+    assert rig.run().findings == []
+
+
+def test_pages_bound_what_is_read_at_once():
+    rig = Rig(*(f"host{number}" for number in range(25)))
+    for number in range(25):
+        rig.instance(f"i{number}", f"host{number}")
+        rig.holds(f"gone{number}", f"host{number}")
+    assert len(rig.run(page=10).findings) == 25
+    assert (rig.placement.largest, rig.nova.largest) == (10, 25)
+
+
+def test_many_suspects_are_confirmed_before_more_are_read(monkeypatch):
+    monkeypatch.setattr("scheduler.operators.audit.run.SUSPECTS", 3)
+    rig = Rig(*(f"host{number}" for number in range(10)))
+    for number in range(10):
+        rig.holds(f"gone{number}", f"host{number}")
+    assert len(rig.run(page=1, recheck_after=5.0).findings) == 10
+    assert rig.slept[0] == 5.0
+    assert rig.nova.largest <= 4
+
+
+def test_a_provider_that_cannot_be_read_is_a_gap_and_its_instances_are_no_findings(rig):
+    rig.instance("i", "a")
+    rig.instance("j", "b", "b")
+    rig.placement.failing.add("a")
+    report = rig.run()
+    assert (report.findings, report.gaps) == ([], [Gap("resource providers", "no answer")])
+
+
+def test_a_host_without_a_provider_has_instances_without_allocation(rig):
+    rig.instance("i", "a")
+    del rig.placement.known["a"]
+    rig.placement.held.clear()
+    assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
+
+
+def test_so_has_a_host_whose_provider_was_removed_during_the_audit(rig):
+    rig.instance("i", "a")
+    rig.placement.gone.add("a")
+    rig.placement.held.clear()
+    assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
+
+
+def test_reasons_that_all_differ_are_counted_together(monkeypatch, rig):
+    monkeypatch.setattr("scheduler.operators.audit.run.REASONS", 2)
+    rig.placement.states = lambda providers: [PlacementUnreachable(f"error {one.uuid}") for one in providers]
+    assert rig.run().gaps == [
+        Gap("resource providers", "error a"),
+        Gap("resource providers", "error b"),
+        Gap("resource providers", "other reasons"),
+    ]
+
+
+def test_grace_is_a_setting(rig):
+    rig.instance("i", "a", "b")
+    assert rig.run(grace=timedelta(days=2)).findings == []

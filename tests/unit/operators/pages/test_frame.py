@@ -1,0 +1,59 @@
+"""The frame of all pages: what a page may run and load."""
+
+from base64 import b64encode
+from hashlib import sha256
+import re
+
+import pytest
+
+from scheduler.operators.pages import frame
+from scheduler.operators.report.overview import summarize
+from scheduler.operators.report.site import Site
+from scheduler.operators.shadow import report
+from tests.support.pages import Page
+from tests.unit.operators.explain.test_page import made, render
+
+
+def shadow():
+    return report.page(report.summarize([]))
+
+
+PAGES = {
+    "decision": lambda: render(made()),
+    "shadow": shadow,
+    "report": lambda: Site(summarize([], 0.0, 1.0), None, "no database").index({}),
+}
+
+
+@pytest.fixture(params=PAGES)
+def html(request):
+    return PAGES[request.param]()
+
+
+def allowed(html, kind):
+    """The digests that the policy of a page allows for scripts or styles."""
+    (policy,) = (
+        each["content"]
+        for _, each in Page(html).elements
+        if each.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy == frame.policy()
+    return re.search(rf"{kind}-src ([^;]*)", policy)[1].split()
+
+
+def digests(parts):
+    return {f"'sha256-{b64encode(sha256(part.encode()).digest()).decode()}'" for part in parts}
+
+
+def test_a_page_has_only_the_style_and_the_scripts_that_its_policy_allows(html):
+    page = Page(html)
+    assert digests(page.inside["style"]) == set(allowed(html, "style"))
+    assert digests(page.inside.get("script", ())) <= set(allowed(html, "script"))
+
+
+def test_a_page_loads_nothing_and_has_no_style_that_the_policy_forbids(html):
+    elements = Page(html).elements
+    assert not [tag for tag, each in elements if {"src", "style", "onclick"} & set(each)]
+    assert not [each["href"] for tag, each in elements if ":" in each.get("href", "")]
+    assert "default-src 'none'" in frame.policy()
+    assert "unsafe" not in frame.policy()

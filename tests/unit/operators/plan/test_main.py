@@ -1,0 +1,204 @@
+"""berth-plan: arguments, what is printed, and exit statuses."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+import yaml
+
+from scheduler.operators.command import app
+from scheduler.operators.plan import command_base
+from scheduler.operators.plan import main as plan
+from scheduler.operators.plan.command_base import NO_PLACE, ProgressLine
+from scheduler.operators.snapshot import snapshot
+from tests.builders import uuid_of
+from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
+
+
+@pytest.fixture
+def cloud():
+    """Four hosts in two racks and zones; the instances of the first two find a place elsewhere."""
+    hosts = [node(f"h{number}").aggregate(f"rack{number % 2}").az(f"z{number // 2}") for number in range(4)]
+    made = MadeCloud(*hosts)
+    made.put("i0", "h0", flavor("m1", ram=2048)).put("i1", "h1", flavor("m1", ram=2048))
+    return made
+
+
+@pytest.fixture
+def run(cloud, tmp_path, monkeypatch):
+    """Run the command on the cloud; returns its exit status, its output and what it logged."""
+    config = tmp_path / "nova.conf"
+    config.write_text("[api_database]\nconnection = sqlite:///x\n[database]\nconnection = sqlite:///y\n")
+    monkeypatch.setattr(snapshot.Snapshot, "close", lambda _self: None)
+
+    def read(_conf, progress):
+        progress("hosts", 0, 1)
+        found = cloud.snapshot()
+        found.stored.latest = lambda at_most, since: list(cloud.requests)[-at_most:]
+        found.stored.image = None
+        return found
+
+    monkeypatch.setattr(command_base.snapshot, "read", read)
+
+    def run(*argv):
+        out, err = io.StringIO(), io.StringIO()
+        status = plan.main(["--config-file", str(config), *argv], stdout=out, stderr=err)
+        return status, out.getvalue(), err.getvalue()
+
+    return run
+
+
+def test_a_drain_is_told(run):
+    status, output, _ = run("drain", "h0")
+    assert status == 0
+    assert "h0: 1 of 1 instance can move" in output
+    assert re.search(rf"1 \| {uuid_of('i0')} \| m1 +\| h0", output)
+
+
+@pytest.mark.parametrize(
+    ("argv", "hosts"),
+    [
+        (["h0", "h1"], ["h0", "h1"]),
+        (["--aggregate", "rack1"], ["h1", "h3"]),
+        (["--zone", "z1"], ["h2", "h3"]),
+        (["--cell", "0001"], ["h0", "h1", "h2", "h3"]),
+        (["h0", "--zone", "z1"], ["h0", "h2", "h3"]),
+    ],
+    ids=str,
+)
+def test_hosts_are_named_in_many_ways(run, argv, hosts):
+    status, output, _ = run("drain", *argv, "-f", "json")
+    assert json.loads(output)["hosts"] == hosts
+    assert status == (NO_PLACE if len(hosts) == 4 else 0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["drain", "h9"], "There is no host h9"),
+        (["drain", "--zone", "zz"], "There is no availability zone zz"),
+        (["drain", "--aggregate", "rock1"], "There is no aggregate rock1; did you mean rack1?"),
+        (["drain"], "No host is named"),
+        (["survive", "--by", "rack"], "--by takes zone or aggregate:PATTERN"),
+        (["policy"], "Nothing differs"),
+        (["policy", "--set", "nothing=1"], "There is no option [filter_scheduler]/nothing"),
+        (["policy", "--set", "a=1", "--since", "yesterday"], "neither an age such as 15m nor a time such as"),
+        (["capacity"], "Give either --all or one of"),
+        (["capacity", "--flavor", "m1", "--textfile", "x"], "--textfile needs --all"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_a_clear_error(run, capsys, argv, words):
+    status, output, logged = run(*argv)
+    assert (status, output) == (app.NOT_RUN, "")
+    errors = logged + capsys.readouterr().err
+    assert words in errors
+    assert "Traceback" not in errors
+
+
+def test_what_cannot_be_read_is_a_clear_error(run, monkeypatch):
+    def unreadable(*_):
+        raise snapshot.Unreadable("The API database cannot be read")
+
+    monkeypatch.setattr(command_base.snapshot, "read", unreadable)
+    status, output, logged = run("drain", "h0")
+    assert (status, output) == (app.NOT_RUN, "")
+    assert "The API database cannot be read" in logged
+
+
+def test_instances_without_a_place_are_told_with_the_reason(run, cloud):
+    apart = group("apart", "anti-affinity", ["m0", "m1", "m2", "m3"])
+    for number in range(4):
+        cloud.put(f"m{number}", f"h{number}", in_group=apart)
+    status, output, _ = run("drain", "h0")
+    assert status == NO_PLACE
+    assert "1 instance without a place, missing 1 DISK_GB, 1024 MEMORY_MB, 1 VCPU" in output
+    assert "ServerGroupAntiAffinityFilter leaves 0 of 3 hosts" in output
+
+
+def test_commands_are_all_that_is_printed(run):
+    _, output, _ = run("drain", "h0", "--commands")
+    (line,) = output.splitlines()
+    assert re.fullmatch(rf"openstack server migrate --live-migration --host h\d --wait {uuid_of('i0')}", line)
+
+
+def test_formats(run):
+    assert yaml.safe_load(run("drain", "h0", "-f", "yaml")[1])["plan"] == "drain"
+    (row,) = csv.DictReader(io.StringIO(run("drain", "h0", "-f", "csv")[1]))
+    assert (row["Instance"], row["From"]) == (uuid_of("i0"), "h0")
+
+
+def test_failures_that_are_survived(run):
+    status, output, _ = run("survive", "--by", "aggregate:rack*")
+    assert status == 0
+    assert "2 of 2 failures would be survived" in output
+    assert "more of flavor m1 can be added until a failure is not survived" in output
+    assert run("survive", "--hosts", "4")[0] == NO_PLACE
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["drain", "h0"],
+        ["survive"],
+        ["balance"],
+        ["balance", "--goal", "pack", "--moves", "1"],
+        ["policy", "--set", "ram_weight_multiplier=-1"],
+        ["capacity", "--flavor", "m1"],
+        ["capacity", "--all"],
+        ["dry-run", "--flavor", "m1", "--count", "2"],
+    ],
+    ids=" ".join,
+)
+def test_each_plan_has_a_page(run, tmp_path, argv):
+    page = tmp_path / "plan.html"
+    status, output, _ = run(*argv, "--html", str(page))
+    assert status == 0
+    assert output
+    html = page.read_text()
+    assert html.count("<svg") >= 1
+    assert "prefers-color-scheme: dark" in html
+    assert "<script" not in html
+    assert "http:" not in html
+    assert "https:" not in html
+
+
+def test_a_page_shows_names_of_users_as_they_are(run, cloud, tmp_path):
+    cloud.put("i2", "h0", flavor("<script>alert(1)</script>"))
+    page = tmp_path / "plan.html"
+    run("drain", "h0", "--html", str(page))
+    assert "&lt;script&gt;" in page.read_text()
+    assert "<script>" not in page.read_text()
+
+
+def test_metrics_are_written_in_one_step(run, tmp_path):
+    file = tmp_path / "berth.prom"
+    assert run("capacity", "--all", "--textfile", str(file))[0] == 0
+    assert 'berth_capacity_instances{flavor="m1",zone="z0"}' in file.read_text()
+    assert list(tmp_path.glob("*.new")) == []
+    status, _, logged = run("capacity", "--all", "--textfile", str(tmp_path / "none" / "x"))
+    assert status == app.NOT_RUN
+    assert "Cannot write" in logged
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_only():
+    moments = iter([0.0, 0.0, 0.01, 1.0, 1.0])
+    terminal, file = Terminal(), io.StringIO()
+    line = ProgressLine(terminal, lambda: next(moments))
+    line("instances", 0, 10)
+    line("instances", 1, 10)
+    line("instances", 5, 10)
+    assert "instances 0 of 10" in terminal.getvalue()
+    assert "instances 1 of 10" not in terminal.getvalue()
+    assert terminal.getvalue().endswith("instances 5 of 10")
+    line.clear()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    ProgressLine(file)("instances", 1, 2)
+    assert file.getvalue() == ""

@@ -1,0 +1,167 @@
+"""What would be survived, against brute force on random small clouds."""
+
+from unittest import mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.operators.plan import survive as module
+from scheduler.operators.plan.moves import Mover
+from scheduler.operators.plan.survive import Survival, UnknownDomain, by_hosts, domains_of, survive
+from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
+
+SIZES = {"small": 1024, "middle": 2048, "large": 4096}
+
+HOSTS = st.lists(st.sampled_from([4096, 8192]), min_size=2, max_size=5)
+INSTANCES = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from(sorted(SIZES)), st.sampled_from([None, "apart", "soft"])),
+    max_size=12,
+)
+
+
+def made(rams, instances):
+    """A cloud in which each host has room for its instances."""
+    free = list(rams)
+    groups = {"apart": group("apart", "anti-affinity"), "soft": group("soft", "soft-anti-affinity")}
+    hosts = [node(f"h{number}", ram=ram) for number, ram in enumerate(rams)]
+    cloud = MadeCloud(*hosts, enabled_filters=[name for name in FILTERS if name != "NumInstancesFilter"])
+    for number, (at, size, name) in enumerate(instances):
+        host = at % len(rams)
+        if free[host] < SIZES[size]:
+            continue
+        free[host] -= SIZES[size]
+        cloud.put(f"i{number}", f"h{host}", flavor(size, ram=SIZES[size]), in_group=groups.get(name))
+        if name:
+            groups[name].members = [*groups[name].members, cloud.snapshot().instances.uuids[-1]]
+    return cloud
+
+
+def decided_one_by_one(cloud, row):
+    """Evacuate a host with a decision for each instance; return the instances without a place."""
+    planned = cloud.planned()
+    snapshot = planned.snapshot
+    indices = snapshot.instances.on([row]).tolist()
+    snapshot.load_requests(indices)
+    planned.closed[row] = True
+    mover, stuck = Mover(planned), set()
+    left = mover.order(indices)
+    while left:
+        failed = []
+        for index in left:
+            spec = mover.request([index])
+            decision = planned.decide(spec, [snapshot.instances.uuids[index]])
+            if decision.chosen:
+                planned.put(index, decision.chosen[0], spec.flavor)
+            else:
+                failed.append(index)
+        again = [at for at in failed if snapshot.instances.uuids[at] in snapshot.instances.group_of]
+        if len(failed) == len(left):
+            again = []
+        stuck |= {snapshot.instances.uuids[at] for at in failed if at not in again}
+        left = again
+    return stuck
+
+
+@settings(max_examples=60, deadline=None)
+@given(HOSTS, INSTANCES)
+def test_the_answer_is_that_of_brute_force(rams, instances):
+    cloud = made(rams, instances)
+    planned = cloud.planned()
+    planned.snapshot.load_requests(range(len(planned.snapshot.instances)))
+    survival = Survival(planned)
+    before = planned.snapshot.table.numbers["free_ram_mb"].copy()
+    for domain in by_hosts(planned.snapshot, 1):
+        stuck = survival.stuck(domain, survival.instances_of(domain))
+        names = {planned.snapshot.instances.uuids[each.index] for each in stuck}
+        assert bool(names) == bool(decided_one_by_one(cloud, domain.rows[0]))
+    assert (planned.snapshot.table.numbers["free_ram_mb"] == before).all()
+    assert (planned.places.rows == planned.snapshot.instances.rows).all()
+
+
+@settings(max_examples=80, deadline=None)
+@given(HOSTS, INSTANCES)
+def test_what_is_answered_without_a_decision_is_what_decisions_say(rams, instances):
+    planned = made(rams, instances).planned()
+    planned.snapshot.load_requests(range(len(planned.snapshot.instances)))
+    survival = Survival(planned)
+    for domain in by_hosts(planned.snapshot, 1):
+        indices = survival.instances_of(domain)
+        if survival.stuck(domain, indices) == []:
+            assert survival.evacuate(domain, indices) == []
+
+
+def test_the_worst_failures_come_first_with_what_is_missing():
+    cloud = MadeCloud(node("h1", ram=16384), node("h2", ram=8192), node("h3", ram=4096))
+    for number in range(12):
+        cloud.put(f"a{number}", "h1", flavor("m1", ram=1024))
+    cloud.put("b", "h3", flavor("m1", ram=1024))
+    planned = cloud.planned()
+    found = survive(planned, by_hosts(planned.snapshot, 1))
+    assert (found["domains"], found["survived"]) == (2, 1)
+    worst, other = found["answers"]
+    # h2 has memory for eight and CPUs for eight, h3 memory for three more
+    assert (worst["domain"], worst["instances"], worst["placed"]) == ("h1", 12, 11)
+    assert worst["missing"] == {"DISK_GB": 1, "MEMORY_MB": 1024, "VCPU": 1} == found["missing"]
+    assert (other["domain"], other["placed"]) == ("h3", 1)
+    assert found["may_be_added"] == 0
+
+
+def test_what_may_be_added_is_what_fits_after_the_failure():
+    cloud = MadeCloud(node("h1"), node("h2"), node("h3"))
+    cloud.put("a", "h1", flavor("m1", ram=2048))
+    planned = cloud.planned()
+    found = survive(planned, by_hosts(planned.snapshot, 1))
+    assert (found["survived"], found["flavor"]) == (1, "m1")
+    # two hosts are left with four places each, of which the evacuated instance takes one
+    assert found["may_be_added"] == 7
+    for number in range(7):
+        cloud.put(f"more{number}", f"h{2 + number % 2}", flavor("m1", ram=2048))
+    full = cloud.planned()
+    assert survive(full, by_hosts(full.snapshot, 1))["answers"][0]["missing"] == {}
+    cloud.put("last", "h3", flavor("m1", ram=2048))
+    over = cloud.planned()
+    assert survive(over, by_hosts(over.snapshot, 1))["missing"]
+
+
+def test_domains_are_hosts_sets_of_hosts_aggregates_and_zones():
+    hosts = [node(f"h{number}").aggregate(f"rack{number % 2}").az(f"z{number // 2}") for number in range(4)]
+    cloud = MadeCloud(*hosts)
+    for number in range(4):
+        cloud.put(f"i{number}", f"h{number}")
+    snapshot = cloud.snapshot()
+    assert [each.rows for each in domains_of(snapshot, None, 1)] == [(0,), (1,), (2,), (3,)]
+    assert len(domains_of(snapshot, None, 2)) == 6
+    assert [each.rows for each in domains_of(snapshot, "aggregate:rack*", 1)] == [(0, 2), (1, 3)]
+    assert [each.name for each in domains_of(snapshot, "zone", 1)] == ["z0", "z1"]
+    for wrong in ("aggregate:none*", "rack", "aggregate:"):
+        with pytest.raises(UnknownDomain):
+            domains_of(snapshot, wrong, 1)
+
+
+def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
+    filters = [name for name in FILTERS if name != "NumInstancesFilter"]
+    cloud = MadeCloud(
+        *(node(f"h{number}", ram=16384, vcpus=64) for number in range(3)), enabled_filters=filters
+    )
+    for number in range(6):
+        cloud.put(f"a{number}", "h0", flavor("small", ram=1024))
+    cloud.put("b", "h0", flavor("large", ram=4096))
+    planned = cloud.planned()
+    (domain,) = by_hosts(planned.snapshot, 1)
+    planned.snapshot.load_requests(range(7))
+    survival = Survival(planned)
+    monkeypatch.setattr(survival, "evacuate", None)
+    assert survival.stuck(domain, survival.instances_of(domain)) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(HOSTS, INSTANCES)
+def test_what_may_be_added_is_bounded_for_large_domains(rams, instances):
+    cloud = made(rams, [(at, size, None) for at, size, _ in instances])
+    planned = cloud.planned()
+    domains = by_hosts(planned.snapshot, 1)
+    exact = survive(planned, domains)
+    with mock.patch.object(module, "MOST_DECIDED", 0):
+        bound = survive(planned, domains)
+    assert 0 <= bound["may_be_added"] <= exact["may_be_added"]

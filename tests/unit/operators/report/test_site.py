@@ -1,0 +1,157 @@
+"""The pages of a report: what they say, and that each link leads to a page of the report."""
+
+import pytest
+
+from scheduler.decisions.explainer import MOST_ENTRIES
+from scheduler.operators.report import directory, site
+from scheduler.operators.report.hosts import Hosts, ReportedHost, State
+from scheduler.operators.report.overview import name_of, summarize
+from tests.support.pages import Page
+from tests.unit.operators.report.entries import GPU, LENGTH, RAM, SINCE, entry
+
+ENTRIES = [
+    entry(1),
+    entry(2, hosts=["h1", "h2"]),
+    entry(3, cause=RAM),
+    entry(4, cause=RAM),
+    entry(5, cause=GPU),
+]
+FREE = {"VCPU": 8.0, "MEMORY_MB": 4096.0, "DISK_GB": 10.0}
+
+
+def host(name, zone="az1", state=State.ROOM, room=3, chosen=0, words=""):
+    return ReportedHost(name, f"{name}.example", "cell1", zone, state, words, room, 5, FREE, chosen)
+
+
+HOSTS = Hosts(
+    "m1",
+    [
+        host("h1", chosen=2),
+        host("h2"),
+        host("h3", state=State.STRANDED, room=0, words="not enough VCPU"),
+        host("h4", "az2", State.DISABLED, 0, words="service disabled (new kernel)"),
+    ],
+)
+
+
+def made(entries=ENTRIES, hosts=HOSTS, lost=()):
+    """The pages of a report by their names; the documents of some decisions are no longer kept."""
+    found = summarize(entries, SINCE, SINCE + LENGTH)
+    pages = site.Site(found, hosts, "The hosts could not be read: no database")
+    written = {
+        name_of(one): directory.decision_file(name_of(one))
+        for one in found.linked
+        if name_of(one) not in lost
+    }
+    names = dict(pages.host_pages(site.latest_choices(entries), written))
+    return {directory.INDEX: pages.index(written), **names}, set(written.values())
+
+
+def row(table, word):
+    return next(each for each in table if any(word in cell for cell in each))
+
+
+def test_the_index_has_causes_with_counts_and_remedies():
+    page = Page(made()[0][directory.INDEX])
+    causes = page.tables[0]
+    assert row(causes, "RamFilter")[:2] == ["RamFilter rejected all (resources)", "2"]
+    assert row(causes, "RamFilter")[3] == RAM["remedy"]
+    assert row(causes, "GPU")[1] == "1"
+    assert [each["class"] for each in page.of_class("time")].count("time failed") == 3
+    assert "5 decisions" in page.text
+    assert "3 without a host (60.0 %)" in page.text
+
+
+def test_the_index_has_the_latest_decisions():
+    rows = Page(made()[0][directory.INDEX]).tables[-1]
+    assert [each[0] for each in rows[1:]] == ["req-5", "req-4", "req-3", "req-2", "req-1"]
+    assert row(rows, "req-2")[4] == "h1, h2"
+    assert row(rows, "req-5")[4] == "no host: 9 hosts would be suitable without GPU"
+
+
+def test_the_map_has_each_host_by_zone():
+    page = Page(made()[0][directory.INDEX])
+    assert "3 hosts: 2 room, 1 stranded; room for 6 of m1; 1 with room never chosen" in page.text
+    assert "1 host: 1 disabled; room for 0 of m1" in page.text
+    looks = [each["class"] for tag, each in page.elements if tag == "b"]
+    assert looks[-4:] == [
+        "host-state room",
+        "host-state room never",
+        "host-state stranded",
+        "host-state disabled",
+    ]
+    legend = next(each for each in page.texts if each.startswith("stranded:"))
+    assert legend.endswith("(1)")
+
+
+def test_hosts_have_pages_with_why_and_with_the_decision_that_chose_them():
+    pages, _ = made()
+    table = Page(pages["hosts-0001.html"]).tables[0]
+    assert row(table, "h1")[1:] == ["room", "3", "5", "8", "4", "10", "2", "01-12 13:46", "cell1"]
+    assert row(table, "h2")[1] == "room, never chosen"
+    assert row(table, "h3")[1] == "stranded: not enough VCPU"
+    assert row(Page(pages["hosts-0002.html"]).tables[0], "h4")[1] == "disabled: service disabled (new kernel)"
+
+
+@pytest.mark.parametrize("count", [2, 130, 450], ids=["with names", "squares", "several pages"])
+@pytest.mark.parametrize("lost", [(), ("req-5", "req-2")], ids=["all kept", "some no longer kept"])
+def test_each_link_leads_to_a_page_of_the_report(count, lost):
+    pages, decisions = made(hosts=Hosts("m1", [host(f"h{number}") for number in range(count)]), lost=lost)
+    assert len(pages) == 1 + -(-count // site.PAGE)
+    found = {name: Page(html) for name, html in pages.items()}
+    for name, page in found.items():
+        for link in page.links:
+            target, _, place = link.partition("#")
+            assert (
+                target in decisions or place in found[target or name].ids or (target in found and not place)
+            )
+    assert len({link for link in found[directory.INDEX].links if link.startswith("hosts-")}) == count
+
+
+def test_a_large_map_is_bounded():
+    hosts = Hosts("m1", [host("h", "az1")] * 12_500 + [host("h", "az2")] * 12_500)
+    page = summarize([], SINCE, SINCE + LENGTH)
+    html = site.Site(page, hosts).index({})
+    in_legend = 2
+    assert html.count('class="host-state room') == site.MOST_DRAWN + in_legend
+    assert "5,000 more are not drawn" in html
+    assert len(html) < 4_000_000
+
+
+def test_without_hosts_the_index_says_why():
+    pages, _ = made(hosts=None)
+    assert list(pages) == [directory.INDEX]
+    assert "The hosts could not be read: no database" in Page(pages[directory.INDEX]).text
+
+
+def test_a_report_on_nothing_says_so():
+    page = Page(made(entries=[])[0][directory.INDEX])
+    assert page.tables == []
+    assert "None failed." in page.text
+    assert "There is none." in page.text
+
+
+def test_that_decisions_are_no_longer_kept_is_said():
+    late = [entry(LENGTH - 1)]
+    assert "No decision before 1970-01-13 03:06 UTC is known" in Page(made(late)[0][directory.INDEX]).text
+    assert "No decision before" not in made()[0][directory.INDEX]
+
+
+def test_that_not_all_decisions_are_counted_is_said():
+    late = [entry(LENGTH - 1)] * MOST_ENTRIES
+    words = Page(made(late)[0][directory.INDEX]).text
+    assert "Only the latest 10,000 decisions are counted, those since 1970-01-13 03:06 UTC." in words
+    assert "No decision before" not in words
+
+
+def test_names_of_users_are_no_markup():
+    nasty = "<script>alert(1)</script>"
+    cause = dict.fromkeys(RAM, nasty)
+    entries = [
+        entry(1, request_id=nasty, flavor=nasty, availability_zone=nasty, cause=cause),
+        entry(2, [nasty]),
+    ]
+    pages, _ = made(entries, Hosts(nasty, [host(nasty, nasty, words=nasty)]))
+    for html in pages.values():
+        assert "<script>alert" not in html
+        assert "&lt;script&gt;alert" in html

@@ -1,0 +1,269 @@
+"""Copies, comparisons and the report of a shadow, without a broker."""
+
+import itertools
+import json
+import types
+
+import numpy as np
+import orjson
+import pytest
+
+from scheduler.errors import PlacementUnavailable
+from scheduler.operators.shadow import report
+from scheduler.operators.shadow.comparison import Verdict, compare
+from scheduler.operators.shadow.copies import read_copy
+from scheduler.operators.shadow.decisions import Choice, ShadowDecision
+from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
+from scheduler.placement.errors import PlacementSilent
+from tests.builders import make_host, make_table
+from tests.support import wire_examples
+from tests.support.clock import Clock
+
+TABLE = make_table([make_host(name) for name in ("one", "two", "three")])
+ONE, TWO, THREE = (row.uuid for row in TABLE.rows)
+
+
+def choice(node, *equal):
+    rows = np.zeros(len(TABLE), bool)
+    rows[[TABLE.row_of_uuid[each] for each in (node, *equal)]] = True
+    return Choice(node, np.packbits(rows))
+
+
+def decided(*choices, unreported=(), refusal=""):
+    uuids = tuple(f"vm{number}" for number in range(len(choices) or 1))
+    return ShadowDecision("req-1", uuids, TABLE, choices, unreported, (), refusal, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("decision", "nodes", "verdict"),
+    [
+        (decided(choice(ONE)), [ONE], Verdict.SAME),
+        (decided(choice(ONE, TWO)), [TWO], Verdict.EQUAL),
+        (decided(choice(ONE, TWO)), [THREE], Verdict.OTHER),
+        (decided(choice(ONE), unreported=[choice(TWO)]), [TWO], Verdict.UNREPORTED),
+        (decided(choice(ONE), unreported=[choice(TWO, THREE)]), [THREE], Verdict.UNREPORTED),
+        (decided(choice(ONE), choice(TWO)), [TWO, ONE], Verdict.SAME),
+        (
+            decided(choice(ONE), choice(TWO), unreported=[choice(TWO), choice(THREE)]),
+            [THREE, TWO],
+            Verdict.UNREPORTED,
+        ),
+        (decided(choice(ONE), choice(TWO, THREE)), [ONE, THREE], Verdict.EQUAL),
+        (decided(choice(ONE), choice(TWO)), [ONE, ONE], Verdict.OTHER),
+        (decided(choice(ONE)), ["unknown to the table"], Verdict.OTHER),
+        (decided(choice(ONE)), [], Verdict.NOVA_REFUSED),
+        (decided(refusal="No host"), [ONE], Verdict.BERTH_REFUSED),
+        (decided(refusal="No host"), [], Verdict.BOTH_REFUSED),
+    ],
+)
+def test_a_decision_is_compared_with_what_the_instances_hold(decision, nodes, verdict):
+    assert compare(decision, dict(zip(decision.instance_uuids, nodes, strict=False))) is verdict
+
+
+def body(**changes):
+    message = wire_examples.message(next(name for name in wire_examples.NAMES if "boot" in name)) | changes
+    return orjson.dumps({"oslo.version": "2.0", "oslo.message": orjson.dumps(message).decode()})
+
+
+def test_a_copy_has_the_request_and_its_context():
+    copy = read_copy(body(_context_request_id="req-7"), 3.5)
+    assert copy.context.request_id == "req-7"
+    assert copy.received_at == 3.5
+    assert len(copy.instance_uuids) == copy.spec.num_instances
+
+
+def test_other_calls_are_no_copies():
+    assert read_copy(body(method="update_aggregates"), 0) is None
+    assert read_copy(body(args={"spec_obj": {}, "instance_uuids": []}), 0) is None
+
+
+def test_a_rebuild_is_no_copy_as_its_instance_holds_its_host_already():
+    message = wire_examples.message("rebuild_check_current_host")
+    assert message["args"]["instance_uuids"]
+    assert read_copy(body(**message), 0) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"oslo.message": 1}',
+        b'{"oslo.message": "[]"}',
+        body(args={"spec_obj": 1, "instance_uuids": ["x"]}),
+    ],
+)
+def test_what_is_no_message_of_nova_is_told(text):
+    with pytest.raises(ValueError, match=r"."):
+        read_copy(text, 0)
+
+
+class World:
+    """What nova-scheduler does, for a shadow."""
+
+    def __init__(self, directory):
+        self.clock = Clock()
+        self.held = {}
+        self.over = set()
+        self.followed = []
+        self.decision = decided(choice(ONE))
+        self.file = ComparisonFile(directory, self.clock)
+        self.shadow = Shadow(self, self.file, self.clock)
+        self.directory = directory
+        self._numbers = itertools.count()
+
+    def decide(self, copy):
+        if isinstance(self.decision, Exception):
+            raise self.decision
+        return self.decision
+
+    def held_nodes(self, copy):
+        if self.held is None:
+            raise PlacementSilent("away")
+        return {uuid: self.held[uuid] for uuid in copy.instance_uuids if uuid in self.held}
+
+    def nobody_waits(self, uuids):
+        return self.over >= set(uuids)
+
+    def follow(self, decision, nodes):
+        self.followed.append(nodes)
+
+    def name_of(self, node):
+        return TABLE.rows[TABLE.row_of_uuid[node]].host
+
+    def take(self):
+        context = types.SimpleNamespace(request_id=f"req-{next(self._numbers)}")
+        instances = self.decision.instance_uuids if isinstance(self.decision, ShadowDecision) else ("vm0",)
+        self.shadow.take(
+            types.SimpleNamespace(context=context, instance_uuids=instances, received_at=self.clock())
+        )
+
+    def look(self, seconds=0.0):
+        self.clock.now += seconds
+        self.shadow.look()
+        return list(report.read(self.directory))
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    yield world
+    world.file.close()
+
+
+def test_what_nova_chose_is_waited_for_and_written(world):
+    world.take()
+    assert world.look(1) == []
+    world.held["vm0"] = ONE
+    (written,) = world.look(10)
+    assert (written.verdict, written.berth, written.nova) == (Verdict.SAME, ("one",), ("one",))
+    assert written.nova_seconds == 11
+    assert world.followed == [{"vm0": ONE}]
+    assert world.look(1000) == [written]
+
+
+def test_a_request_that_nova_gave_up_was_refused(world):
+    world.take()
+    world.over.add("vm0")
+    assert [each.verdict for each in world.look(1)] == [Verdict.NOVA_REFUSED]
+
+
+def test_all_instances_of_a_request_are_waited_for(world):
+    world.decision = decided(choice(ONE), choice(TWO))
+    world.take()
+    world.held["vm0"] = ONE
+    assert world.look(1) == []
+    world.held["vm1"] = TWO
+    assert [each.verdict for each in world.look(10)] == [Verdict.SAME]
+
+
+def test_while_placement_is_away_nothing_counts_as_refused(world):
+    world.take()
+    world.over.add("vm0")
+    world.held = None
+    assert world.look(1) == []
+    world.held = {"vm0": ONE}
+    assert [each.verdict for each in world.look(10)] == [Verdict.SAME]
+
+
+def test_a_choice_that_is_never_seen_is_given_up(world):
+    world.take()
+    found = []
+    for _ in range(12):
+        found = world.look(LONGEST_WAIT / 8)
+    assert [each.verdict for each in found] == [Verdict.UNKNOWN]
+    assert world.followed == [{}]
+
+
+@pytest.mark.parametrize("error", [PlacementUnavailable("away"), KeyError("a defect")])
+def test_what_cannot_be_decided_is_written(world, error):
+    world.decision = error
+    world.take()
+    assert [each.verdict for each in world.look()] == [Verdict.UNKNOWN]
+
+
+def test_what_waits_is_bounded(world):
+    for _ in range(MOST_WAITING + 3):
+        world.take()
+    assert [each.verdict for each in world.look()] == [Verdict.UNKNOWN] * 3
+
+
+def comparison(verdict, time=1000.0, **more):
+    return Compared(time, "req-1", verdict, 1, **more)
+
+
+FOUND = [
+    *[comparison(Verdict.SAME, 1000 + at, seconds=0.01, nova_seconds=2) for at in range(90)],
+    *[comparison(Verdict.EQUAL, seconds=0.02, nova_seconds=2) for _ in range(7)],
+    comparison(Verdict.OTHER, berth=("one",), nova=("two",)),
+    comparison(Verdict.BOTH_REFUSED),
+    comparison(Verdict.BERTH_REFUSED, nova=("<two>",), refusal="No <host>"),
+    comparison(Verdict.UNKNOWN, 4600),
+]
+
+
+def test_the_report_counts():
+    found = report.summarize(FOUND)
+    assert (found.requests, found.compared) == (101, 100)
+    assert found.alike_percent == pytest.approx(98)
+    assert {line.verdict: line.count for line in found.lines if line.count} == {
+        "same": 90,
+        "equal": 7,
+        "other": 1,
+        "both-refused": 1,
+        "berth-refused": 1,
+        "unknown": 1,
+    }
+    assert [each.verdict for each in found.differences] == [Verdict.BERTH_REFUSED, Verdict.OTHER]
+    assert report.sentence(found) == (
+        "Of 100 requests in 1.0 h: 98.0 % the same or of equal weight, 2.0 % otherwise, 1 refused that "
+        "nova-scheduler served; decided in 10 ms (median), where the choice of nova-scheduler was seen after 2.0 s."
+    )
+
+
+def test_a_report_on_nothing_says_so():
+    found = report.summarize([])
+    assert report.sentence(found) == "0 requests; none was compared yet."
+    assert "none was compared" in report.page(found)
+
+
+def test_the_page_and_the_text_show_each_difference_and_no_markup_of_others():
+    found = report.summarize(FOUND)
+    page = report.page(found)
+    assert "&lt;two&gt;" in page
+    assert "<two>" not in page
+    lines = list(report.text(found))
+    assert "  req-1  other: one / two" in lines
+    assert "       90   90.0 %  the same host" in lines
+
+
+def test_comparisons_are_read_from_all_files_and_broken_lines_are_skipped(tmp_path):
+    (tmp_path / "berth-shadow.jsonl.1").write_text(
+        json.dumps({"time": 5, "request_id": "old", "verdict": "same", "instances": 1}) + "\nbroken\n"
+    )
+    file = ComparisonFile(tmp_path)
+    file.write(comparison(Verdict.OTHER, 9.0))
+    file.close()
+    assert [each.request_id for each in report.read(tmp_path)] == ["old", "req-1"]
+    assert [each.request_id for each in report.read(tmp_path, since=6)] == ["req-1"]

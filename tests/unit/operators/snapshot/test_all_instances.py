@@ -1,0 +1,53 @@
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler.nova_db.cells import UNREADABLE, Cells
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import utcnow
+from scheduler.objects import Flavor
+from scheduler.operators.snapshot import all_instances
+from scheduler.operators.snapshot.all_instances import AllInstances
+
+
+@pytest.fixture
+def source(nova):
+    cells = Cells(nova.engines, nova.conf)
+    cells.load()
+    return AllInstances(cells, CellCalls(lambda: 10.0))
+
+
+def test_all_live_instances_on_hosts_are_read_page_by_page(nova, source, monkeypatch):
+    monkeypatch.setattr(all_instances, "PAGE", 2)
+    uuids = [nova.add_instance(f"cmp{number}", vm_state="active") for number in range(5)]
+    nova.add_instance("cmp9", deleted=1)
+    nova.add_instance(None)
+    pages = [page for _, page in source.pages()]
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [one.uuid for page in pages for one in page] == uuids
+    assert source.count() == 5
+
+
+def test_soft_deleted_and_hidden_ones_are_told(nova, source):
+    nova.add_instance("cmp1", vm_state="soft-delete", hidden=True)
+    ((_, (one,)),) = source.pages()
+    assert (one.vm_state, one.hidden) == ("soft-delete", True)
+
+
+def test_creations_and_deletions_of_a_size_are_told_in_order(nova, source):
+    now = utcnow()
+    days = [now - timedelta(days=number) for number in range(50)]
+    size = {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 0}
+    nova.add_instance("cmp1", **size, created_at=days[3])
+    nova.add_instance("cmp1", **size, created_at=days[45], deleted=7, deleted_at=days[5])
+    nova.add_instance("cmp1", **size, created_at=days[45])
+    nova.add_instance("cmp1", **{**size, "vcpus": 2}, created_at=days[1])
+    assert source.changes(Flavor(**size), days[30]) == [(days[5], -1), (days[3], 1)]
+
+
+def test_a_cell_that_cannot_be_read_is_an_error(nova, source):
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE instances RENAME TO elsewhere"))
+    with pytest.raises(UNREADABLE):
+        source.count()
