@@ -30,6 +30,10 @@ PACKAGES = {
 }
 
 
+#: What requirements need with one version of Python only.
+ONLY_WITH = {"3.13": ["legacy-cgi"]}
+
+
 def need(*programs: str) -> None:
     """Check that programs are installed.
 
@@ -82,6 +86,8 @@ def wheels(cache: Path, python: str) -> Path:
     ]
     only = ["--only-binary=:all:", "--python-version", python, *platforms]
     wanted = ["-c", "constraints.txt", "-r", "requirements.txt", "psycopg2-binary", "pbr", "setuptools"]
+    # pip reads the conditions of requirements for the Python that runs it
+    wanted += ONLY_WITH.get(python, ())
     run_program([*program, *only, *wanted], cwd=ROOT)
     stamp.write_text(constraints)
     return directory

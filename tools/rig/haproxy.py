@@ -57,8 +57,8 @@ class HaProxy(Server):
         directory.mkdir()
         self.mariadb, self.placement = free_port(PORTS), free_port(PORTS)
         lines = [
-            f"    server db{number} {address} {CHECK} addr 127.0.0.1 port {check}{' backup' if number else ''}"
-            for number, (address, check) in enumerate(writers)
+            f"    server db{rank} {address} {CHECK} addr 127.0.0.1 port {check}{' backup' if rank else ''}"
+            for rank, (address, check) in enumerate(writers)
         ]
         others = [f"    server p{number} 127.0.0.1:{port} {CHECK}" for number, port in enumerate(placements)]
         text = CONFIGURATION.format(

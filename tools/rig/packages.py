@@ -11,7 +11,9 @@ from tools.rig import debian
 RELEASES = {"bookworm": "3.11", "trixie": "3.13"}
 VERSIONS = ("0.1.0", "0.1.1")
 #: Directories of the checkout that change nothing in a package.
-NOT_PACKAGED = {"tools", "tests", "deploy", "examples", "releasenotes"}
+NOT_PACKAGED = {"tools", "tests", "deploy", "examples", "releasenotes", "doc"}
+#: What of ``doc`` is in a package all the same.
+DOCUMENTS = ("install.rst", "shadow.rst", "swap.rst")
 ENTRY = """\
 berth-scheduler ({version}) unstable; urgency=medium
 
@@ -65,7 +67,7 @@ def _build(cache: Path, release: str, source: Path, version: str) -> None:
         binds={debian.wheels(cache, RELEASES[release]): "/wheels"},
         PIP_OPTIONS="--no-index --find-links /wheels -c constraints.txt",
         LC_ALL="C.UTF-8",
-        DPKG_DEB_COMPRESSOR_TYPE="none",  # to compress takes longer than all the rest
+        DPKG_DEB_COMPRESSOR_LEVEL="0",  # to compress well takes longer than all the rest
     )
     for package in (root / "build").glob(f"*_{version}_*.deb"):
         shutil.move(package, source.parent / package.name)
@@ -75,7 +77,8 @@ def _build(cache: Path, release: str, source: Path, version: str) -> None:
 def _digest(source: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(source.rglob("*")):
-        if path.is_file() and path.relative_to(source).parts[0] not in NOT_PACKAGED:
+        packaged = path.relative_to(source).parts[0] not in NOT_PACKAGED or path.name in DOCUMENTS
+        if path.is_file() and packaged:
             digest.update(str(path.relative_to(source)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

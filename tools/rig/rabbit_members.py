@@ -11,7 +11,7 @@ from tools.rig.servers import RABBIT_START_TIMEOUT, RabbitNode
 
 PORT, DIST_PORT = 5672, 25672
 CONFIGURATION = """\
-listeners.tcp.1 = 0.0.0.0:{port}
+listeners.tcp.1 = {address}:{port}
 loopback_users = none
 cluster_partition_handling = pause_minority
 cluster_formation.peer_discovery_backend = classic_config
@@ -28,7 +28,7 @@ class Member(RabbitNode):
     def __init__(
         self, network: Network, name: str, names: Sequence[str], directory: Path, system: Path | None
     ) -> None:
-        more = CONFIGURATION.format(port=PORT)
+        more = CONFIGURATION.format(address=network.address(name), port=PORT)
         for number, each in enumerate(names, 1):
             node = f"rabbit@{network.address(each)}"
             more += f"cluster_formation.classic_config.nodes.{number} = {node}\n"

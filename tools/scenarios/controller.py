@@ -57,7 +57,7 @@ def secure(steps: Controller) -> None:
         steps.show.say(f"systemd-analyze security berth-{unit}: {level}")
         if level > 2:
             steps.problems.append(f"berth-{unit} has exposure level {level}")
-    steps.show.run("systemd-analyze security --no-pager berth-scheduler | grep '^✗' | cut -c 3-62")
+    steps.show.run("systemd-analyze security --no-pager berth-scheduler | sed -n 's/^✗ \\(.*[^ ]\\)  .*/\\1/p'")
 
 
 def reload(steps: Controller) -> None:
@@ -197,11 +197,11 @@ def _run(options: argparse.Namespace, directory: Path, root: Path, built: packag
         cloud.callback(building.give_up)
         show = Transcript({}, {}, machine.shell)
         steps = Controller(cloud, machine, building, show, built, options.seconds)
-        show.step(f"0 The package on {options.release}")
-        for line in steps.lint():
-            show.say(line)
         for step in STEPS:
             step(steps)
+        show.step(f"16 The package, built on {options.release}")
+        for line in steps.lint():
+            show.say(line)
         for line in steps.problems:
             show.say(f"NOT AS PROMISED: {line}")
         if options.output:
