@@ -1,4 +1,4 @@
-"""The cloud of a cluster: Galera behind HAProxy, three RabbitMQ nodes, two Placements, two daemons."""
+"""A cluster: Galera behind HAProxy, three RabbitMQ nodes, two Placements, Keystone, two daemons."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,10 +12,12 @@ from tools.rig.debian import until
 from tools.rig.fleet import Cell
 from tools.rig.galera import PORT, Galera
 from tools.rig.haproxy import HaProxy
+from tools.rig.keystone import Keystone
 from tools.rig.namespaces import Network
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import create_fleet
 from tools.rig.rabbit_members import Member
+from tools.rig.software import Software
 
 DATABASES, BROKERS = ["db1", "db2", "db3"], ["mq1", "mq2", "mq3"]
 DAEMONS, WORKERS = 2, 1
@@ -29,6 +31,10 @@ rabbit_quorum_queue = true
 rabbit_transient_quorum_queue = true
 heartbeat_timeout_threshold = 15
 """
+#: Seconds for which a token is valid.
+TOKEN_SECONDS = 20
+#: Placement asks for each token, so that it sees when one expires.
+MIDDLEWARE = "token_cache_time = -1\n"
 USER = "nova"  # without the right to write while a server is read only, which root has
 
 
@@ -37,20 +43,22 @@ class ClusterCloud(Cloud):
 
     Attributes:
         network: What can be cut.
-        galera, rabbits, haproxy, placements, schedulers: The members.
+        galera, rabbits, haproxy, placements, keystone, schedulers: The members.
     """
 
     network: Network
     galera: Galera
     haproxy: HaProxy
+    keystone: Keystone
     bus: Bus
 
-    def __init__(self, directory: Path, hosts: int, system: Path | None = None) -> None:
+    def __init__(self, directory: Path, software: Software, hosts: int, system: Path | None = None) -> None:
         """Describe a cloud in two cells; ``system`` has another RabbitMQ than this machine."""
         super().__init__(directory)
         self.rabbits: list[Member] = []
         self.placements: list[PlacementProcess] = []
         self.schedulers: list[SchedulerProcess] = []
+        self._software = software
         self._hosts = hosts
         self._system = system
 
@@ -68,6 +76,9 @@ class ClusterCloud(Cloud):
             starting = pool.submit(self._start_brokers)
             self.galera = self.enter_context(Galera(self.network, DATABASES))
             starting.result()
+        self.keystone = Keystone(self._software, self.directory / "keystone", TOKEN_SECONDS)
+        self.keystone.start()
+        self.callback(self.keystone.kill)
         self._start_placements()
         self.make_fleet(self._hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         create_fleet(self.placement_url, self.fleet.providers())
@@ -109,9 +120,13 @@ class ClusterCloud(Cloud):
         until(self._reaches_writer, "HAProxy finds no writer", START_TIMEOUT)
         for port in ports:
             log = self.directory / f"placement-{port}.log"
-            self.placements.append(PlacementProcess(self.database("placement"), port, log=log))
-            self.enter_context(self.placements[-1])
-        self.placement_url = f"http://127.0.0.1:{self.haproxy.placement}"
+            credentials = self.keystone.credentials + MIDDLEWARE
+            placement = PlacementProcess(self.database("placement"), port, log=log, keystone=credentials)
+            self.enter_context(placement)
+            self.placements.append(placement)
+        # By this one replies are compared; no daemon uses it, and it needs no token
+        other = PlacementProcess(self.database("placement"), log=self.directory / "placement.log")
+        self.placement_url = self.enter_context(other)
 
     def _reaches_writer(self) -> bool:
         try:
@@ -120,7 +135,7 @@ class ClusterCloud(Cloud):
         except sa.exc.OperationalError:
             return False
 
-    def _configure(self, name: str) -> Path:
+    def _configure(self, name: str, more: str = "") -> Path:
         state = self.directory / f"{name}-state"
         state.mkdir()
         return self.configure(
@@ -128,11 +143,13 @@ class ClusterCloud(Cloud):
             host=name,
             workers=WORKERS,
             defaults=f"state_path = {state}",
-            sections=f"[berth]\noutage_patience = {PATIENCE}\n{QUEUES}",
+            sections=f"[berth]\noutage_patience = {PATIENCE}\n{QUEUES}{more}",
         )
 
     def _start_scheduler(self, name: str) -> None:
-        scheduler = BerthSchedulerProcess(self._configure(name), self.directory / f"{name}.log")
+        placement = f"endpoint_override = http://127.0.0.1:{self.haproxy.placement}\n"
+        path = self._configure(name, f"[placement]\n{self.keystone.credentials}{placement}")
+        scheduler = BerthSchedulerProcess(path, self.directory / f"{name}.log")
         scheduler.start()
         self.schedulers.append(scheduler)
 

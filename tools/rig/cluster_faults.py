@@ -72,6 +72,8 @@ def make_all(cloud: ClusterCloud, rng: random.Random) -> dict[str, Fault]:
     placement = rng.choice(cloud.placements)
     found["one placement killed"] = killed(placement)
     found["one placement frozen"] = stopped(placement)
+    found["keystone killed"] = killed(cloud.keystone)
+    found["keystone frozen"] = stopped(cloud.keystone)
     found["haproxy killed"] = killed(cloud.haproxy)
     found["haproxy frozen"] = stopped(cloud.haproxy)
     found["galera restarted in turn"] = partial(restarted_in_turn, cloud, "galera")

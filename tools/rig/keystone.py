@@ -23,6 +23,13 @@ key_repository = {directory}/fernet
 [credential]
 key_repository = {directory}/credentials
 """
+GUNICORN = """\
+bind = "127.0.0.1:{port}"
+wsgi_app = "keystone.wsgi.api:application"
+worker_class = "gthread"
+threads = 8
+timeout = 120
+"""
 #: How a service logs in, in its own section.
 CREDENTIALS = """\
 auth_type = password
@@ -55,14 +62,14 @@ class Keystone(Server):
         software.run(*manage, "db_sync", environment=environment)
         software.run(*manage, "fernet_setup", *keys, environment=environment)
         software.run(*manage, "credential_setup", *keys, environment=environment)
-        interfaces = [
-            f"--bootstrap-{kind}-url={self.url}/v3" for kind in ("admin", "internal", "public")
-        ]
+        interfaces = [f"--bootstrap-{kind}-url={self.url}/v3" for kind in ("admin", "internal", "public")]
         password = f"--bootstrap-password={PASSWORD}"
         software.run(*manage, "bootstrap", password, *interfaces, environment=environment)
-        serve = ["--threads", "8", "--worker-class", "gthread", "--bind", f"127.0.0.1:{port}"]
-        command = [software.program("gunicorn"), *serve, "keystone.wsgi.api:application"]
-        super().__init__(command, directory / "keystone.log", environment)
+        # Not on the command line: Keystone reads that as its own
+        serve = directory / "gunicorn.py"
+        serve.write_text(GUNICORN.format(port=port))
+        environment["GUNICORN_CMD_ARGS"] = f"--config {serve}"
+        super().__init__([software.program("gunicorn")], directory / "keystone.log", environment)
 
     def start(self) -> None:
         """Start it, also again."""

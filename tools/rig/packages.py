@@ -35,8 +35,8 @@ def build(cache: Path, release: str) -> Packages:
     """Build the packages, unless the cache has those of the same files."""
     source = debian.copy_source(_empty(cache / f"{release}-source") / "berth-scheduler")
     directory = cache / f"{release}-packages"
-    stamp, digest = directory / "digest", _digest(source)
-    if not (stamp.exists() and stamp.read_text() == digest):
+    stamp, found = directory / "digest", digest(source)
+    if not (stamp.exists() and stamp.read_text() == found):
         _empty(directory)
         root = cache / f"{release}-build"
         if not root.exists():
@@ -45,7 +45,7 @@ def build(cache: Path, release: str) -> Packages:
             _build(cache, release, source, version)
             (built,) = source.parent.glob(f"*_{version}_*.deb")
             built.rename(directory / built.name)
-        stamp.write_text(digest)
+        stamp.write_text(found)
     shutil.rmtree(source.parent)
     this, following = sorted(directory.glob("*.deb"))
     return Packages(this, following)
@@ -74,13 +74,14 @@ def _build(cache: Path, release: str, source: Path, version: str) -> None:
     shutil.rmtree(root / "build")
 
 
-def _digest(source: Path) -> str:
-    digest = hashlib.sha256()
+def digest(source: Path) -> str:
+    """Return a digest of what a package is made of."""
+    found = hashlib.sha256()
     for path in sorted(source.rglob("*")):
         packaged = path.relative_to(source).parts[0] not in NOT_PACKAGED or path.name in DOCUMENTS
         if path.is_file() and packaged:
-            digest.update(str(path.relative_to(source)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+            found.update(str(path.relative_to(source)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
 
 
 def _empty(directory: Path) -> Path:

@@ -22,7 +22,9 @@ class Software:
         # pip installs all or nothing, and gunicorn is in each list
         if Path(self.program("gunicorn")).exists():
             return
-        print(f"Making {self._directory} with {', '.join(self._requirements)}; this takes minutes", flush=True)
+        print(
+            f"Making {self._directory} with {', '.join(self._requirements)}; this takes minutes", flush=True
+        )
         subprocess.run([sys.executable, "-m", "venv", str(self._directory)], check=True)
         subprocess.run([self.program("pip"), "-q", "install", *self._requirements], check=True)
 

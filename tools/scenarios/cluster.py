@@ -1,7 +1,8 @@
-"""Break the members of a cluster under load: Galera behind HAProxy, three RabbitMQ nodes, two Placements.
+"""Break the members of a cluster under load: Galera behind HAProxy, RabbitMQ nodes, Placements, Keystone.
 
-Each member is a process of its own, with an address of its own on a bridge of this machine, so that it can be
-cut off from the others. Two daemons serve. Replies are compared with Placement after each fault. Needs root.
+Each database server and each broker has an address of its own on a bridge of this machine, so that it can be
+cut off from the others. Two daemons serve, whose tokens expire all the time. Replies are compared with
+Placement after each fault. Needs root.
 """
 
 import argparse
@@ -11,14 +12,17 @@ import random
 import shutil
 import time
 
-from tools.rig import cluster_faults, command, debian
+from tools.rig import cluster_faults, command, debian, keystone
 from tools.rig.cluster_cloud import ClusterCloud
 from tools.rig.load import FEWEST_HOSTS
 from tools.rig.rounds import CALLERS, Rounds
+from tools.rig.service import ROOT
+from tools.rig.software import Software
 from tools.scenarios.chaos import MOST_PROBLEMS, print_table
 
 #: Seconds after healing in which requests must be served as before: the members agree again first.
 RECOVERY_LIMIT = 60.0
+SOFTWARE = ROOT / ".venv" / "cluster"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,8 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> int:
+    software = Software(options.software, keystone.REQUIREMENTS)
+    software.make()
     started = time.monotonic()
-    with ClusterCloud(directory, options.hosts, system) as cloud:
+    with ClusterCloud(directory, software, options.hosts, system) as cloud:
         print(f"A cluster, started in {time.monotonic() - started:.0f} s", flush=True)
         rng = random.Random(options.seed)
         drawn = cluster_faults.make_all(cloud, rng)
@@ -73,6 +79,8 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/cluster", __doc__)
     parser.share(hosts=FEWEST_HOSTS, callers=CALLERS, seconds=20.0, minutes=120.0, seed=1, directory=None)
+    made = "virtual environment with Keystone, which is made if need be"
+    parser.add("--software", SOFTWARE, made, type=Path)
     parser.add("--only", None, "this fault; may be repeated", action="append", metavar="FAULT")
     releases = "whose RabbitMQ is used: that of this machine, or RabbitMQ 4 of Debian 13"
     parser.add("--rabbitmq", "here", releases, choices=("here", "trixie"))

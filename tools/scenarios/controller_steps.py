@@ -1,6 +1,6 @@
 """What the steps on a controller are made of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 import contextlib
 import os
 from pathlib import Path
@@ -14,6 +14,7 @@ from tools.rig import debian
 from tools.rig.building import Building
 from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.debian import Machine, until
+from tools.rig.load import Call
 from tools.rig.packages import Packages
 from tools.rig.partitioned_cloud import PARTITIONS
 from tools.scenarios.transcript import Transcript
@@ -60,6 +61,7 @@ class Controller:
             packages,
         )
         self.problems: list[str] = []
+        self._expected: list[Call] = []
         self.partitions = "".join(each.section for each in PARTITIONS)
         self._seconds = seconds
         show.answers = range(256)  # systemctl has a status for each state
@@ -140,15 +142,23 @@ class Controller:
         self.show.say(f"{when}: {self.building.times(first)}.")
 
     @contextlib.contextmanager
-    def under_load(self, title: str) -> Iterator[None]:
-        """Begin a step; in its end show what became of the requests of its time, which must be no errors."""
+    def under_load(self, title: str, may_fail: Collection[str] = ()) -> Iterator[None]:
+        """Begin a step, and show what became of the requests of its time: no errors but those that may be."""
         self.show.step(title)
         first = len(self.building.answers)
         yield
         self.go_on("Afterwards")
         self.show.say(f"In this step: {self.building.times(first)}.")
-        failed = [call for call in self.building.answers[first:] if call.error]
+        self._expected += [call for call in self.building.answers[first:] if call.error in may_fail]
+        failed = [call for call in self.building.answers[first:] if call.error and call.error not in may_fail]
         self.problems += [f"{title}: {call.error}" for call in failed]
+
+    def wrong(self) -> list[str]:
+        """Return what is wrong with the replies, and with what instances hold, once the load is stopped."""
+        found = self.building.problems()
+        for call in self._expected:
+            found.remove(f"Not served: {call.error}")
+        return found
 
     def left_over(self) -> Sequence[str]:
         """Return the files that were not there before the package was."""
