@@ -18,7 +18,7 @@ BOOT_TIMEOUT = 120
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Without a service manager on this side; it has the network of this machine, with its loopback.
 NSPAWN = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--resolv-conf=off")
-COMMAND_TIMEOUT = 900
+COMMAND_TIMEOUT = 1800
 #: Of a variant, what is in it besides the essential packages.
 PACKAGES = {
     # As a controller: nothing that only a build needs

@@ -13,7 +13,7 @@ from tools.rig.service import ROOT
 
 WIDTH = 118
 #: Seconds that a command may take.
-COMMAND_TIMEOUT = 300
+COMMAND_TIMEOUT = 900
 
 #: Programs of ours by name.
 MODULES = {
