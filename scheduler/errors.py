@@ -264,8 +264,9 @@ class HostFilterNotFound(BerthError):
 
     def __init__(self, names: list[str], available: Iterable[str] = ()) -> None:
         text = f"Scheduler Host Filter {', '.join(names)} could not be found."
-        meant = [close for name in names if (close := nearest(name.rpartition(".")[2], available))]
-        super().__init__(f"{text} Did you mean {', '.join(meant)}?" if meant else text)
+        meant = {name: nearest_class(name.rpartition(".")[2], available) for name in names}
+        hints = [f"{close} for {name}" if len(names) > 1 else close for name, close in meant.items() if close]
+        super().__init__(f"{text} Did you mean {', '.join(hints)}?" if hints else text)
 
 
 class ClassNotFound(BerthError):
@@ -310,13 +311,30 @@ class SchedulerStopping(ReturnedToBroker):
 
 
 class ConfigError(BerthError):
-    """An option has a value that cannot be used; the text names group and option."""
+    """Options have values that cannot be used; the text names group and option.
+
+    Attributes:
+        findings: One text for each of them.
+    """
+
+    def __init__(self, *findings: str) -> None:
+        self.findings = tuple(map(mask_credentials, findings))
+        super().__init__("; ".join(findings))
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return what was probably meant by a name that does not exist; "" if nothing known is close to it."""
     close = get_close_matches(name, known, n=1, cutoff=cutoff)
     return close[0] if close else ""
+
+
+def nearest_class(name: str, known: Iterable[str]) -> str:
+    """Return the class that was probably meant; "" if none is close.
+
+    Names of operators' own classes resemble those of nova, so it has to be very close.
+    """
+    by_lower_case = {each.lower(): each for each in known}
+    return by_lower_case.get(nearest(name.lower(), by_lower_case, 0.85), "")
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

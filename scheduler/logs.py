@@ -25,8 +25,12 @@ MAX_KINDS = 100_000
 #: Characters of a line of the log above debug level; hints and extra specs can be as long as a message.
 LONGEST_LINE = 4000
 
-#: What may be name and password in a URL. Libraries accept passwords in which "/" and "@" are not escaped.
-_CREDENTIALS = re.compile(r"(?<=://)(?:(?!://)\S)+(?=@)")
+#: What may be name and password in a URL. Libraries accept passwords in which "/", "@" and spaces are not
+#: escaped; a port that a space follows is none. URLs with one slash are refused, and named by the error.
+_CREDENTIALS = re.compile(
+    r"(?:(?<=://)(?:(?:(?!://)\S)+|[^\s/@:]*:(?!\d+(?:[\s/,;]|$))(?:(?!://)[^@\n])+)"
+    r"|(?<=\w:/)[^\s/@:]+:[^\s@]+)(?=@)"
+)
 
 #: The server of a web address whose path or query may have an "@".
 _SERVER = re.compile(r"[^/?#@:]+(:\d+)?[/?#]")
@@ -106,6 +110,15 @@ class OutageLogs:
             outage.report_success()
 
 
+def count_text(number: int, noun: str, plural: str = "") -> str:
+    """Return a number of things, such as '1 host' or '2 hosts'.
+
+    Args:
+        plural: The noun, and what follows it, for any other number than one; "": the noun with an s.
+    """
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def brief(error: BaseException) -> str:
     """Return the first line of an error's text; errors of databases append the statement and its values.
 
@@ -132,17 +145,28 @@ class RateLimitedLogger:
         self._kinds: LRUCache[Hashable, tuple[float, int]] = LRUCache(max_kinds)
 
     def warning(self, kind: Hashable, message: str, *arguments: object) -> None:
-        """Log a warning, or debug output if one of this kind was logged within the interval.
+        """Log a warning, or debug output if a line of this kind was logged within the interval.
 
-        A warning says how many of its kind were suppressed before it.
+        A line says how many of its kind were suppressed before it.
         """
+        self._write(logging.WARNING, kind, message, *arguments)
+
+    def info(self, kind: Hashable, message: str, *arguments: object) -> None:
+        """Log information, as ``warning`` does."""
+        self._write(logging.INFO, kind, message, *arguments)
+
+    def error(self, kind: Hashable, message: str, *arguments: object) -> None:
+        """Log an error, as ``warning`` does."""
+        self._write(logging.ERROR, kind, message, *arguments)
+
+    def _write(self, level: int, kind: Hashable, message: str, *arguments: object) -> None:
         suppressed = self.admit(kind)
         if suppressed is None:
             self._log.debug(message, *arguments)
         elif suppressed:
-            self._log.warning(f"{message} (and {suppressed} more like this)", *arguments)
+            self._log.log(level, f"{message} (and {suppressed} more like this)", *arguments)
         else:
-            self._log.warning(message, *arguments)
+            self._log.log(level, message, *arguments)
 
     def admit(self, kind: Hashable) -> int | None:
         """Decide whether a line of this kind is due, for a caller that logs it itself.
@@ -202,7 +226,7 @@ def _repeats(message: str, summary: str) -> bool:
 
 def mask_credentials(text: str) -> str:
     """Return a text with name and password of each URL masked. In doubt, more is masked."""
-    return _CREDENTIALS.sub(_masked, text) if "://" in text else text
+    return _CREDENTIALS.sub(_masked, text) if ":/" in text else text
 
 
 def _masked(found: re.Match[str]) -> str:

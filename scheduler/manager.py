@@ -18,6 +18,7 @@ from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.document import Decision
 from scheduler.decisions.empty_answers import EmptyAnswers
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.decisions.summary import with_summary
@@ -28,6 +29,7 @@ from scheduler.errors import (
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
+    NoValidHost,
     PlacementUnavailable,
 )
 from scheduler.health import catalogue
@@ -35,11 +37,15 @@ from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.parts import Parts, make_driver, make_steps
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.alternates import as_dicts
+from scheduler.selection.alternates import Selections, as_dicts
+from scheduler.workflow.live_world import LiveWorld
 from scheduler.workflow.request_run import RequestRun
-from scheduler.workflow.steps import AsReply, Notifications, Reply
+from scheduler.workflow.steps import Notifications
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
+
+Reply = Selections | list[dict[str, Any]]
+"""For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
 
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0
@@ -60,6 +66,7 @@ class SchedulerManager:
         notifications: Where requests are announced.
         parts: What the manager works with.
         steps: What takes the steps of requests.
+        world: What decisions read.
         decisions: The documents of the latest requests.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
@@ -112,9 +119,8 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        (self.filters, weighers), self._driver = make_driver(
-            self.conf, self.hosts.mapped, self.stream.owners.owned
-        )
+        (self.filters, weighers), driver = make_driver(self.conf, self.hosts.mapped, self.stream.owners.owned)
+        self.world = LiveWorld(self.steps, driver)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
@@ -215,7 +221,7 @@ class SchedulerManager:
             cells=tuple(
                 CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),
-            api_database=self.hosts.cells.readable,
+            api_database=self.hosts.engines.api_answers,
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
             decision_stream=shared.in_step if shared.wanted else None,
@@ -279,13 +285,14 @@ class SchedulerManager:
             group = request.server_group
             if group is not None and group.uuid is not None and request.claims:
                 self.stream.owners.forward_for_group(group.uuid, request.delivery)
-            return self._serve(request, list if return_objects else as_dicts)
+            selections = self._serve(request)
+            return selections if return_objects else as_dicts(selections)
 
-    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
+    def _serve(self, request: SchedulingRequest) -> Selections:
         trace = self.decisions.begin(request)
-        run = RequestRun(self.steps, self._driver, as_reply, trace)
+        run = RequestRun(self.world, trace)
 
-        def attempt(current: SchedulingRequest) -> Reply:
+        def attempt(current: SchedulingRequest) -> Selections:
             if current is not request:
                 trace.mark("outage")  # for which it has waited
             return run.reply_to(current)
@@ -308,6 +315,8 @@ class SchedulerManager:
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.decision.summary)
+            if isinstance(error, NoValidHost) and (cause := cause_of(trace.decision)):
+                reason = f"{reason} [{cause.code}]"
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):

@@ -146,7 +146,7 @@ def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications)
         candidate_hosts=candidate_hosts,
         held_hosts=HeldHosts(hosts, parts.claimer, candidate_hosts),
         mirror=parts.mirror,
-        mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
+        mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending, looks_up=True),
         groups=ServerGroups(),
         callers=Callers(parts.claimer, candidate_hosts),
         claims=Claiming(

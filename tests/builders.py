@@ -236,13 +236,22 @@ def make_aggregates(hosts: Iterable[HostBuilder]) -> Aggregates:
 
 
 def make_table(
-    hosts: Iterable[HostBuilder], *, disabled_cells: Iterable[str] = (), read_at: float = 0.0
+    hosts: Iterable[HostBuilder],
+    *,
+    disabled_cells: Iterable[str] = (),
+    read_at: float = 0.0,
+    previous: HostTable | None = None,
 ) -> HostTable:
     """Hosts in the given order; the last builder of a service host gives its service."""
     hosts = list(hosts)
     services = {host.place: host.service_row() for host in hosts}
     return HostTable(
-        [host.row() for host in hosts], services, make_aggregates(hosts), frozenset(disabled_cells), read_at
+        [host.row() for host in hosts],
+        services,
+        make_aggregates(hosts),
+        frozenset(disabled_cells),
+        read_at,
+        previous,
     )
 
 

@@ -1,7 +1,9 @@
 """How the documentation is built."""
 
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 import re
+import sys
 
 from docutils import nodes
 from sphinx.roles import XRefRole
@@ -47,9 +49,26 @@ class SpecRole(XRefRole):
         return title, target.replace(" ", "-")
 
 
+def bound_text(name):
+    """Return the value of a constant of the program, by its name below ``scheduler``."""
+    root = str(Path(__file__).resolve().parents[2])
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    module, _, constant = name.rpartition(".")
+    value = getattr(import_module(f"scheduler.{module}"), constant)
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def bound_role(_role, source, name, _line, _inliner, options=None, content=()):  # noqa: ARG001 - docutils'
+    """Show the value of a constant: ``:bound:`` with its module and its name."""
+    return [nodes.inline(source, bound_text(name), classes=["bound"])], []
+
+
 def setup(app):
     """Add what is Berth's own."""
     app.connect("source-read", label_numbered_sections)
     app.add_role("spec", SpecRole(warn_dangling=True))
     # A figure that a page quotes; tests/unit/test_documentation.py looks it up in benchmarks.rst
     app.add_generic_role("measured", nodes.inline)
+    # A constant that a page quotes; tests/unit/test_named_code.py looks it up
+    app.add_role("bound", bound_role)

@@ -5,7 +5,7 @@ import threading
 
 from oslo_log import log as logging
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between a round that raised an error and the next one.
 PAUSE_AFTER_ERROR = 1.0

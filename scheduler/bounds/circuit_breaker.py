@@ -16,7 +16,7 @@ from oslo_log import log as logging
 from scheduler.errors import BerthError
 from scheduler.logs import OutageLog, brief
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds from the first failure to the first probe. They double with each probe, up to a limit.
 FIRST_PROBE = 1.0

@@ -25,7 +25,7 @@ from oslo_log import log as logging
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.errors import DependencyUnavailable, HandedBack, HostsUnknown, SchedulerStopping
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two looks during an outage, and without one. Each is a small request to Placement.
 LOOK_INTERVAL, IDLE_INTERVAL = 1.0, 15.0

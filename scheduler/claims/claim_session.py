@@ -9,7 +9,7 @@ from typing import Self
 from oslo_log import log as logging
 
 from scheduler.claims.capacity import Excess, OvercommitCheck
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim import ClaimRequest, as_it_is
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.held_claims import HeldClaims, Reservations
 from scheduler.claims.observers import ClaimObserver
@@ -22,7 +22,7 @@ from scheduler.placement.errors import PlacementError
 from scheduler.placement.outcomes import Outcome
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
@@ -37,10 +37,6 @@ def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
     return {}
 
 
-def _as_it_is(provider: str) -> str:
-    return provider
-
-
 @dataclass(frozen=True, slots=True)
 class ComputeNodes:
     """What a request has to know of compute nodes when it claims.
@@ -53,7 +49,7 @@ class ComputeNodes:
 
     kept: Kept = NOTHING_KEPT
     known: Container[str] = ()
-    host_name: Callable[[str], str] = _as_it_is
+    host_name: Callable[[str], str] = as_it_is
 
 
 @dataclass(slots=True)
@@ -176,6 +172,7 @@ class ClaimSession:
             self.nodes.kept.providers,
             self.nodes.host_name(candidate.root),
             self.nodes.known,
+            self.nodes.host_name,
         )
 
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:

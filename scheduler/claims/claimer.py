@@ -23,7 +23,7 @@ from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.writes import Write
 from scheduler.request.instance_state import ReadStates, all_waiting
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 STOPPING = "the scheduler is stopping"
 TOO_LATE = "its caller has given up by now"

@@ -30,6 +30,7 @@ class ClaimResult:
         lost: Whether a try had no response, and may yet take effect.
         held: What the instance holds because of another request or run; the claim was refused for it.
         events: What happened, in order.
+        final: Whether no other host would be granted, as what the instance keeps is refused.
     """
 
     outcome: Outcome
@@ -41,6 +42,7 @@ class ClaimResult:
     lost: bool = False
     held: ConsumerAllocations | None = None
     events: tuple[ClaimEvent, ...] = ()
+    final: bool = False
 
     @property
     def claimed(self) -> bool:
@@ -50,7 +52,7 @@ class ClaimResult:
     @property
     def try_next(self) -> bool:
         """Whether it is worth trying another candidate or host."""
-        return self.outcome in _ANOTHER_HOST
+        return self.outcome in _ANOTHER_HOST and not self.final
 
     @property
     def unavailable(self) -> bool:

@@ -6,22 +6,25 @@ at growing intervals until it is settled, however long that takes. Entries are i
 (``spool_file``), which the next process takes over.
 
 What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
-its caller, and what others hold is released by the generation that was read. One that is moved is left alone
+its caller, one that nova does not know to the audit, and what others hold is released by the generation that
+was read. One that is moved is left alone
 for as long as that lasts: its disk may be copied for hours, to a host that another run has replied with.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 import threading
 import time
+from typing import Any
 
 from oslo_log import log
 
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.claims.spool_file import Line, SpoolFile
+from scheduler.logs import RateLimitedLogger
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import Owner
+from scheduler.placement.allocations import COMPUTE, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import UNAVAILABLE, Outcome
@@ -29,7 +32,7 @@ from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.placement.writes import Write
 from scheduler.request.instance_state import InstanceState, ReadStates
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 #: Seconds for which an instance is left alone while a caller waits to build it: longer than any caller does.
 PATIENCE = 1900.0
@@ -43,11 +46,12 @@ ROUND, IDLE = 1.0, 60.0
 #: Entries that are settled together, and seconds that this may take in Placement.
 TOGETHER, TRY = 20, 5.0
 
-#: Resource classes that distinguish compute nodes from providers that they share.
-COMPUTE = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
-
-#: Entries that are kept. Further ones are logged, and found by an audit.
+#: Entries that are kept. Further ones are logged, and found by an audit; those of ended processes wait in
+#: their files.
 MOST_ENTRIES = 100_000
+
+#: Seconds between two lines of one kind.
+REPORT_INTERVAL = 3600.0
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class Entry:
     kept: Kept = NOTHING_KEPT
     attempts: int = 0
 
-    def to_line(self) -> Line:
+    def to_line(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {
             "consumer": self.consumer,
@@ -116,18 +120,16 @@ class Entry:
 
     @classmethod
     def of_line(cls, line: Line) -> "Entry":
-        """Return the entry of a line; raises KeyError or TypeError if it has none."""
-        providers, hosts = line["kept"]
-        since = float(line["since"])
-        generation = line["generation"]
+        """Return the entry of a line."""
+        providers, hosts = line.kept
         return cls(
-            line["consumer"],
-            since,
-            since if generation is not None else since + LATE_WRITE_WINDOW,
-            line["lost"],
-            line["answered"],
-            generation,
-            Owner(*line["owner"]),
+            line.consumer,
+            line.since,
+            line.since if line.generation is not None else line.since + LATE_WRITE_WINDOW,
+            line.lost,
+            line.answered,
+            line.generation,
+            Owner(*line.owner),
             Kept(frozenset(providers), frozenset(hosts)),
         )
 
@@ -173,6 +175,8 @@ class Spool:
         self._entries: dict[str, Entry] = {}
         self._unwritten = False
         self._looked_at = 0.0
+        self._stopping = False
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, self._clock)
         self._loop = BackgroundLoop("spool", self._round)
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -183,10 +187,12 @@ class Spool:
         Raises:
             RuntimeError: The system has no thread left.
         """
+        self._stopping = False
         self._loop.start()
 
     def stop(self, timeout: float) -> None:
         """Settle what can be settled at once, for ``timeout`` seconds at most; the rest stays in the file."""
+        self._stopping = True
         self._loop.stop(0)
         # A daemon thread: Placement may take longer to answer than the process has.
         last = threading.Thread(
@@ -246,16 +252,23 @@ class Spool:
                 self._put(replace(entry, answered=dict(rows)))
 
     def _put(self, entry: Entry) -> None:
+        self._put_all([entry])
+        self._loop.wake()
+
+    def _put_all(self, entries: Sequence[Entry]) -> None:
         with self._lock:
-            if len(self._entries) >= MOST_ENTRIES and entry.consumer not in self._entries:
-                LOG.error(
+            new = [each for each in entries if each.consumer not in self._entries]
+            for entry in new[max(0, MOST_ENTRIES - len(self._entries)) :]:
+                self._reports.warning(
+                    "full",
                     "Spool is full: instance %s is not recorded and may keep allocations that nobody uses",
                     entry.consumer,
                 )
-                return
-            self._entries[entry.consumer] = entry
-            self._unwritten |= not self._file.append([entry.to_line()])
-        self._loop.wake()
+            left_out = {each.consumer for each in new[max(0, MOST_ENTRIES - len(self._entries)) :]}
+            kept = [each for each in entries if each.consumer not in left_out]
+            self._entries |= {each.consumer: each for each in kept}
+            if kept:
+                self._unwritten |= not self._file.append(each.to_line() for each in kept)
 
     # -- settling --------------------------------------------------------------------------------------------
 
@@ -264,21 +277,22 @@ class Spool:
         if now >= self._looked_at + IDLE or now < self._looked_at:
             self._looked_at = now
             self._take_over()
-        while self._settle_due():
+        while not self._stopping and self._settle_due():
             pass
         return ROUND if self._entries else IDLE
 
     def _take_over(self) -> None:
         found = 0
-        for lines in self._file.take_over():
-            entries = entries_of(lines)
+        for lines in self._file.take_over(lambda: 0 if self._stopping else MOST_ENTRIES - len(self._entries)):
+            entries = [Entry.of_line(line) for line in lines]
             found += len(entries)
-            for uuid, entry in entries.items():
-                mine = self._entries.get(uuid)
-                self._put(entry if mine is None else mine.joined(entry))
+            known = [self._entries.get(each.consumer) for each in entries]
+            self._put_all(
+                [one if mine is None else mine.joined(one) for one, mine in zip(entries, known, strict=True)]
+            )
         if found:
             LOG.warning(
-                "Found %d instances in the spool files of ended schedulers; checking their allocations",
+                "Instances found in the spool files of ended schedulers: %d; checking their allocations",
                 found,
             )
 
@@ -315,7 +329,10 @@ class Spool:
             self._unwritten = not self._file.replace(lines)
 
     def _settle(self, entries: Collection[Entry]) -> set[str]:
-        """Settle entries; return the consumers of those that are settled."""
+        """Settle entries; return the consumers of those that are settled.
+
+        An error of one of them keeps none of the others from being settled.
+        """
         settled: set[str] = set()
         releases: dict[str, Write] = {}
         for kept in {entry.kept for entry in entries}:
@@ -326,6 +343,11 @@ class Spool:
                     release = self._look(entry, states[uuid])
                 except PlacementSilent as error:
                     LOG.debug("Cannot settle instance %s: %s", uuid, error)
+                    continue
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry
+                    self._reports.warning(
+                        uuid, "Cannot settle instance %s: %s; trying again later", uuid, repr(error)
+                    )
                     continue
                 if isinstance(release, Write):
                     releases[uuid] = release
@@ -339,16 +361,15 @@ class Spool:
         Raises:
             PlacementSilent: That is not known.
         """
-        if state is InstanceState.UNKNOWN:
-            return False
+        if state is InstanceState.MISSING and entry.generation is None:
+            return self._leave_to_audit(entry)
         waits = state is InstanceState.WAITING and self._wall_clock() < entry.since + PATIENCE
-        if entry.generation is None and (waits or state is InstanceState.MOVING):
+        is_open = entry.generation is None and (waits or state is InstanceState.MOVING)
+        if is_open or state is InstanceState.UNKNOWN:
             return False
         held = self._writer.reader.read(entry.consumer)
-        # If nova does not know an instance, the caller that got the reply may still use it.
-        replied = state is InstanceState.MISSING and bool(entry.answered)
-        if state is InstanceState.PLACED or replied:
-            hidden = entry.answered and not held.allocations and not replied
+        if state is InstanceState.PLACED:
+            hidden = entry.answered and not held.allocations
             return self._show(entry, entry.answered) if hidden else True
         if not held.allocations:
             # Written once more it shows, and is released at the next look.
@@ -358,6 +379,20 @@ class Spool:
         deleted = state in {InstanceState.DELETED, InstanceState.MISSING}
         left = {} if deleted else self._left(held.allocations, entry.kept)
         return True if left == held.allocations else Write(left, held.owner, held.generation)
+
+    def _leave_to_audit(self, entry: Entry) -> bool:
+        """Leave alone what an instance holds that nova does not know.
+
+        nova has a row of each before it calls a scheduler. So this may be the wrong database, which knows
+        nothing of instances that are in use.
+        """
+        if self._writer.reader.read(entry.consumer).allocations:
+            self._reports.warning(
+                "missing",
+                "Instance %s holds allocations, and nova does not know it; leaving them to the audit",
+                entry.consumer,
+            )
+        return True
 
     def _left(self, held: Resources, kept: Kept) -> Resources:
         """Return what an instance keeps: what it holds on the hosts it leaves, and what those share.
@@ -384,7 +419,7 @@ class Spool:
         done = {uuid for uuid, one in written.items() if one.outcome is Outcome.DONE}
         if done:
             LOG.info(
-                "Released the unused allocations of %d instances: %s", len(done), ", ".join(sorted(done))
+                "Released the unused allocations of instances (%d): %s", len(done), ", ".join(sorted(done))
             )
         return done
 
@@ -402,18 +437,3 @@ class Spool:
         if written.outcome in UNAVAILABLE:
             raise PlacementSilent(written.reason)
         return written.outcome is Outcome.DONE
-
-
-def entries_of(lines: Iterable[Line]) -> dict[str, Entry]:
-    """Return what the lines of a file leave unsettled, by consumer."""
-    found: dict[str, Entry] = {}
-    for line in lines:
-        try:
-            if line.get("settled"):
-                found.pop(line["consumer"], None)
-            else:
-                entry = Entry.of_line(line)
-                found[entry.consumer] = entry
-        except (KeyError, TypeError, ValueError):
-            LOG.error("Skipped an unreadable line of the spool: %.300s", line)
-    return found

@@ -1,19 +1,21 @@
 """The file in which a process keeps what it could not settle: lines of JSON, read by its successor.
 
 Each process that has something to keep makes a file of its own and holds a lock on it, which ends with the
-process. The files of ended processes are taken over by any other one. Without anything to keep there is no
-file.
+process. The files of ended processes are taken over by any other one, in parts if they are large. Without
+anything to keep there is no file.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 import fcntl
 import os
 from pathlib import Path
 import re
+import stat
 import threading
-from typing import Any
+from typing import IO, Any
 
+import msgspec
 import orjson
 from oslo_config import cfg
 from oslo_log import log
@@ -21,7 +23,7 @@ from oslo_log import log
 from scheduler.bounds.temporary_directories import make_temporary_directory
 from scheduler.logs import OutageLog
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 #: How the names of all directories of spools begin, and of temporary ones; no host is named so.
 DIRECTORY_PREFIX = "berth-spool-"
@@ -32,7 +34,28 @@ SUFFIX = ".jsonl"
 #: The version of the format, in each line.
 VERSION = 1
 
-Line = Mapping[str, Any]
+#: Lines that are taken over together.
+PART = 1000
+
+Amounts = dict[str, dict[str, dict[str, int]]]
+"""provider uuid → ``{"resources": {class: amount}}``"""
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """One line: what is known of a consumer, or that it is settled."""
+
+    v: int
+    consumer: str
+    settled: bool = False
+    since: float = 0.0
+    lost: Amounts = {}
+    answered: Amounts = {}
+    generation: int | None = None
+    owner: tuple[str | None, str | None] = (None, None)
+    kept: tuple[list[str], list[str]] = ([], [])
+
+
+_decode = msgspec.json.Decoder(Line).decode
 
 
 def spool_directory(conf: cfg.ConfigOpts) -> Path | None:
@@ -47,6 +70,17 @@ def spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     return Path(conf.state_path) / f"{DIRECTORY_PREFIX}{name}"
 
 
+def state_path_problem(conf: cfg.ConfigOpts) -> str:
+    """Return why nothing can be kept in the ``state_path`` that is set; "" if all is well, or none is set."""
+    directory = spool_directory(conf)
+    if directory is None or os.access(directory.parent, os.W_OK | os.X_OK):
+        return ""
+    return (
+        f"[DEFAULT]/state_path {conf.state_path} is no directory that this user can write: claims that could "
+        "not be released are forgotten at a restart"
+    )
+
+
 def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     """Return the directory of spool files; to be called before workers are forked.
 
@@ -54,6 +88,8 @@ def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
     """
     directory = spool_directory(conf)
     if directory is not None:
+        if problem := state_path_problem(conf):
+            LOG.warning("%s", problem)
         return directory
     LOG.info("[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart")
     try:
@@ -84,12 +120,12 @@ class SpoolFile:
         self._reported: set[Path] = set()
         self._outage = OutageLog(LOG, "Cannot write the spool", "Spool is written again")
 
-    def append(self, lines: Iterable[Line]) -> bool:
+    def append(self, lines: Iterable[Mapping[str, Any]]) -> bool:
         """Add lines; return False if that is not possible. Never raises."""
         with self._lock:
             return self._write(lines)
 
-    def replace(self, lines: Iterable[Line]) -> bool:
+    def replace(self, lines: Iterable[Mapping[str, Any]]) -> bool:
         """Let the file have these lines alone, or be removed if there are none; as ``append``."""
         with self._lock:
             old, old_file = self._path, self._file
@@ -102,8 +138,12 @@ class SpoolFile:
             self._remove(old, old_file)
             return True
 
-    def take_over(self) -> Iterator[list[Line]]:
-        """Yield the lines of each process that has ended. Its file is removed afterwards."""
+    def take_over(self, room: Callable[[], int]) -> Iterator[list[Line]]:
+        """Yield the unsettled lines of ended processes, in parts, and remove them from their files.
+
+        Args:
+            room: Returns how many lines there is still room for. The rest stays in its file.
+        """
         if self._directory is None:
             return
         self.problem = ""
@@ -113,30 +153,21 @@ class SpoolFile:
             self._report(self._directory, error)
             return
         for path in paths:
-            if path != self._path:
-                yield from self._take_over(path)
+            if path != self._path and room() > 0:
+                yield from self._take_over(path, room)
 
-    def _take_over(self, path: Path) -> Iterator[list[Line]]:
+    def _take_over(self, path: Path, room: Callable[[], int]) -> Iterator[list[Line]]:
         try:
-            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._report(path, error)
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(file).st_nlink:  # another process may have taken it over since
-                yield read_lines(path)
-                path.unlink()
-        except BlockingIOError:
+            with open_regular(path, "r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(file.fileno()).st_nlink:  # another process may have taken it over since
+                    yield from _parts_of(path, file, room)
+        except (FileNotFoundError, BlockingIOError):
             pass
         except (OSError, ValueError) as error:
             self._report(path, error)
-        finally:
-            os.close(file)
 
-    def _write(self, lines: Iterable[Line]) -> bool:
+    def _write(self, lines: Iterable[Mapping[str, Any]]) -> bool:
         if self._directory is None:
             return True
         try:
@@ -181,8 +212,47 @@ class SpoolFile:
             LOG.error("Cannot read spool file %s; continuing without it: %s", path, error)
 
 
+def open_regular(path: Path, mode: str) -> IO[bytes]:
+    """Open a file, and never wait for what is none.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is no regular file.
+    """
+    file = open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ValueError("it is no regular file")
+    return file
+
+
 def read_lines(path: Path) -> list[Line]:
-    """Return the lines of a file.
+    """Return the unsettled lines of a file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is of another format.
+    """
+    with open_regular(path, "rb") as file:
+        return [line for line, _ in _at(file, _unsettled(path, file))]
+
+
+def _parts_of(path: Path, file: IO[bytes], room: Callable[[], int]) -> Iterator[list[Line]]:
+    """Yield the unsettled lines of a file, and leave those in it for which there is no room."""
+    left = _unsettled(path, file)
+    while left and (most := min(PART, room())) > 0:
+        part, left = left[:most], left[most:]
+        yield [line for line, _ in _at(file, part)]
+    if left:
+        rest = path.with_suffix(".rest")
+        rest.write_bytes(b"".join(text for _, text in _at(file, left)))
+        rest.replace(path)
+    else:
+        path.unlink()
+
+
+def _unsettled(path: Path, file: IO[bytes]) -> Sequence[int]:
+    """Return where in a file the unsettled lines are. A line that cannot be read is left out, and logged.
 
     The last line may be cut off, as its process may have ended while it was written.
 
@@ -190,8 +260,33 @@ def read_lines(path: Path) -> list[Line]:
         OSError: It cannot be read.
         ValueError: It is of another format.
     """
-    *whole, _rest = path.read_bytes().split(b"\n")
-    lines = [orjson.loads(line) for line in whole]
-    if any(not isinstance(line, dict) or line.get("v") != VERSION for line in lines):
+    found: dict[str, int] = {}
+    position, unreadable, first, readable = 0, 0, b"", False
+    for text in file:
+        if not text.endswith(b"\n"):
+            break
+        try:
+            line = _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            unreadable, first = unreadable + 1, first or text
+        else:
+            readable = True
+            if line.v != VERSION:
+                raise ValueError("it is of another format")
+            found.pop(line.consumer, None)
+            if not line.settled:
+                found[line.consumer] = position
+        position += len(text)
+    if unreadable and not readable:
         raise ValueError("it is of another format")
-    return lines
+    if unreadable:
+        LOG.error("Skipped %d unreadable lines of spool file %s, such as %.300s", unreadable, path, first)
+    return list(found.values())
+
+
+def _at(file: IO[bytes], positions: Iterable[int]) -> Iterator[tuple[Line, bytes]]:
+    """Yield the lines at some positions of a file, and their text."""
+    for position in positions:
+        file.seek(position)
+        text = file.readline()
+        yield _decode(text), text

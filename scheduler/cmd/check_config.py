@@ -6,6 +6,7 @@ It opens no connection. Only the handlers of ``[DEFAULT]/log_config_append`` may
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
+import logging
 import multiprocessing
 import sys
 from typing import Any
@@ -14,9 +15,12 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import logs
+from scheduler.claims.spool_file import state_path_problem
 from scheduler.cmd import worker_parts
+from scheduler.conf.log_output import log_output
 from scheduler.conf.registry import registered
 from scheduler.daemon.options_trial import try_in_child
+from scheduler.errors import BerthError, ConfigError
 from scheduler.health.access import Access
 from scheduler.health.address import Address
 from scheduler.health.counters import Counters
@@ -25,11 +29,18 @@ from scheduler.rpc import transport
 MASK = "****"
 
 
-def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = None) -> None:
+#: Exit status of --check-config --strict if there are warnings.
+WARNINGS = 4
+
+
+def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = None) -> int:
     """Print what differs from the defaults, and warnings; then try whether a worker can be built.
 
     Args:
         make: Makes what serves requests; None: a scheduler.
+
+    Returns:
+        The exit status: that of ``--strict`` counts warnings.
 
     Raises:
         ConfigError: The daemon would not start with these options.
@@ -39,19 +50,39 @@ def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = N
     for line in differences(conf):
         print(line)
     print()
-    for remark in options.remarks(conf):
+    output = log_output(conf)
+    if output is not None and output.places:
+        print(f"Log: {output}")
+    warnings = [*options.remarks(conf), *filter(None, [state_path_problem(conf)])]
+    for remark in warnings:
         print(f"Warning: {remark}")
     sys.stdout.flush()
     try_in_child(multiprocessing.get_context("fork"), partial(_build, make), conf)
     print("The configuration can be used")
+    return WARNINGS if warnings and conf.strict else 0
 
 
 def _build(make: Callable[[cfg.ConfigOpts], Any] | None, conf: cfg.ConfigOpts) -> None:
-    options.check_temporary_directory(conf)
+    # Each error is a finding
+    logging.disable(logging.ERROR)
+    findings: list[str] = []
+    steps = (options.check_temporary_directory, _check_monitoring, transport.rpc_transport, make or _make)
+    for step in steps:
+        try:
+            step(conf)
+        except BerthError as error:
+            findings.append(str(error))
+    if findings:
+        raise ConfigError(*dict.fromkeys(findings))
+
+
+def _check_monitoring(conf: cfg.ConfigOpts) -> None:
     if conf.berth.monitoring_listen:
         Access.from_conf(conf, Address.parse(conf.berth.monitoring_listen))
-    transport.rpc_transport(conf)
-    make(conf) if make else worker_parts.make_manager(conf, None, Counters())
+
+
+def _make(conf: cfg.ConfigOpts) -> None:
+    worker_parts.make_manager(conf, None, Counters())
 
 
 def differences(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -25,9 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int | None:
 
 def parts(_conf: ConfigOpts) -> WorkerParts:
     """Return the parts of a router; they are imported here, after threads were chosen."""
-    from scheduler.cmd import worker_parts
+    from scheduler.cmd import router_parts
 
-    return worker_parts.router_parts()
+    return router_parts.all_parts()
 
 
 if __name__ == "__main__":

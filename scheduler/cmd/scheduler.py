@@ -1,7 +1,7 @@
 """berth-scheduler: the daemon (spec: wire-and-config 7.1-7.3).
 
 Exit status: 0 after SIGTERM or a successful --check-config, 1 if it cannot start or was interrupted, 2 for an
-unknown argument, 3 if the API database could not be read in time.
+unknown argument, 3 if the API database could not be read in time, 4 if --check-config --strict has warnings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROGRAMS = ("berth-scheduler", "nova-scheduler", "berth-router")
 JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
 
 # of the logger; __name__ is __main__ when the module is run
-NAME = "scheduler.cmd.scheduler"
+NAME = "nova.scheduler.cmd.scheduler"
 
 
 def main(
@@ -57,11 +57,11 @@ def main(
             if conf.check_config:
                 from scheduler.cmd import check_config
 
-                check_config.check(conf, make_parts(conf).manager if make_parts else None)
-                return 0
+                return check_config.check(conf, make_parts(conf).manager if make_parts else None)
             prepare(conf)
         except errors.ConfigError as error:
-            print(f"{program_name()}: {error}", file=sys.stderr)
+            for finding in error.findings:
+                print(f"{program_name()}: {finding}", file=sys.stderr)
             return FAILED
         return _serve(conf, argv, make_parts or parts)
 
@@ -153,6 +153,7 @@ def _serve(
 
     from scheduler import conf as options
     from scheduler import errors
+    from scheduler.conf import derived
     from scheduler.daemon.master import Master
     from scheduler.version import version
 
@@ -161,6 +162,8 @@ def _serve(
     logger.info("%s %s starts as %s, workers: %d", program_name(), version(), conf.host, workers)
     for remark in options.remarks(conf):
         logger.warning(remark)
+    for remark in derived.lost_log(conf):
+        print(f"{program_name()}: {remark}", file=sys.stderr)
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
     try:

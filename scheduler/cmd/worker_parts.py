@@ -1,18 +1,19 @@
 """The parts of a worker of berth-scheduler."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 import math
 from pathlib import Path
 import random
 from typing import Any
 
-import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import manager
 from scheduler.claims.spool_file import make_spool_directory
+from scheduler.cmd.traffic import traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.decisions.explainer import Explainer
@@ -21,9 +22,8 @@ from scheduler.decisions.hosts_now import HostsNow
 from scheduler.decisions.obstacles import Obstacles
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.trace import Trace
-from scheduler.health import catalogue
 from scheduler.health.counters import Counters
-from scheduler.health.decisions import DecisionCounter, traffic_counter
+from scheduler.health.decisions import DecisionCounter
 from scheduler.health.reports import WorkerState
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.partition_hosts import hosts_without_partition
@@ -33,11 +33,17 @@ from scheduler.placement import partition_members
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.router.service import RouterService
-from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
-
-#: A router needs no database and no Placement.
-ROUTER_STATE = WorkerState(api_database=True, placement=True)
+from scheduler.rpc import (
+    context,
+    explain,
+    forwarding,
+    notifications,
+    scheduler_endpoint,
+    serializer,
+    server,
+    transport,
+)
+from scheduler.workflow import decide
 
 
 def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
@@ -49,23 +55,6 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
         periodics=make_periodics,
         explanations=make_explanations,
         read_state=read_state,
-        counters=counters,
-    )
-
-
-def router_parts() -> WorkerParts:
-    counters = Counters()
-
-    def make_router_server(_conf: cfg.ConfigOpts, router: RouterService, _worker_id: int) -> server.Server:
-        made = router.server()
-        made.count = traffic_counter(counters)
-        return made
-
-    return WorkerParts(
-        manager=RouterService,
-        server=make_router_server,
-        periodics=lambda _conf, _router: (),
-        read_state=lambda _router, answering: _with_traffic(ROUTER_STATE, answering),
         counters=counters,
     )
 
@@ -96,7 +85,7 @@ def make_server(
     counters: Counters | None = None,
 ) -> server.Server:
     """Return the RPC server of a worker for its manager, not started."""
-    made = server.build(conf, transport.rpc_transport(conf), serving)
+    made = scheduler_endpoint.build(conf, transport.rpc_transport(conf), serving)
     made.count = traffic_counter(counters or Counters())
     partition = own_partition(conf)
     if partition:
@@ -120,7 +109,7 @@ def make_explanations(
         return serving.hosts.snapshot(math.inf)
 
     def candidates(queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        return serving.steps.candidate_hosts.ask_placement(queries, request, Trace(request))
+        return decide.candidates(replace(request, queries=tuple(queries)), serving.world, Trace(request))
 
     questions = PlacementQuestions(serving.parts.placement)
     hosts_now = HostsNow(
@@ -142,23 +131,7 @@ def make_explanations(
 
 def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> WorkerState:
     """Return what metrics and health checks show of a worker, as far as it has started."""
-    return _with_traffic(WorkerState() if serving is None else serving.state(), answering)
-
-
-def _with_traffic(state: WorkerState, answering: server.Server | None) -> WorkerState:
-    if answering is None:
-        return state
-    return msgspec.structs.replace(
-        state,
-        broker=answering.connected,
-        # requests that wait for the end of an outage do not count as a hang
-        stalled=max(state.stalled, 0.0 if state.gauges.get(catalogue.WAITING.name) else answering.stalled()),
-        gauges=state.gauges
-        | {
-            catalogue.IN_FLIGHT.name: answering.activity.in_flight,
-            catalogue.UNANSWERED.name: answering.unanswered,
-        },
-    )
+    return with_traffic(WorkerState() if serving is None else serving.state(), answering)
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:

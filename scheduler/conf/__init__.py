@@ -5,8 +5,9 @@ No options are global: ``load`` creates the object that is passed to everything 
 - loading: from a command line and files to options whose values are valid
 - files, misspelt: the contents of the files; which options in them do not exist, or have another name today
 - registry: all groups in one list
-- default, scheduler, filter_scheduler, berth, keystone, libraries, partitions: the large groups;
+- default, scheduler, filter_scheduler, berth, rules, keystone, libraries, partitions: the large groups;
   small_groups: the others
+- log_output: where log lines go
 - derived: values that follow from several options, or from an option and the machine
 - changed: options with some other values, for berth-plan policy
 - option_pairs: options that list pairs, such as ``name=ratio``

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from oslo_config import cfg
 
+from scheduler.conf import rules
 from scheduler.conf.registry import list_opts
 from scheduler.errors import ConfigError
 
@@ -16,6 +17,7 @@ DECIDING_GROUPS = {"filter_scheduler", "scheduler", "metrics"}
 DECIDING_OPTIONS = {
     ("compute", "packing_host_numa_cells_allocation_strategy"),
     ("DEFAULT", "default_availability_zone"),
+    *((rules.GROUP, option.dest) for option in rules.OPTS),
 }
 
 

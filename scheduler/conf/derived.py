@@ -6,6 +6,7 @@ import os
 
 from oslo_config import cfg
 
+from scheduler.conf.log_output import log_output
 from scheduler.conf.misspelt import misspelt_options
 from scheduler.errors import ConfigError
 
@@ -80,6 +81,7 @@ def host_state_max_age(conf: cfg.ConfigOpts) -> float:
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield warnings to log at start about options that are replaced, missing or unknown."""
     yield from misspelt_options(conf)
+    yield from lost_log(conf)
     if not conf.database.connection:
         yield (
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
@@ -107,6 +109,16 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
             f"[DEFAULT]/manager_shutdown_timeout {conf.manager_shutdown_timeout} is above "
             f"[DEFAULT]/graceful_shutdown_timeout {conf.graceful_shutdown_timeout}, after which a stopping "
             f"worker is killed: it waits only {drain_timeout(conf)} seconds for its requests to end"
+        )
+
+
+def lost_log(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield a warning if no line of the log is written anywhere."""
+    output = log_output(conf)
+    if output is not None and not output.places:
+        yield (
+            f"[DEFAULT]/log_config_append = {conf.log_config_append} gives no handler that writes to the "
+            "logger nova.scheduler, nova or root: all lines of the log are lost"
         )
 
 

@@ -12,7 +12,7 @@ from scheduler import errors
 from scheduler.conf import derived, keystone, partitions, registry
 from scheduler.conf.files import sections
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 PROG = "berth-scheduler"
 
@@ -27,7 +27,13 @@ CHECK = cfg.BoolOpt(
     "defaults, and exit: 0 if it can, otherwise 1. It opens no connection.",
 )
 
-OF_COMMAND_LINE = ("config_file", "config_dir", CHECK.dest)
+STRICT = cfg.BoolOpt(
+    "strict",
+    default=False,
+    help="With --check-config: exit with 4 if there are warnings.",
+)
+
+OF_COMMAND_LINE = ("config_file", "config_dir", CHECK.dest, STRICT.dest)
 """Options about the configuration itself."""
 
 _WRONG_VALUE = re.compile(
@@ -64,7 +70,7 @@ def load(
         SystemExit: 2 for an unknown argument, 0 for --help and --version.
     """
     conf = new()
-    conf.register_cli_opt(CHECK)
+    conf.register_cli_opts([CHECK, STRICT])
     try:
         conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
@@ -88,7 +94,7 @@ def validate(conf: cfg.ConfigOpts) -> None:
             problems += _problems(conf[group], group)
         problems += partitions.problems(conf)
     if problems:
-        raise errors.ConfigError("; ".join(problems))
+        raise errors.ConfigError(*problems)
 
 
 def plain_reason(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def parse_options(

@@ -15,11 +15,12 @@ from scheduler.conf import (
     keystone,
     libraries,
     partitions,
+    rules,
     scheduler,
     small_groups,
 )
 
-MODULES = (default, scheduler, filter_scheduler, berth)
+MODULES = (default, scheduler, filter_scheduler, berth, rules)
 
 
 def register(conf: cfg.ConfigOpts) -> None:

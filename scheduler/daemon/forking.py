@@ -13,7 +13,7 @@ from oslo_log import log as logging
 
 from scheduler.logs import OutageLog
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: How often it is tried to fork a worker, and seconds between two attempts.
 ATTEMPTS, PAUSE = 30, 1.0

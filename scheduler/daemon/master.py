@@ -21,7 +21,7 @@ from scheduler.daemon.shared_state import SharedState
 from scheduler.daemon.worker import NO_DATABASE, START_FAILED, Worker
 from scheduler.health.monitor import Monitor
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Exit status of a daemon that could be given no worker, or whose workers did not end in time.
 FAILED = 1

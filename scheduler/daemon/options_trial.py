@@ -41,15 +41,15 @@ def try_in_child(
     finally:
         sender.close()
     try:
-        refusal = receiver.recv() if receiver.poll(timeout) else f"no result within {timeout:g} seconds"
+        findings = receiver.recv() if receiver.poll(timeout) else (f"no result within {timeout:g} seconds",)
     except EOFError:
-        refusal = "the rules ended the process in which they were loaded"
+        findings = ("the rules ended the process in which they were loaded",)
     finally:
         child.kill()
         child.join()
         receiver.close()
-    if refusal:
-        raise errors.ConfigError(refusal)
+    if findings:
+        raise errors.ConfigError(*findings)
 
 
 def _build_and_report(
@@ -64,13 +64,15 @@ def _build_and_report(
     try:
         _set_up_logging(conf)
         build(conf)
+    except errors.ConfigError as error:
+        findings = error.findings
     except errors.BerthError as error:
-        refusal = str(error)
+        findings = (str(error),)
     except BaseException as error:  # noqa: BLE001 - a rule of an operator may raise anything
-        refusal = f"{type(error).__name__}: {error}"
+        findings = (f"{type(error).__name__}: {error}",)
     else:
-        refusal = ""
-    sender.send(refusal)
+        findings = ()
+    sender.send(findings)
 
 
 def _set_up_logging(conf: cfg.ConfigOpts) -> None:

@@ -22,7 +22,7 @@ from scheduler.daemon.process import show_program_name, spare_the_collector
 from scheduler.daemon.shared_state import SharedState
 from scheduler.health.reporter import Reporter
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Exit status of a worker that cannot start. Before the daemon was ready, it ends the daemon too.
 START_FAILED = 1
@@ -123,7 +123,6 @@ class Worker(cotyledon.Service):
         reloads = -1
         while reloads != self._shared.reloads.value:  # a SIGHUP that comes meanwhile is not handed on to here
             reloads = self._shared.reloads.value
-            LOG.info("Worker %d re-reads its configuration", self.worker_id)
             self._attempt("Worker %d cannot re-read its configuration: %s", self._take_over_options)
             if self._manager is not None:
                 self._reset(self._manager)
@@ -131,7 +130,11 @@ class Worker(cotyledon.Service):
 
     def _take_over_options(self) -> None:
         accepted = self._shared.accepted.value
-        if accepted != self._shared.taken_over and options.reload(self.conf, self._argv):
+        if accepted == self._shared.taken_over:
+            LOG.info("Worker %d keeps its options and opens connections again", self.worker_id)
+            return
+        LOG.info("Worker %d re-reads its configuration", self.worker_id)
+        if options.reload(self.conf, self._argv):
             self._shared.taken_over = accepted
 
     def _reset(self, manager: Any) -> None:

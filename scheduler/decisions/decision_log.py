@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from scheduler.logs import OutageLog, RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 SUFFIX = ".jsonl"
 PREFIX = "decisions-"

@@ -19,7 +19,7 @@ from scheduler.decisions.relaxation import RelaxationSearch
 from scheduler.decisions.trace import Trace
 from scheduler.placement.errors import PlacementError
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between the end of one analysis and the begin of the next, and how many requests may wait.
 INTERVAL = 10.0

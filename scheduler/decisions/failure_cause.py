@@ -5,70 +5,16 @@ sentence. An outage is no cause: requests that an outage ends do not fail with N
 """
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import chain
 from typing import Any, NamedTuple
 
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.decisions import rendering
+from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.document import EXCLUDED, FAILED, Candidates, Decision, Entry, Relaxed, decode
-from scheduler.decisions.refusals import count_text
 from scheduler.decisions.relaxation import ConstraintKind
 from scheduler.decisions.summary import is_no_valid_host, is_unspecific
-
-
-class CauseCode(StrEnum):
-    """The causes: constraints of a query first, then what happens after Placement's answer.
-
-    Attributes:
-        DISABLED: The services of suitable hosts are disabled.
-        RESOURCES: No suitable host has room, or may give so much to one instance.
-        TRAIT: A required or forbidden trait.
-        AGGREGATE: A required or forbidden aggregate, such as one of a tenant.
-        HOST: The forced or requested host is not suitable.
-        AVAILABILITY_ZONE: Only hosts of other zones are suitable.
-        COMBINATION: More than two constraints together.
-        CHANGED: The cloud has changed since; now there are suitable hosts.
-        NOT_OFFERED: Placement offers no host, for an unknown reason.
-        REQUEST: The request is wrong: it names something that does not exist, or its error says why.
-        UNKNOWN_HOSTS: The offered hosts are in no cell that takes part.
-        EXCLUDED: The request itself excludes all hosts.
-        COMPUTE_DOWN: Compute services are down.
-        SERVER_GROUP: The policy of the server group.
-        NUMA: NUMA topology, pinned CPUs or pages.
-        PCI: PCI devices.
-        CAPABILITIES: Properties of the image or the flavor that hosts lack.
-        HINT: A scheduler hint.
-        LOAD: Limits of instances, I/O operations or metrics of a host.
-        FILTER: Another filter, such as one of the operator.
-        CLAIMS: Placement refused the claims.
-        UNCLAIMABLE: Hosts passed, but none could be claimed: they are mapped to no cell, for one.
-        LATE: The caller had timed out.
-    """
-
-    DISABLED = "disabled"
-    RESOURCES = "resources"
-    TRAIT = "trait"
-    AGGREGATE = "aggregate"
-    HOST = "host"
-    AVAILABILITY_ZONE = "availability_zone"
-    COMBINATION = "combination"
-    CHANGED = "changed"
-    NOT_OFFERED = "not_offered"
-    REQUEST = "request"
-    UNKNOWN_HOSTS = "unknown_hosts"
-    EXCLUDED = "excluded"
-    COMPUTE_DOWN = "compute_down"
-    SERVER_GROUP = "server_group"
-    NUMA = "numa"
-    PCI = "pci"
-    CAPABILITIES = "capabilities"
-    HINT = "hint"
-    LOAD = "load"
-    FILTER = "filter"
-    CLAIMS = "claims"
-    UNCLAIMABLE = "unclaimable"
-    LATE = "late"
+from scheduler.logs import count_text
 
 
 class FailureCause(NamedTuple):

@@ -156,7 +156,7 @@ def _problems_of_provider(
         yield Problem(f"it has trait {DISABLED_TRAIT}, though its service is enabled", remedy)
     if missing := aggregates.difference(provider.aggregates):
         remedy = "Run nova-manage placement sync_aggregates."
-        yield Problem(f"{len(missing)} of its aggregates are not in Placement", remedy)
+        yield Problem(f"{len(missing)} of its aggregates missing in Placement", remedy)
     for name in NEEDED:
         if name in provider.inventories:
             inventory, used = provider.inventories[name], provider.used(name)

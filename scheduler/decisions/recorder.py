@@ -84,9 +84,12 @@ class DecisionRecorder:
         try:
             yield
         except BaseException as error:
+            if isinstance(error, NoValidHost):
+                trace.write_log()
             self._end(trace, error)
             self._explain_failure(trace, error)
             raise
+        trace.write_log()
         self._end(trace, None)
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from scheduler.logs import count_text
 from scheduler.placement.providers import Inventory
 
 #: Why a provider refuses an amount, mildest first. For a host the mildest of its providers counts.
@@ -75,8 +76,3 @@ def _formula(found: Sequence[_Refusal]) -> str:
         f"total {inventory.total}, reserved {inventory.reserved}, "
         f"allocation_ratio {inventory.allocation_ratio:g}"
     )
-
-
-def count_text(number: int, noun: str) -> str:
-    """Return a number of things, such as '1 host' or '2 hosts'."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

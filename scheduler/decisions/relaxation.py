@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl, urlencode
 from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.document import Relaxed
 from scheduler.decisions.providers import OfferedHosts, PlacementQuestions
-from scheduler.decisions.refusals import Stock, count_text, refusals
+from scheduler.decisions.refusals import Stock, refusals
+from scheduler.logs import count_text
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.providers import Inventory
 

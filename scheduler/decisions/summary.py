@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from scheduler.decisions.document import Candidates, Decision, Error, Step
-from scheduler.decisions.refusals import count_text
+from scheduler.logs import count_text
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
 #: Texts of errors that add nothing to the rest of the line.
@@ -90,7 +90,7 @@ def _filters(decision: Decision, last: Sequence[Step], left: int | None) -> Iter
 
 def _claims(decision: Decision, *, claimable: bool) -> Iterator[str]:
     if lost := decision.refused_claims:
-        count = "1 claim was" if len(lost) == 1 else f"{len(lost)} claims were"
+        count = count_text(len(lost), "claim was", "claims were")
         yield f"{count} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
     elif claimable and decision.error and decision.error.text == _UNSPECIFIC[1]:
         yield "no claim was made on them: they are mapped to no cell, or have no candidate that is left"

@@ -28,16 +28,18 @@ from scheduler.decisions.document import (
 from scheduler.decisions.summary import summarize
 from scheduler.decisions.unoffered import Unoffered
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
+from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
-from scheduler.logs import mask_credentials
+from scheduler.logs import count_text, mask_credentials
 from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
-from scheduler.selection.observer import DecisionObserver
+from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
+from scheduler.selection.pass_log import PassLog
 from scheduler.weights.scores import Scores
 
 #: Hosts that are named for each filter or exclusion of a served request.
@@ -92,13 +94,18 @@ class Trace(DecisionObserver):
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         names: Callable[[], Names] = Names,
+        also: DecisionObserver = NO_OBSERVER,
     ) -> None:
         """Begin to note the decision on a request.
 
         Args:
             clock: The clock of Placement's answers.
             names: Returns the names of cells.
+            also: Receives all that the selection reports, after it is noted.
         """
+        self._also = also
+        self._log = PassLog()
+        self._table: HostTable | None = None
         self._clock = clock
         self._names = names
         self._started = self._marked = clock()
@@ -129,6 +136,7 @@ class Trace(DecisionObserver):
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
+        self._forget_pass()
         self.sent_at = found.sent_at
         self.decision.candidates = document.Candidates(
             source="coalesced" if found.requests > 1 else "placement",
@@ -141,9 +149,10 @@ class Trace(DecisionObserver):
         )
         self.mark("placement")
 
-    def mirrored(self, offered: int, age: float) -> None:
-        """Note that the mirror names ``offered`` hosts, and the seconds since it was refreshed."""
-        self._found("mirror", offered, age)
+    def mirrored(self, hosts: HostView, age: float) -> None:
+        """Note the hosts that the mirror names, and the seconds since it was refreshed."""
+        self._table = hosts.table
+        self._found("mirror", len(hosts), age)
 
     def looked_up(self, hosts: HostView) -> None:
         self._found("table", len(hosts))
@@ -160,8 +169,13 @@ class Trace(DecisionObserver):
         if claims is not None:
             self._claims.append(claims)
 
+    def write_log(self) -> None:
+        """Log what became of the hosts of a request that has a result."""
+        self._log.write()
+
     def finish(self, error: BaseException | None) -> Decision:
         decision = self.decision
+        self._log.begin()
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
         self.times["total"] = self._clock() - self._started
@@ -191,21 +205,32 @@ class Trace(DecisionObserver):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note the hosts, and forget those of earlier rounds."""
+        """Note the hosts, and forget those of earlier passes."""
+        self._forget_pass()
         decision = self.decision
         decision.candidates.known = len(offered)
         decision.candidates.allowed = self._left = len(narrowed.hosts)
-        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
-        self._offered, self._last_round, self._best_rows = offered, 0, []
-        self._codes, self._rejected, self._rows = {}, [], []
+        self._offered, self._table = offered, offered.table
         self._excluded = [
             (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
             for each in narrowed.excluded
         ]
+        self._log.begin(narrowed)
+        self._also.begin_ranking(offered, narrowed, chain, request)
+
+    def _forget_pass(self) -> None:
+        """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
+        decision = self.decision
+        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
+        self._offered, self._left, self._last_round, self._best_rows = None, None, 0, []
+        self._codes, self._excluded, self._rejected, self._rows = {}, [], [], []
+        self._log.begin()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         """Note the counts, and why filters rejected hosts: all if none is left, otherwise some."""
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
+        self._log.filtered(uuid, filtered)
+        self._also.filtered(number, hosts, filtered)
         first, end = not steps, self._clock() + PATIENCE
         self._left = len(filtered.hosts)
         del steps[MOST_STEPS:]
@@ -225,12 +250,16 @@ class Trace(DecisionObserver):
             self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        self._also.weighed(number, hosts, scores, totals)
         if number or self._best_rows:
             return
         indices = best_indices(totals, BEST)
         self._best_rows = hosts.table_rows[indices].tolist()
         weights = [Weights(*each) for each in scores.weights(indices)]
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
+
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        self._also.consumed(number, hosts, index)
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         places = [list(map(_place, some)) for some in selections]
@@ -257,28 +286,32 @@ class Trace(DecisionObserver):
     def _name_hosts(self) -> None:
         """Name the hosts of the document: all, or the most important."""
         offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
-        if offered is None:
+        table, self._table = self._table, None
+        decision = self.decision
+        if decision.error is not None and table is not None and decision.candidates.source in OF_PLACEMENT:
+            hidden = Unoffered(table, self.request).disabled(
+                [] if offered is None else offered.table_rows.tolist()
+            )
+            names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
+            decision.candidates.disabled = document.Disabled(len(hidden), names)
+        if offered is None or table is None:
             return
-        decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
+        verdicts = self._special(table)
         if decision.error is not None:
-            self._name_all(offered.table_rows, verdicts)
-            if decision.candidates.source in OF_PLACEMENT:
-                hidden = Unoffered(table, self.request).disabled(offered.table_rows.tolist())
-                names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
-                decision.candidates.disabled = document.Disabled(len(hidden), names)
+            self._name_all(offered, verdicts)
         else:
             others = [row for row in self._best_rows if row not in verdicts]
             if others:
                 verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
             if self._rejected or self._excluded:
-                for row, code in self._out(offered.table_rows, whole=False):
+                for row, code in self._out(offered.root_rows, whole=False):
                     verdicts.setdefault(row, code)
         decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
         index_of = {row: index for index, row in enumerate(verdicts)}
         decision.best.host = [index_of[row] for row in self._best_rows]
 
-    def _name_all(self, rows: np.ndarray, verdicts: dict[int, int]) -> None:
-        out = dict(self._out(rows, whole=True))
+    def _name_all(self, offered: HostView, verdicts: dict[int, int]) -> None:
+        rows, out = offered.table_rows, dict(self._out(offered.root_rows, whole=True))
         passed = dict.fromkeys(
             row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
         )
@@ -309,7 +342,7 @@ class Trace(DecisionObserver):
         chosen = [rows[0] for rows in self._rows]
         counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
         found = {
-            row: self._code(CHOSEN, None, f"for {count} instances" if count > 1 else "")
+            row: self._code(CHOSEN, None, f"for {count_text(count, 'instance')}" if count > 1 else "")
             for row, count in counts.items()
         }
         for row in chain.from_iterable(rows[1:] for rows in self._rows):
@@ -329,7 +362,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     return Decision(
         time=document.time_text(started_at),
         request_id=getattr(request.context, "request_id", None) or "",
-        kind="rebuild check" if request.is_rebuild else "build",
+        kind="rebuild check" if request.is_rebuild else "move" if request.moves_instance else "build",
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),

@@ -170,7 +170,7 @@ class _FewMembers(Judge):
 
     def reason(self, host: HostState) -> str:
         number = len(instances_held(host, self.members))
-        return f"{number} members of group {self.group} on host, limit {self.limit}"
+        return f"members of group {self.group} on host: {number}, limit {self.limit}"
 
 
 class ServerGroupAffinityFilter(HostFilter):

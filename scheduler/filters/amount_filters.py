@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.logs import RateLimitedLogger
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 @dataclass(frozen=True)
@@ -165,21 +167,27 @@ class CoreFilter(HostFilter):
     removed_from_nova = True
     by_aggregate = False
 
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self._warnings = RateLimitedLogger(LOG)
+
     def prepare(self, request: SchedulingRequest) -> Judge:
         ratio = AllocationRatio("cpu_allocation_ratio", self.by_aggregate)
-        return _CoresOvercommitted(request.spec.vcpus, ratio)
+        return _CoresOvercommitted(request.spec.vcpus, ratio, self._warnings)
 
 
 @dataclass(frozen=True)
 class _CoresOvercommitted(Judge):
     wanted: int
     ratio: AllocationRatio
+    warnings: RateLimitedLogger
 
     def passes(self, hosts: HostView) -> np.ndarray:
         total = hosts.numbers("vcpus_total")
         unknown = total == 0
         if unknown.any():
-            LOG.warning("%d hosts report no vCPUs and pass unchecked", np.count_nonzero(unknown))
+            text = "Hosts that report no vCPUs and pass unchecked: %d"
+            self.warnings.warning("vcpus", text, np.count_nonzero(unknown))
         limit = total * self.ratio.of_hosts(hosts)
         hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
         enough = limit - hosts.numbers("vcpus_used") >= self.wanted

@@ -66,6 +66,7 @@ class HostFilter:
             ``instance_uuids``), ``"image_properties"`` (those of the instances on each host).
         nova_modules: Names of the modules under ``nova.scheduler.filters`` in which nova has or had a
             built-in filter. Base classes have none.
+        of_berth: Nova has no such filter: ``enabled_filters`` may name it, ``all_filters`` does not offer it.
         removed_from_nova: Only past releases of nova had the filter: ``enabled_filters`` may name it,
             ``all_filters`` does not offer it.
     """
@@ -75,6 +76,7 @@ class HostFilter:
     local = True
     needs: frozenset[str] = frozenset()
     nova_modules: tuple[str, ...] = ()
+    of_berth = False
     removed_from_nova = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:

@@ -1,7 +1,8 @@
 """The built-in filters, found by looking through the modules of this package.
 
 A filter is built in if it is defined in a module here and names the modules of nova that it stands for
-(``HostFilter.nova_modules``). No list is kept elsewhere: a new filter is known once its file is there.
+(``HostFilter.nova_modules``), or says that it is none of nova's (``of_berth``). No list is kept elsewhere: a
+new filter is known once its file is there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,12 +21,17 @@ FilterClass = type[HostFilter]
 
 def shipped() -> tuple[FilterClass, ...]:
     """Return the filters that nova ships; in this order ``all_filters`` offers them."""
-    return tuple(cls for cls in _all() if not cls.removed_from_nova)
+    return tuple(cls for cls in _all() if not cls.removed_from_nova and not cls.of_berth)
 
 
 def past() -> tuple[FilterClass, ...]:
     """Return those that only past releases of nova had; an old ``enabled_filters`` may name them."""
     return tuple(cls for cls in _all() if cls.removed_from_nova)
+
+
+def added() -> tuple[FilterClass, ...]:
+    """Return those that nova does not have; ``enabled_filters`` may name them."""
+    return tuple(cls for cls in _all() if cls.of_berth)
 
 
 @cache
@@ -48,4 +54,6 @@ def defined() -> Iterator[FilterClass]:
 
 
 def _is_built_in(found: object) -> TypeGuard[FilterClass]:
-    return isinstance(found, type) and issubclass(found, HostFilter) and bool(found.nova_modules)
+    if not (isinstance(found, type) and issubclass(found, HostFilter)):
+        return False
+    return bool(found.nova_modules) or found.of_berth

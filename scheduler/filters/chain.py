@@ -12,6 +12,7 @@ from scheduler.filters.causes import group as causes_of
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.view import HostView
+from scheduler.logs import count_text
 from scheduler.request.scheduling_request import SchedulingRequest
 
 # The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
@@ -78,9 +79,9 @@ class Step:
         yield from map(str, causes[:at_most])
         rest = sum(cause.count for cause in causes[at_most:])
         if rest:
-            yield f"{len(causes) - at_most} other reasons ({rest} hosts)"
+            yield f"{count_text(len(causes) - at_most, 'other reason')} ({count_text(rest, 'host')})"
         if self.judge and (unasked := rejected - sum(cause.count for cause in causes)):
-            yield f"reasons not determined in time ({unasked} hosts)"
+            yield f"reasons not determined in time ({count_text(unasked, 'host')})"
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)
@@ -93,11 +94,13 @@ class Filtered:
     Attributes:
         kept: Their indices in the view that the chain was given.
         steps: What each filter did, in order.
+        ended: Whether a filter ended the filtering without a verdict on single hosts.
     """
 
     hosts: HostView
     kept: np.ndarray
     steps: list[Step] = field(default_factory=list)
+    ended: bool = False
 
     def reasons(self, at_most: int = SAMPLE) -> Iterator[tuple[str, str, str]]:
         """Yield (host, node, ``Filter: reason``) of rejected hosts, at most so many a filter.
@@ -118,6 +121,16 @@ class Filtered:
             for line in step.summary(at_most, lambda: clock() > end):
                 yield f"{step.filter.name}: {line}"
 
+    def log_empty(self, instance_uuid: str) -> None:
+        """Log which filter left no host for an instance; as with ``reasons``, true only for a while."""
+        if len(self.hosts) or not self.steps or self.ended:
+            return
+        LOG.info("Filter %s returned 0 hosts", self.steps[-1].filter.name)
+        text = "Filtering removed all hosts for the request with instance ID '%s'. Filter results: %s"
+        if LOG.isEnabledFor(logging.DEBUG):
+            LOG.debug(text, instance_uuid, [(step.filter.name, _names(step)) for step in self.steps])
+        LOG.info(text, instance_uuid, [str(step) for step in self.steps])
+
 
 class FilterChain:
     """The enabled filters in order."""
@@ -127,7 +140,7 @@ class FilterChain:
 
     def prepare(self, request: SchedulingRequest) -> "PreparedChain":
         """Prepare every filter for a request. Does no I/O."""
-        return PreparedChain([(rule, _prepared(rule, request)) for rule in self.filters], request)
+        return PreparedChain([(rule, _prepared(rule, request)) for rule in self.filters])
 
 
 class PreparedChain:
@@ -138,16 +151,15 @@ class PreparedChain:
         needs: What must be loaded into the view before the chain runs.
     """
 
-    def __init__(self, rules: Sequence[tuple[HostFilter, Judge | None]], request: SchedulingRequest) -> None:
+    def __init__(self, rules: Sequence[tuple[HostFilter, Judge | None]]) -> None:
         self.rules = tuple(rules)
         self.needs = Needs()
         for rule, judge in self.rules:
             if judge is not None:
                 self.needs |= Needs.declared(rule.needs, judge.instance_uuids)
-        self._request = request
 
     def run(self, hosts: HostView, index: int = 0, changed: np.ndarray | None = None) -> Filtered:
-        """Filter for instance number ``index`` of the request.
+        """Filter for instance number ``index`` of the request. ``Filtered.log_empty`` logs an empty result.
 
         Args:
             hosts: The hosts, with what ``needs`` names loaded.
@@ -170,11 +182,8 @@ class PreparedChain:
                 changed = _moved(changed, verdict)
                 hosts, kept = hosts.where(verdict), kept[verdict]
             if not len(hosts):
-                LOG.info("Filter %s returned 0 hosts", rule.name)
                 break
             LOG.debug("Filter %s returned %d host(s)", rule.name, len(hosts))
-        if not len(hosts) and self.rules:
-            _log_empty(steps, self._request.progress.instance_uuid)
         return Filtered(hosts, kept, steps)
 
 
@@ -219,19 +228,14 @@ def _verdict(
 
 def _rejected_all(hosts: HostView, steps: list[Step], rule: HostFilter, judge: Judge | None) -> Filtered:
     none = np.zeros(len(hosts), dtype=bool)
-    return Filtered(hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, judge, hosts, none)])
+    return Filtered(
+        hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, judge, hosts, none)], ended=True
+    )
 
 
 def _moved(changed: np.ndarray | None, verdict: np.ndarray) -> np.ndarray | None:
     """Return where the changed hosts are after a verdict; those that it rejects are left out."""
     return None if changed is None else (np.cumsum(verdict) - 1)[changed[verdict[changed]]]
-
-
-def _log_empty(steps: list[Step], instance_uuid: str) -> None:
-    text = "Filtering removed all hosts for the request with instance ID '%s'. Filter results: %s"
-    if LOG.isEnabledFor(logging.DEBUG):
-        LOG.debug(text, instance_uuid, [(step.filter.name, _names(step)) for step in steps])
-    LOG.info(text, instance_uuid, [str(step) for step in steps])
 
 
 def _names(step: Step) -> list[tuple[str, str]] | None:

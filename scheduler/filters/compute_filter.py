@@ -15,9 +15,10 @@ from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
+from scheduler.logs import RateLimitedLogger
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 NAMED_IN_LOG = 10
 
@@ -40,17 +41,22 @@ class ComputeFilter(HostFilter):
     def __init__(self, conf: cfg.ConfigOpts, clock: Clock = time.time) -> None:
         super().__init__(conf)
         self._clock = clock
+        self._warnings = RateLimitedLogger(LOG)
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return ServiceUp(service_down_time(self.conf), self._clock())
+        return ServiceUp(service_down_time(self.conf), self._clock(), self._warnings)
 
 
 @dataclass(frozen=True)
 class ServiceUp(Judge):
-    """Passes hosts whose service was seen at most ``down_time`` seconds before ``now``, both in seconds."""
+    """Passes hosts whose service was seen at most ``down_time`` seconds before ``now``, both in seconds.
+
+    Those that are down are named in ``warnings``.
+    """
 
     down_time: float
     now: float
+    warnings: RateLimitedLogger | None = None
 
     def passes(self, hosts: HostView) -> np.ndarray:
         enabled = ~hosts.numbers("service_disabled")
@@ -58,9 +64,10 @@ class ServiceUp(Judge):
         up = np.isinf(seen) | (np.abs(self.now - seen) <= self.down_time)
         up &= ~hosts.numbers("service_forced_down")
         down = np.flatnonzero(enabled & ~up)
-        if len(down):
+        if len(down) and self.warnings:
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]
-            LOG.warning("%d compute services are down: %s", len(down), ", ".join(names))
+            text = "Compute services that are down: %d (%s)"
+            self.warnings.warning("down", text, len(down), ", ".join(names))
         return enabled & up
 
     def reason(self, host: HostState) -> str:

@@ -8,7 +8,7 @@ from oslo_log import log as logging
 from scheduler.hosts.aggregates import split_metadata
 from scheduler.hosts.host_state import HostState
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
@@ -32,7 +32,7 @@ def validate_num_values(
     """
     numbers = [cast_to(value) for value in vals]
     if len(numbers) > 1:
-        LOG.info("%d aggregate values found; using the %s of %s", len(numbers), based_on.__name__, numbers)
+        LOG.debug("%d aggregate values found; using the %s of %s", len(numbers), based_on.__name__, numbers)
     return based_on(numbers) if numbers else default
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.decisions.failure_cause import CauseCode
+from scheduler.decisions.cause_code import CauseCode
 
 #: Upper bounds of the buckets of durations, in seconds.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)

@@ -1,7 +1,6 @@
 """What a decision adds to the counters; on the path of every request."""
 
 from collections import Counter
-from collections.abc import Callable
 import threading
 
 from cachetools import LRUCache
@@ -92,19 +91,6 @@ class DecisionCounter:
                     self._counters.observe(catalogue.CLAIM_TRIES, event.attempt)
                 elif event.next_step in _CAPACITY_RESULTS:
                     self._counters.add(catalogue.CAPACITY_CHECKS, 1, _CAPACITY_RESULTS[event.next_step])
-
-
-_TRAFFIC = {
-    "refused": catalogue.REFUSED,
-    "undelivered": catalogue.UNDELIVERED,
-    "dropped": catalogue.DROPPED,
-    "forwarded": catalogue.FORWARDED,
-}
-
-
-def traffic_counter(counters: Counters) -> Callable[[str, str], None]:
-    """Return what counts messages that are not answered here, for ``rpc.server.Server.count``."""
-    return lambda what, reason: counters.add(_TRAFFIC[what], 1, *filter(None, [reason]))
 
 
 def outcome_of(error: BaseException | None) -> str:

@@ -6,6 +6,7 @@ closed after one answer.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,12 @@ from oslo_log import log as logging
 from scheduler.errors import ConfigError
 from scheduler.health.access import ANYBODY, Access
 from scheduler.health.address import MOST_CONNECTIONS, Address
-from scheduler.logs import OutageLog
+from scheduler.logs import OutageLog, RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
-#: Seconds that a connection may last, from its begin to its end.
-LONGEST = 5.0
+#: Seconds that a connection may last, from its begin to its end, and its TLS handshake among them.
+LONGEST, LONGEST_HANDSHAKE = 5.0, 1.0
 
 #: Bytes of a request.
 LARGEST_REQUEST = 8192
@@ -50,6 +51,23 @@ class Page:
     body: bytes
 
 
+@dataclass(eq=False)
+class _Connection:
+    """An open connection.
+
+    Attributes:
+        task: What serves it.
+        client: The address of the other end; "" for a unix socket.
+        admitted: Whether it has sent a request with what a client has to show.
+        evicted: Whether it makes room for another one.
+    """
+
+    task: asyncio.Task[None] | None
+    client: str
+    admitted: bool = False
+    evicted: bool = False
+
+
 Pages = Mapping[str, Callable[[], Page]]
 """Path -> what makes its page."""
 
@@ -63,6 +81,9 @@ NOT_FOUND = _error("404 Not Found")
 NOT_ALLOWED = _error("405 Method Not Allowed")
 MALFORMED = _error("400 Bad Request")
 BROKEN = _error("500 Internal Server Error")
+
+#: What is answered to those that have shown nothing.
+REFUSALS = (NOT_AUTHORIZED, MALFORMED)
 
 
 class Endpoint:
@@ -91,7 +112,8 @@ class Endpoint:
         self._retry = retry
         self._access = access
         self._kept: dict[str, tuple[float, Page]] = {}
-        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
+        self._open: dict[_Connection, None] = {}  # the oldest first
+        self._reports = RateLimitedLogger(LOG)
         self._listener: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outage = OutageLog(
@@ -150,27 +172,55 @@ class Endpoint:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= MOST_CONNECTIONS:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.transport.abort()
-        self._open[writer] = None
+            self._evict(self._least_wanted())
+        connection = _Connection(asyncio.current_task(), _client_of(writer))
+        self._open[connection] = None
         try:
             async with asyncio.timeout(self._longest):
-                if self._access.tls is not None:
-                    await writer.start_tls(self._access.tls)
-                await self._answer(reader, writer)
+                await self._encrypt(writer)
+                await self._answer(reader, writer, connection)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass  # a client that is slow or has gone
+        except asyncio.CancelledError:
+            if not connection.evicted:
+                raise
+        except Exception as error:  # noqa: BLE001 - one line, whatever a client can cause
+            self._reports.warning("broken", "Cannot serve a client of the monitoring port: %r", error)
         finally:
-            self._open.pop(writer, None)
+            self._open.pop(connection, None)
             writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _least_wanted(self) -> _Connection:
+        """Return the connection that makes room for a new one.
+
+        That is the oldest one of the client that has most, among those that have shown nothing. So a client
+        with many connections takes the place of its own ones, and not of others.
+        """
+        strangers = [one for one in self._open if not one.admitted] or list(self._open)
+        counts = Counter(one.client for one in strangers)
+        return max(strangers, key=lambda one: counts[one.client])  # the first of equal ones
+
+    def _evict(self, connection: _Connection) -> None:
+        """End a connection. To abort its transport in a handshake would leave its writer without one."""
+        self._open.pop(connection)
+        connection.evicted = True
+        if connection.task is not None:
+            connection.task.cancel()
+
+    async def _encrypt(self, writer: asyncio.StreamWriter) -> None:
+        if self._access.tls is not None:
+            async with asyncio.timeout(min(self._longest, LONGEST_HANDSHAKE)):
+                await writer.start_tls(self._access.tls)
+
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
+    ) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             head = b""
         method, page = self._find(head)
+        connection.admitted = page not in REFUSALS
         writer.transport.set_write_buffer_limits(0)  # drain() waits until all is sent
         writer.write(_headers(page) + (b"" if method == "HEAD" else page.body))
         await writer.drain()
@@ -213,6 +263,12 @@ class Endpoint:
             page = BROKEN
         self._kept[path] = self._clock(), page
         return page
+
+
+def _client_of(writer: asyncio.StreamWriter) -> str:
+    """Return the address at the other end of a connection, without the port."""
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else ""
 
 
 def _headers(page: Page) -> bytes:

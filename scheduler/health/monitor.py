@@ -25,7 +25,7 @@ from scheduler.health.supervision import WorkerTable
 from scheduler.health.systemd import Notifier
 from scheduler.version import version
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two rounds at most; a report begins one at once.
 INTERVAL = 1.0

@@ -78,7 +78,8 @@ class Readiness:
     def _serving(self, current: list[WorkerRecord]) -> tuple[Health, list[Check]]:
         total = len(self._workers.records)
         health = Health.PASS if len(current) == total else Health.WARN if current else Health.FAIL
-        text = "" if health is Health.PASS else f"{total - len(current)} of {total} workers take no requests"
+        idle = f"workers that take no requests: {total - len(current)} of {total}"
+        text = "" if health is Health.PASS else idle
         return health, [self._check("daemon", health, text, len(current), "workers")]
 
     def _connections(

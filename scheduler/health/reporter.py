@@ -12,7 +12,7 @@ from scheduler.health.catalogue import WORKER_CPU, WORKER_MEMORY
 from scheduler.health.counters import Counters
 from scheduler.health.reports import Report, ReportChannel, WorkerState, resident_memory
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two reports.
 INTERVAL = 1.0

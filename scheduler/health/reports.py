@@ -16,7 +16,7 @@ from oslo_log import log as logging
 
 from scheduler.health.counters import Counts
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Cells that a report has at most; a datagram has room for about a thousand.
 MOST_CELLS = 500

@@ -18,7 +18,7 @@ from oslo_log import log as logging
 
 from scheduler.health.reports import Report, WorkerState
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between SIGABRT, which makes a worker write its stack traces, and SIGKILL.
 ABORT_TIME = 5.0

@@ -11,7 +11,7 @@ import time
 
 from oslo_log import log as logging
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 class Notifier:

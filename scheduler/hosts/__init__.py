@@ -7,6 +7,9 @@
 - view: the hosts of one request
 - host_state, nova_values: one of them under nova's attribute names
 - pending: placements that were decided and not reported yet
+- demands: the NUMA cells and PCI devices that they take
+- recent_builds: for which projects hosts have failed to build
+- failure_domains: hosts that fail together, and the instances there
 - reservations: those of others, and its own, as one request sees them
 - free_amounts: what compute nodes have left, those placements counted
 - request_instances: where instances are, as one request sees it

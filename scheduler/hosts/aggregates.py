@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from oslo_log import log as logging
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 AVAILABILITY_ZONE = "availability_zone"
 

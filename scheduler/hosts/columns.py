@@ -3,7 +3,8 @@
 ``changed`` always holds the rows that are other objects than in the table before; None stands for all rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import attrgetter, is_not
 from typing import Any
 
@@ -40,6 +41,8 @@ TEXTS = {"cell": "cell_uuid", "hypervisor_type": "hypervisor_type", "host_ip": "
 
 Numbers = dict[str, np.ndarray]
 
+Kept = Callable[[HostRow], float | None]
+
 
 def differing(new: Sequence[Any], old: Sequence[Any]) -> TableRows | None:
     """Return the rows at which two sequences hold different objects; None if their lengths differ."""
@@ -71,6 +74,29 @@ def service_numbers(services: Sequence[ServiceRow], old: Numbers, changed: Table
     }
     fresh["service_seen"][np.array([service.alive for service in selected], bool)] = np.inf
     return {name: _updated(values, values.dtype, old.get(name), changed) for name, values in fresh.items()}
+
+
+def failed_at(rows: Sequence[HostRow], rows_to_read: Iterable[int], kept: Kept) -> dict[int, float]:
+    """Return when builds failed last, as far as it was seen, for those of the rows that have failed builds.
+
+    Args:
+        rows_to_read: Which rows to look at.
+        kept: Returns what is known of a row whose number of failed builds is as it was; None: nothing.
+
+    Returns:
+        Seconds since the epoch, by row: the stamp with which the compute reported another number.
+    """
+    found = {}
+    for number in rows_to_read:
+        row = rows[number]
+        if row.failed_builds:
+            known = kept(row)
+            found[number] = _epoch(row.updated) if known is None else known
+    return found
+
+
+def _epoch(moment: datetime | None) -> float:
+    return moment.replace(tzinfo=UTC).timestamp() if moment else 0.0
 
 
 def coded_columns(

@@ -34,6 +34,12 @@ def free_vcpus(number: Callable[[str], Number]) -> Number:
     return number("vcpus_total") * number("cpu_allocation_ratio") - number("vcpus_used")
 
 
+def free_disk(number: Callable[[str], Number]) -> Number:
+    """Return the MiB of disk that a compute reports to be left; as ``free_memory``."""
+    overcommit = number("total_usable_disk_gb") * MIB_PER_GIB * (number("disk_allocation_ratio") - 1)
+    return number("free_disk_mb") + overcommit
+
+
 class FreeAmounts:
     """What compute nodes have left for instances that are not placed yet, those being claimed counted."""
 

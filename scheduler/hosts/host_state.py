@@ -6,18 +6,37 @@ equals one of them is a capability test, so any more would change what requests 
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 import marshal
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import netaddr
 
-from scheduler.hosts.aggregates import Aggregate
+from scheduler.hosts.aggregates import AVAILABILITY_ZONE, Aggregate, AggregateSet
 from scheduler.hosts.coordinates import ViewPosition
 from scheduler.hosts.nova_values import NumaTopology, PciStats
-from scheduler.hosts.rows import ServiceRow
+from scheduler.hosts.rows import MetricList, ServiceRow
+
+
+class AggregateOfHost:
+    """A copy of an aggregate, with the types that nova's object has."""
+
+    def __init__(self, known: Aggregate) -> None:
+        self._known = known
+        self.id, self.uuid, self.name = known.id, known.uuid, known.name
+        self.metadata = dict(known.metadata)
+
+    @cached_property
+    def hosts(self) -> list[str]:
+        """Names of service hosts: a list is long, and few rules read it."""
+        return sorted(self._known.hosts)
+
+    @property
+    def availability_zone(self) -> str | None:
+        """The zone that the metadata names."""
+        return self.metadata.get(AVAILABILITY_ZONE)
 
 
 class HostState:
@@ -35,7 +54,7 @@ class HostState:
         self._row = shared.table.rows[shared.rows[position]]
         self._instances: dict[str, Any] | None = None
         self._stats: dict[str, Any] | None = None
-        self._aggregates: list[Aggregate] | None = None
+        self._aggregates: list[AggregateOfHost] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -71,7 +90,7 @@ class HostState:
     hypervisor_version = property(lambda self: self._row.hypervisor_version)
     hypervisor_hostname = property(lambda self: self._row.nodename)
     cpu_info = property(lambda self: self._row.cpu_info.text)
-    metrics = property(lambda self: deepcopy(self._row.metrics.items))
+    metrics = property(lambda self: MetricList(deepcopy(self._row.metrics.items)))
 
     @property
     def numa_topology(self) -> NumaTopology | None:
@@ -101,11 +120,10 @@ class HostState:
         return self._stats
 
     @property
-    def aggregates(self) -> list[Aggregate]:
+    def aggregates(self) -> list[AggregateOfHost]:
         """Copies, as for ``stats``."""
         if self._aggregates is None:
-            known = self._value("aggregates")
-            self._aggregates = [replace(one, metadata=dict(one.metadata)) for one in known]
+            self._aggregates = [AggregateOfHost(known) for known in self._value("aggregates")]
         return list(self._aggregates)
 
     @property
@@ -167,6 +185,12 @@ def instances_held(host: HostState, uuids: Iterable[str]) -> list[str]:
     """
     shared = host._shared  # noqa: SLF001 - a function of this module, kept off the class
     return shared.instances.held(uuids, int(shared.rows[host._position]))  # noqa: SLF001
+
+
+def aggregate_set(host: HostState) -> AggregateSet:
+    """Return the aggregates of a host as they were read; hosts in the same ones share the object."""
+    found: AggregateSet = host._value("aggregates")  # noqa: SLF001 - a function of this module
+    return found
 
 
 def service_map(service: ServiceRow, seen_since: datetime | None = None) -> Mapping[str, Any]:

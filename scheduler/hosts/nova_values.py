@@ -10,6 +10,8 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
+from oslo_utils.strutils import bool_from_string
+
 from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
 from scheduler.pci import support
 from scheduler.pci.consumption import ChosenCells
@@ -90,6 +92,10 @@ class PciStats:
     def pools(self) -> list[dict[str, Any]]:
         """A map a pool: ``vendor_id``, ``product_id``, ``numa_node``, ``count`` and the operator's tags."""
         return [pool.flat() for pool in self.known.pools]
+
+    def has_remote_managed_device_pools(self) -> bool:
+        """Return whether a pool is of devices that another machine manages."""
+        return any(bool_from_string(pool.get("remote_managed")) for pool in self.pools)
 
     def support_requests(
         self,

@@ -2,7 +2,8 @@
 
 Between a decision and the report of the compute the host's row looks as free as before for some seconds.
 Until then the decision is laid over it, so that a burst of requests does not choose one host: preferences see
-the amounts that Placement guards, everything sees the counters, and the instance counts as being on the host.
+the amounts that Placement guards, everything sees the counters, the NUMA cells and the PCI devices
+(``demands``), and the instance counts as being on the host.
 ``reservations`` is how one request sees and adds placements (spec: host-state-and-cells 8 (2, 3)).
 """
 
@@ -21,7 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.hosts.coordinates import TableRow, TableRows
+from scheduler.hosts.demands import PendingDemands
+from scheduler.hosts.recent_builds import RecentBuilds
 from scheduler.hosts.table import HostTable
+from scheduler.numa.fit import Fitter
+from scheduler.numa.usage import InstanceDemand
 
 # What an instance takes of a host, in the order of all arrays of amounts here.
 GUARDED = ("free_ram_mb", "free_disk_mb", "vcpus_used")
@@ -37,6 +42,9 @@ SERIALIZED_TIMEOUT = 1.0
 # Placements of other schedulers that are kept at most; further ones are left out. Two hundred a second that
 # no compute reports within ``LIFETIME`` are 36,000; anyone on the bus can announce more.
 MOST_SHARED = 50_000
+
+# Those of them whose NUMA cells and devices are counted at most: each may be some KiB.
+MOST_SHARED_DEMANDS = 5_000
 
 # Placements of other schedulers that are looked for in the databases at once, taken at random.
 MOST_LOOKED_FOR = 2_000
@@ -55,6 +63,7 @@ class PendingPlacement:
         updated: The stamp of the node's row when the decision was made.
         expires_at: When the placement is given up, by the clock of ``PendingPlacements``.
         shared: Whether another scheduler has decided it.
+        demand: What it needs of NUMA cells and PCI devices; None for nothing.
     """
 
     instance: str
@@ -63,6 +72,7 @@ class PendingPlacement:
     updated: datetime | None
     expires_at: float
     shared: bool = False
+    demand: InstanceDemand | None = None
 
 
 class PlacementListener(Protocol):
@@ -139,6 +149,8 @@ class PendingPlacements:
     Attributes:
         listener: Receives the placements that this scheduler decides; None: nothing does.
         claims: What Placement may not have counted of them.
+        demands: What they need of NUMA cells and PCI devices.
+        builds: For which projects hosts have failed to build what was sent to them.
     """
 
     def __init__(
@@ -146,13 +158,23 @@ class PendingPlacements:
         clock: Callable[[], float] = time.monotonic,
         serialized_timeout: float = SERIALIZED_TIMEOUT,
         most_shared: int = MOST_SHARED,
+        fitter: Fitter | None = None,
+        most_shared_demands: int = MOST_SHARED_DEMANDS,
     ) -> None:
+        """Begin without a placement.
+
+        Args:
+            fitter: Fits the NUMA topologies of placements that are laid over hosts; None: a new one.
+        """
         self.listener: PlacementListener | None = None
         self._clock = clock
         self._most_shared = most_shared
+        self._most_shared_demands = most_shared_demands
         self._serialized_timeout = serialized_timeout
         self._lock = threading.RLock()
         self.claims = RecentClaims(self._lock, clock)
+        self.demands = PendingDemands(self._lock, fitter or Fitter())
+        self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
         self._row_of_uuid: Mapping[str, TableRow] = {}
@@ -197,6 +219,7 @@ class PendingPlacements:
         row: TableRow,
         amounts: Amounts,
         expected: Amounts | None = None,
+        demand: InstanceDemand | None = None,
     ) -> PendingPlacement | None:
         """Add a placement of an instance, in place of the one that it may have.
 
@@ -206,6 +229,7 @@ class PendingPlacements:
             row: The row of the chosen node.
             amounts: What the instance takes, in the order of ``AMOUNTS``.
             expected: What the caller believes to be pending on the row.
+            demand: What it needs of NUMA cells and PCI devices; None for nothing.
 
         Returns:
             The placement; None, and nothing is added, if something else than ``expected`` is pending on the
@@ -213,7 +237,7 @@ class PendingPlacements:
         """
         node = table.rows[row]
         expires_at = self._clock() + LIFETIME
-        placement = PendingPlacement(instance, node.uuid, amounts, node.updated, expires_at)
+        placement = PendingPlacement(instance, node.uuid, amounts, node.updated, expires_at, demand=demand)
         with self._lock:
             sums = self._sums_of(table)
             if expected is not None and not np.array_equal(sums[:, row], expected):
@@ -244,6 +268,7 @@ class PendingPlacements:
         age: float = 0.0,
         *,
         granted: bool = False,
+        demand: InstanceDemand | None = None,
     ) -> bool:
         """Add a placement that another scheduler has decided, in place of the one that the instance may have.
 
@@ -254,14 +279,17 @@ class PendingPlacements:
             updated: The stamp of the node's row when the decision was made.
             age: Seconds since then.
             granted: Whether Placement has granted the claim.
+            demand: What it needs of NUMA cells and PCI devices; None for nothing.
 
         Returns:
             False, and nothing is added, if it is past its lifetime, or if too many placements are pending.
         """
         if age >= LIFETIME or (len(self) >= self._most_shared and instance not in self._placements):
             return False
+        if len(self.demands) >= self._most_shared_demands:
+            demand = None
         placement = PendingPlacement(
-            instance, node, amounts, updated, self._clock() + LIFETIME - age, shared=True
+            instance, node, amounts, updated, self._clock() + LIFETIME - age, shared=True, demand=demand
         )
         with self._lock:
             self._remove([instance])
@@ -342,6 +370,7 @@ class PendingPlacements:
     def _put(self, placement: PendingPlacement) -> None:
         self._placements[placement.instance] = placement
         self.claims.begin(placement.node, placement.instance)
+        self.demands.put(placement.node, placement.instance, placement.demand)
         self._add_to_sums(placement, 1)
 
     def _remove(self, instances: Iterable[str]) -> list[PendingPlacement]:
@@ -353,6 +382,7 @@ class PendingPlacements:
         for placement in removed:
             self._add_to_sums(placement, -1)
             self.claims.end(placement.node, placement.instance)
+            self.demands.remove(placement.node, placement.instance)
         return removed
 
     def _add_to_sums(self, placement: PendingPlacement, sign: int) -> None:

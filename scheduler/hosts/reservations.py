@@ -1,14 +1,16 @@
 """How one request sees the placements of others, and adds its own (spec: host-state-and-cells 8 (2, 3))."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import math
 
 import numpy as np
 
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
+from scheduler.hosts.demands import Demands, Topology
 from scheduler.hosts.free_amounts import free_memory, free_vcpus
 from scheduler.hosts.pending import AMOUNTS, GUARDED, Amounts, PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
+from scheduler.numa.usage import InstanceDemand
 
 
 class Reservations:
@@ -17,6 +19,7 @@ class Reservations:
     Attributes:
         pending: Where all requests of the process add their placements.
         others: What other requests had pending at the last ``catch_up``: int64, shape (amounts, hosts).
+        demands: What they needed of NUMA cells and PCI devices then, by position; hosts without are left out.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Reservations:
         self._table = table
         self._rows = rows
         self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
+        self.demands: Mapping[ViewPosition, Demands] = {}
         self._reserved: dict[str, tuple[ViewPosition, PendingPlacement]] = {}
 
     def catch_up(self) -> tuple[ViewPositions, Amounts]:
@@ -50,16 +54,43 @@ class Reservations:
         before, self.others = self.others, self.pending.overlay(self._table, self._rows)
         for position, placement in self._reserved.values():
             self.others[:, position] -= placement.amounts
-        positions = ViewPositions(np.flatnonzero((self.others != before).any(axis=0)))
+        changed = (self.others != before).any(axis=0)
+        needed, self.demands = self.demands, self._demands_of_others()
+        for position in needed.keys() | self.demands.keys():
+            changed[position] |= needed.get(position) != self.demands.get(position)
+        positions = ViewPositions(np.flatnonzero(changed))
         return positions, self.others[:, positions] - before[:, positions]
 
+    def _demands_of_others(self) -> dict[ViewPosition, Demands]:
+        found = {
+            position: {uuid: demand for uuid, demand in demands.items() if uuid not in self._reserved}
+            for position, demands in self.pending.demands.on(self._table, self._rows).items()
+        }
+        return {position: demands for position, demands in found.items() if demands}
+
+    def topology(self, position: ViewPosition, own: Iterable[InstanceDemand] = ()) -> Topology:
+        """Return the NUMA topology and PCI pools of a host as they will be, with what others have pending.
+
+        Args:
+            own: What the request itself has consumed there.
+        """
+        demands = [*self.demands.get(position, {}).values(), *own]
+        return self.pending.demands.apply(self._table, TableRow(int(self._rows[position])), demands)
+
     def reserve(
-        self, position: ViewPosition, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool = False
+        self,
+        position: ViewPosition,
+        instance_uuid: str,
+        amounts: Mapping[str, int],
+        demand: InstanceDemand | None = None,
+        *,
+        anyway: bool = False,
     ) -> bool:
         """Add a placement of an instance on a host.
 
         Args:
             amounts: What it takes, by the names in ``AMOUNTS``.
+            demand: What it needs of NUMA cells and PCI devices; None for nothing.
             anyway: Add it even if others' placements on the host are not what they were.
 
         Returns:
@@ -69,7 +100,7 @@ class Reservations:
         own = [one.amounts for at, one in self._reserved.values() if at == position]
         expected = None if anyway else sum(own, self.others[:, position])
         row = TableRow(int(self._rows[position]))
-        placement = self.pending.add(instance_uuid, self._table, row, taken, expected)
+        placement = self.pending.add(instance_uuid, self._table, row, taken, expected, demand)
         if placement is not None:
             self._reserved[instance_uuid] = position, placement
         return placement is not None
@@ -106,6 +137,14 @@ class Reservations:
         """Note that Placement has granted the claim for a placement that this request has added."""
         if instance_uuid in self._reserved:
             self.pending.grant(instance_uuid)
+
+    def note_build(self, position: ViewPosition, project: str | None) -> None:
+        """Note that an instance of a project is sent to a host."""
+        self.pending.builds.note(self._node(position), project)
+
+    def failed_for(self, project: str | None) -> np.ndarray:
+        """Return when each host failed last to build for a project, as ``RecentBuilds``; by position."""
+        return self.pending.builds.failed_for(project, self._table)[self._rows]
 
     def unreserve(self, instance_uuid: str) -> None:
         """Remove a placement that this request has added; without one nothing happens."""

@@ -83,6 +83,12 @@ class Supported(Interned):
         self.problem = problem
 
 
+#: Metrics that are stored as fractions and kept as whole numbers.
+PERCENT_METRICS = frozenset(
+    ("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent")
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One metric; ``value`` None where only ``numa_membw_values`` was stored."""
@@ -92,6 +98,26 @@ class Metric:
     timestamp: str | None
     source: str | None
     numa_membw_values: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the metric as monitors report it: percentages of CPUs as fractions."""
+        found = {"name": self.name, "timestamp": self.timestamp, "source": self.source}
+        if self.value is None:
+            return found | {"numa_membw_values": self.numa_membw_values}
+        return found | {"value": self.value / 100.0 if self.name in PERCENT_METRICS else self.value}
+
+
+class MetricList(list[Metric]):
+    """The metrics of a host as nova's list object has them."""
+
+    @property
+    def objects(self) -> list[Metric]:
+        """The metrics."""
+        return self
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return each metric as monitors report it."""
+        return [metric.to_dict() for metric in self]
 
 
 class Metrics(Interned):

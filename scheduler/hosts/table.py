@@ -32,8 +32,9 @@ class HostTable:
         read_at: Monotonic seconds at which reading began, for bounds on the age.
         seen_since: Since when services that are alive were seen: naive UTC; None if it is not known.
         numbers: Arrays of shape (hosts,) by column name, among them ``service_disabled``,
-            ``service_forced_down`` (bool) and ``service_seen`` (seconds since the epoch, UTC; NaN if
-            never, infinite while the service is alive).
+            ``service_forced_down`` (bool), ``service_seen`` (seconds since the epoch, UTC; NaN if
+            never, infinite while the service is alive) and ``failed_at`` (when builds failed last, as far as
+            it was seen; 0 without failed builds).
         coded: The dictionary-encoded columns by name, among them ``aggregates`` (``AggregateSet``), ``cell``
             (uuid) and ``host_ip`` (text or None).
     """
@@ -78,8 +79,29 @@ class HostTable:
             numbers, coded = previous.numbers, previous.coded
         self.numbers: columns.Numbers = columns.row_numbers(self.rows, numbers, changed_rows)
         self.numbers |= columns.service_numbers(self.services, numbers, changed_services)
+        self.numbers["failed_at"] = self._failed_at(previous, changed_rows)
         self.coded: dict[str, EncodedColumn] = columns.coded_columns(self.rows, coded, changed_rows)
         self._set_indexes(previous, changed_rows)
+
+    def _failed_at(self, previous: "HostTable | None", changed: TableRows | None) -> np.ndarray:
+        """Return since when the present number of failed builds is known of each host that has any."""
+
+        def kept(row: HostRow) -> float | None:
+            at = None if previous is None else previous.row_of_uuid.get(row.uuid)
+            if previous is None or at is None or previous.rows[at].failed_builds != row.failed_builds:
+                return None
+            return float(previous.numbers["failed_at"][at])
+
+        if previous is None or changed is None:
+            column, rows = np.zeros(len(self.rows)), range(len(self.rows))
+        elif not len(changed):
+            return previous.numbers["failed_at"]
+        else:
+            column, rows = previous.numbers["failed_at"].copy(), changed.tolist()
+            column[changed] = 0.0
+        for row, seconds in columns.failed_at(self.rows, rows, kept).items():
+            column[row] = seconds
+        return column
 
     def _set_indexes(self, previous: "HostTable | None", changed: TableRows | None) -> None:
         """Keep the indexes and aggregates of the previous table if every row has the same place there."""

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
+from scheduler.hosts.demands import TOPOLOGY
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements
+from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements
 from scheduler.hosts.request_instances import (
     HostKey,
     InstanceSource,
@@ -26,6 +27,7 @@ from scheduler.hosts.request_instances import (
 from scheduler.hosts.reservations import Reservations
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
+from scheduler.numa.usage import InstanceDemand
 
 
 class CandidateLists:
@@ -62,8 +64,9 @@ class _Request:
         self.instances = RequestInstances(instances, table, reservations.pending)
         self.reservations = reservations
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
-        self.refresh_pending()
         self.coded: dict[str, EncodedColumn] = {}
+        self.consumed: dict[ViewPosition, list[InstanceDemand]] = {}
+        self.refresh_pending()
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
 
@@ -72,6 +75,9 @@ class _Request:
         positions, more = self.reservations.catch_up()
         for name in COUNTERS:
             self.numbers[name][positions] += more[AMOUNTS.index(name)]
+        if len(positions):
+            for name in TOPOLOGY:
+                self.coded.pop(name, None)
         return positions
 
     def column(self, name: str) -> np.ndarray:
@@ -88,8 +94,18 @@ class _Request:
     def coded_column(self, name: str) -> EncodedColumn:
         column = self.coded.get(name)
         if column is None:
-            column = self.coded[name] = self.table.coded[name].take(self.rows)
+            column = self.table.coded[name].take(self.rows)
+            self.coded[name] = column = self._with_demands(name, column) if name in TOPOLOGY else column
         return column
+
+    def _with_demands(self, name: str, column: EncodedColumn) -> EncodedColumn:
+        """Return a column with what is pending on the hosts, and what the request has consumed of them."""
+        positions = list(self.reservations.demands.keys() | self.consumed.keys())
+        if not positions:
+            return column
+        number = TOPOLOGY.index(name)
+        values = [self.reservations.topology(at, self.consumed.get(at, ()))[number] for at in positions]
+        return column.patched(np.array(positions), values)
 
     def limits_of(self, position: int) -> dict[str, Any]:
         """Return the limits of one host; what was written for many hosts at once is moved here then."""
@@ -155,6 +171,11 @@ class HostView:
         return TableRows(self._shared.rows[self.positions])
 
     @property
+    def root_rows(self) -> TableRows:
+        """The row of the table at each position of the root view."""
+        return self._shared.rows
+
+    @property
     def table(self) -> HostTable:
         """The table that the hosts are from."""
         return self._shared.table
@@ -188,11 +209,11 @@ class HostView:
         return column
 
     def expected(self, name: str) -> np.ndarray:
-        """Return an amount as it will be with the pending placements of other requests; shape (hosts,).
+        """Return a number as it will be with the pending placements of other requests; shape (hosts,).
 
         For weighers: whether an instance still fits is decided by Placement, which knows of these claims.
         """
-        if name in COUNTERS:
+        if name not in GUARDED:
             return self.numbers(name)
         return self.numbers(name) + self._shared.reservations.others[AMOUNTS.index(name)][self.positions]
 
@@ -240,6 +261,10 @@ class HostView:
             LookupError: An instance was not located by ``load``.
         """
         return self._shared.instances.counts(uuids)[self._shared.rows[self.positions]]
+
+    def count_in_table(self, uuids: Iterable[str]) -> np.ndarray:
+        """Return the same for all hosts of the table; int64, shape (rows,)."""
+        return self._shared.instances.counts(uuids)
 
     def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
         """Return for each host the image properties (text by name) of each instance on it.
@@ -303,6 +328,16 @@ class HostView:
         self._shared.coded[name] = column.replaced(int(self.positions[index]), value)
         self._coded.pop(name, None)
 
+    def consume_demand(self, index: int, demand: InstanceDemand, topology: Sequence[Any]) -> None:
+        """Give one host other values in the columns ``TOPOLOGY``.
+
+        Args:
+            demand: What was consumed of them, which is consumed again when others' placements have changed.
+        """
+        self._shared.consumed.setdefault(self.position(index), []).append(demand)
+        for name, value in zip(TOPOLOGY, topology, strict=True):
+            self.replace_value(index, name, value)
+
     def place_instance(self, index: int, instance_uuid: str) -> None:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
         row = TableRow(int(self._shared.rows[self.positions[index]]))
@@ -326,9 +361,15 @@ class HostView:
             position, amounts, partial(self._shared.number, position=position)
         )
 
+    def failed_for(self, project: str | None) -> np.ndarray:
+        """Return when each host failed last to build for a project: seconds since the epoch, 0 for never."""
+        return self._shared.reservations.failed_for(project)[self.positions]
+
     def refresh_pending(self) -> ViewPositions:
         """Read what others have reserved since; return the positions in the root view of such hosts."""
         positions = self._shared.refresh_pending()
         for name in COUNTERS:
             self._numbers.pop(name, None)
+        for name in TOPOLOGY:
+            self._coded.pop(name, None)
         return positions

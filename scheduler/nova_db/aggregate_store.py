@@ -20,7 +20,7 @@ from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.row_hashes import checksum
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds between the two readings after a cast: a clustered database may show a change to other readers a
 # little later than to its writer.

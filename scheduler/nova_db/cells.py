@@ -22,7 +22,7 @@ from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import cell_mappings, rows_with
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
@@ -73,7 +73,6 @@ class Cells:
         self._clock = clock
         self._lock = threading.Lock()
         self._loaded = False
-        self._readable: bool | None = None
         self._retry_at = float("-inf")
         self._reread_at = float("-inf")
         self.all: tuple[Cell, ...] = ()
@@ -87,11 +86,6 @@ class Cells:
     def disabled(self) -> frozenset[str]:
         """The uuids of the cells that take no part in searches that name no cell."""
         return frozenset(cell.uuid for cell in self.all if not cell.enabled)
-
-    @property
-    def readable(self) -> bool | None:
-        """Whether the list could be read when that was last tried; None if it was not tried."""
-        return self._readable
 
     def knows(self, uuid: str) -> bool:
         """Return whether the last list has this cell."""
@@ -139,11 +133,9 @@ class Cells:
             with self._engines.api_connection() as connection:
                 cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
-            self._readable = False
             self._retry_at = self._clock() + RETRY_INTERVAL
             self._outage.report_failure(error)
             return self._loaded
-        self._readable = True
         self._outage.report_success()
         found = tuple(cell for cell in cells if cell.uuid != CELL0)
         log_changes(self.all, found, first=not self._loaded)

@@ -31,7 +31,7 @@ from scheduler.nova_db.row_hashes import checksum, row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # By how much the window of stamps overlaps with the one before. Conductors whose clocks differ by less, and
 # commits that take less, cost no time.

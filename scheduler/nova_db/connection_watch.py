@@ -22,7 +22,7 @@ from scheduler.bounds import deadline
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds between two reports about the same database.
 REPORT_INTERVAL = 300.0

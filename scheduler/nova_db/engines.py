@@ -75,7 +75,8 @@ class Engines:
     [database], as nova's are.
 
     Attributes:
-        api_refusal: Why the API database refused access when it was last used; "" if it did not.
+        api_answers: Whether the API database answered when it was last used; None if it was not used yet.
+        api_refusal: Why it refused access then; "" if it did not.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +86,9 @@ class Engines:
         self._lock = threading.Lock()
         self._watch = ConnectionWatch(lambda: conf.berth.cell_timeout, clock)
         self._api_breaker = self._new_api_breaker()
+        self.api_answers: bool | None = None
         self.api_refusal = ""
+        self._api_answered_at = -math.inf
 
     @contextlib.contextmanager
     def api_connection(self) -> Iterator[Connection]:
@@ -95,6 +98,7 @@ class Engines:
             CircuitOpen: The database is left out, since it did not answer before.
             ConfigError: It has no connection URL, or one that cannot be used.
         """
+        begun = self._clock()
         try:
             with self._api_breaker.guard(*AWAY), self.api().connect() as connection:
                 yield connection
@@ -102,8 +106,10 @@ class Engines:
             raise
         except Exception as error:
             self.api_refusal = refusal_in(error)
+            if begun >= self._api_answered_at:  # calls of an outage may end long after it
+                self.api_answers = False
             raise
-        self.api_refusal = ""
+        self.api_refusal, self.api_answers, self._api_answered_at = "", True, self._clock()
 
     def api(self) -> Engine:
         """Return the engine of [api_database].

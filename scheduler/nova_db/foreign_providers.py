@@ -9,7 +9,7 @@ from oslo_log import log as logging
 
 from scheduler.logs import RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds for which such a provider is not looked for again. It may become a compute node later.
 FOREIGN_TTL = 30.0
@@ -43,7 +43,7 @@ class ForeignProviders:
         new = [uuid for uuid in uuids if self._reports.admit(uuid) is not None] if certain else []
         if new:
             LOG.info(
-                "Placement offers %d resource providers that are not compute nodes, such as %s",
+                "Resource providers in Placement that are not compute nodes: %d, such as %s",
                 len(new),
                 new[0],
             )

@@ -26,7 +26,8 @@ from scheduler.nova_db.schema import (
     rows_with,
 )
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
+_REPEATED = RateLimitedLogger(LOG)
 
 # Seconds between two looks whether mappings have changed, and readings of hosts that were mapped to no cell.
 ALL_INTERVAL = 60.0
@@ -102,7 +103,7 @@ class HostMappings:
             self._outage.report_failure(error)
             return None
         if cell_uuid is None and not fresh:
-            LOG.info("Host %s has no host mapping; searching all cells", host)
+            self._reports.info(("search", host), "Host %s has no host mapping; searching all cells", host)
         return cell_uuid
 
     def refresh(self) -> float:
@@ -167,7 +168,8 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
         with engines.api_connection() as connection:
             return list(connection.execute(query).scalars())
     except UNREADABLE as error:
-        LOG.warning("Cannot read the members of server group %s: %s", group_uuid, brief(error))
+        text = "Cannot read the members of server group %s: %s"
+        _REPEATED.warning(group_uuid, text, group_uuid, brief(error))
         return []
 
 

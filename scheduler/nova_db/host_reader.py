@@ -4,7 +4,7 @@ A cell that cannot be read does not keep the others from being read: its hosts s
 for a bounded time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 import math
 from operator import is_
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from oslo_db.exception import DBConnectionError
 from oslo_log import log as logging
+import sqlalchemy as sa
 
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
@@ -21,9 +22,10 @@ from scheduler.logs import OutageLogs
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.partition_hosts import PartitionHosts
-from scheduler.nova_db.scatter_gather import CellCalls, CellUnavailable
+from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
+from scheduler.nova_db.schema import compute_nodes
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds between two attempts of requests to read cells that are left out.
 REREAD_INTERVAL = 1.0
@@ -148,6 +150,23 @@ class HostReader:
                 self._reread_due = self._clock() + REREAD_INTERVAL
             return [cell for cell in cells if not self._usable(cell)]
 
+    def outside(self, uuids: Collection[str]) -> HostTable:
+        """Return the hosts of other partitions among some resource providers; they are read now.
+
+        Those in cells that cannot be read are not in it.
+        """
+        answers: Mapping[str, CellAnswer] = {}
+        if uuids and self._partition.name:
+            answers = self._calls.scatter_gather(self._cells.all, lambda cell: self._read_nodes(cell, uuids))
+        known = [answer.value for answer in answers.values() if answer.value is not None]
+        return HostTable(
+            chain.from_iterable(rows.nodes.values() for rows in known),
+            {key: each for rows in known for key, each in rows.services.items()},
+            self._partition.all_aggregates,
+            self._cells.disabled,
+            self._clock(),
+        )
+
     def cell_readings(self) -> list[CellReading]:
         """Return how long ago each cell was read; nothing is read."""
         now = self._clock()
@@ -163,6 +182,16 @@ class HostReader:
         if not self._trackers[cell].update(self._cells.engine(cell), hosts):
             # Not an answer: the other thread may hang.
             raise CellUnavailable(f"cell {cell} is being read by another thread")
+
+    def _read_nodes(self, cell: Cell, uuids: Collection[str]) -> CellRows:
+        """Return the rows of some compute nodes of a cell, whose hosts need not be in the partition."""
+        columns = compute_nodes.c
+        query = sa.select(columns.host).where(columns.deleted == 0)
+        hosts = frozenset(row.host for row in self._cells.rows_with(cell, query, columns.uuid, uuids))
+        tracker = self._new_tracker(cell)
+        if hosts:
+            tracker.update(self._cells.engine(cell), hosts)
+        return tracker.rows
 
     def _table_of(self, known: Sequence[CellRows], read_at: float, **others: Any) -> HostTable:
         if not _all_are([rows.services for rows in known], [rows.services for rows in self._known]):

@@ -20,7 +20,7 @@ from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.partition_hosts import PartitionHosts
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds between readings when no request comes: the first one after a quiet time then finds few changes.
 IDLE_INTERVAL = 10.0

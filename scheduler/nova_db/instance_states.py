@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.logs import brief
+from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings, instances, rows_with
 from scheduler.request.instance_state import InstanceState, States
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: The state of an instance that is built. It gets its host from the compute that builds it.
 BUILDING = "building"
@@ -31,6 +31,7 @@ class InstanceStates:
         self._engines = engines
         self._cells = cells
         self._calls = calls
+        self._warnings = RateLimitedLogger(LOG)
 
     def of(self, uuids: Collection[str], ignored_hosts: Collection[str] = ()) -> States:
         """Return the state of each instance. Never raises.
@@ -50,9 +51,34 @@ class InstanceStates:
                 if states[row.instance_uuid] is InstanceState.PLACED:
                     placed.setdefault(row.cell, []).append(row.instance_uuid)
         except UNREADABLE as error:
-            LOG.warning("Cannot read the state of %d instances: %s", len(wanted), brief(error))
+            text = "Cannot read the state of instances (%d): %s"
+            self._warnings.warning("states", text, len(wanted), brief(error))
             return dict.fromkeys(wanted, InstanceState.UNKNOWN)
         return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
+
+    def on_their_way(self, hosts: Mapping[str, str]) -> set[str]:
+        """Return those instances that may yet come to a host or are on it; none if that cannot be read.
+
+        Args:
+            hosts: The service host of each instance, by its UUID.
+        """
+        expected, placed = set[str](), dict[str, list[str]]()
+        try:
+            for row in self._mappings(list(hosts)):
+                state = _state_of(row)
+                if state is InstanceState.WAITING:
+                    expected.add(row.instance_uuid)
+                elif state is InstanceState.PLACED:
+                    placed.setdefault(row.cell, []).append(row.instance_uuid)
+        except UNREADABLE as error:
+            LOG.warning("Cannot read the state of %d instances: %s", len(hosts), brief(error))
+            return set()
+        cells = [cell for cell in self._cells.all if cell.uuid in placed]
+        answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))
+        for answer in answers.values():
+            if not answer.error:
+                expected |= {row.uuid for row in answer.value if _comes_to(row, hosts[row.uuid])}
+        return expected
 
     def _mappings(self, uuids: list[str]) -> list[sa.Row]:
         columns = instance_mappings.c
@@ -99,6 +125,12 @@ def _state_of(mapping: sa.Row) -> InstanceState:
     if mapping.cell is not None:
         return InstanceState.PLACED
     return InstanceState.WAITING if mapping.build_request is not None else InstanceState.GIVEN_UP
+
+
+def _comes_to(row: sa.Row, host: str) -> bool:
+    """Return whether an instance is on a host, or on its way to one: a build that failed has no task."""
+    is_elsewhere = row.vm_state == BUILDING and row.host is not None
+    return row.host == host or (row.task_state is not None and not is_elsewhere)
 
 
 def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> InstanceState:

@@ -28,7 +28,7 @@ from scheduler.nova_db.schema import (
 )
 from scheduler.objects import Flavor
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 IMAGE_PREFIX = "image_"
 SOFT_DELETED = "soft-delete"

@@ -30,8 +30,9 @@ from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import OLDEST_SUPPORTED
+from scheduler.numa.fit import Fitter
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two looks whether the API database answers, at start.
 READY_INTERVAL = 0.5
@@ -68,6 +69,7 @@ class Inventory:
         mapped: Returns whether conductors find a chosen host. Nothing is read.
         members_of: Returns the uuids of all instances that were put in a group; none if they cannot be read.
         complete: Returns a table, or a newer one if it lacks a compute node among some providers.
+        outside: Returns the table of the hosts of other partitions among some providers.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -104,12 +106,14 @@ class Inventory:
         )
         self.instances = CellInstances(self.cells, self._calls)
         self.states = InstanceStates(self.engines, self.cells, self._calls)
-        self.pending = PendingPlacements()
+        packing = conf.compute.packing_host_numa_cells_allocation_strategy
+        self.pending = PendingPlacements(fitter=Fitter(packing=packing))
         self._hosts_followed: Mapping[str, object] = {}
         self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
         self.mapped = self.mappings.__contains__
         self.members_of = partial(host_mappings.members_of, self.engines)
         self.complete = self.store.complete
+        self.outside = self.reader.outside
 
     def start(self) -> None:
         """Read cells and aggregates, as far as the database answers, and hosts in the background."""
@@ -141,7 +145,7 @@ class Inventory:
             sleep(min(left, READY_INTERVAL))
             max_age = 0.0  # hosts that were read before are those of no cell
         table = self.store.snapshot(max_age)
-        LOG.info("Loaded %d cells and %d compute nodes", len(self.cells.all), len(table))
+        LOG.info("Loaded cells: %d, compute nodes: %d", len(self.cells.all), len(table))
         if self.partition.name:
             LOG.info("Serving the compute nodes of partition %s only", self.partition.name)
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
@@ -273,6 +277,7 @@ class Inventory:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
             self.mappings.follow(table.rows_named)
+        self.pending.builds.follow(table)
         self._reported.settle(table)
 
 

@@ -11,15 +11,12 @@ from typing import Any
 
 import orjson
 
-from scheduler.hosts.rows import CpuInfo, Metric, Metrics, Stats, Supported
+from scheduler.hosts.rows import PERCENT_METRICS, CpuInfo, Metric, Metrics, Stats, Supported
 from scheduler.objects import image_props
 
 HYPERVISORS = frozenset(image_props.HYPERVISORS.split())
 MODES = frozenset(image_props.VM_MODES.split())
 
-PERCENT_METRICS = frozenset(
-    ("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent")
-)
 LARGEST_COUNTER = 2**31 - 1
 
 METRICS = PERCENT_METRICS | {

@@ -12,7 +12,7 @@ from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import all_mapped
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds after which an aggregate that is still missing is reported again.
 REPORT_INTERVAL = 3600.0

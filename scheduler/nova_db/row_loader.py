@@ -20,7 +20,7 @@ from scheduler.nova_db.schema import compute_nodes
 from scheduler.numa import loading as numa
 from scheduler.pci import pools as pci
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 NODE_COLUMNS = tuple(
     compute_nodes.c[name]

@@ -15,7 +15,7 @@ from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import compute_nodes, host_mappings, services, utcnow
 from scheduler.nova_service.service_record import live_schedulers
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 DEFAULT_INTERVAL = 60
 

@@ -16,7 +16,7 @@ from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import OLDEST_SUPPORTED, services, utcnow
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 BINARY = "nova-scheduler"
 TOPIC = "scheduler"

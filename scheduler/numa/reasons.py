@@ -6,6 +6,7 @@ search went (spec: numa-and-pci 3.6).
 
 from dataclasses import dataclass
 
+from scheduler.logs import count_text
 from scheduler.numa.cell import GuestCellState, Shortage, try_host_cell
 from scheduler.numa.guest import ANY, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
 from scheduler.numa.search import Search, StepLimit
@@ -18,9 +19,9 @@ MAX_CELLS_SHOWN = 4
 
 _PAGES = {SMALL: "small pages", LARGE: "large pages", ANY: "pages of any size"}
 _CUT_SHORT = {
-    StepLimit.HOST: "the search for {count} guest cells reached its limit of {steps} steps for one host",
+    StepLimit.HOST: "the search for {cells} reached its limit of {steps} steps for one host",
     StepLimit.REQUEST: (
-        "the search for {count} guest cells ended after {steps} steps on this host:"
+        "the search for {cells} ended after {steps} steps on this host:"
         " the request has used up the steps for all its hosts"
     ),
 }
@@ -86,7 +87,9 @@ def explain_failure(failed: FailedSearch) -> str:
         details = _details(failed, nowhere, shortages[nowhere])
         return f"no NUMA cell for guest cell {nowhere} with {needs[nowhere]}{details}"
     if failed.cut_short:
-        return _CUT_SHORT[failed.cut_short].format(count=len(needs), steps=failed.steps)
+        return _CUT_SHORT[failed.cut_short].format(
+            cells=count_text(len(needs), "guest cell"), steps=failed.steps
+        )
     return f"each of the {len(needs)} guest cells fits a NUMA cell of the host, but not all together"
 
 
@@ -100,9 +103,9 @@ def _needs(guest: GuestTopology, number: int) -> str:
     pinned = len(cell.pcpuset) + int(guest.isolated_emulator and number == 0)
     needs = []
     if cell.has_pinned:
-        needs.append(f"{pinned} free dedicated CPUs{_THREADS.get(cell.thread_policy, '')}")
+        needs.append(f"{count_text(pinned, 'free dedicated CPU')}{_THREADS.get(cell.thread_policy, '')}")
     if cell.cpuset:
-        needs.append(f"{len(cell.cpuset)} shared CPUs")
+        needs.append(count_text(len(cell.cpuset), "shared CPU"))
     needs.append(f"{cell.memory} MiB{_of_pages(cell)}")
     return " and ".join(needs)
 
@@ -162,8 +165,8 @@ _HAS = {
     Shortage.MEMORY: "{host.free_memory} of {host.memory} MiB free",
     Shortage.DEDICATED_CPUS: "{dedicated} dedicated CPUs",
     Shortage.SHARED_CPUS: "{shared} shared CPUs",
-    Shortage.FREE_DEDICATED_CPUS: "{free} dedicated CPUs free",
-    Shortage.THREADS: "{free} dedicated CPUs free, but not on suitable cores",
+    Shortage.FREE_DEDICATED_CPUS: "free dedicated CPUs: {free}",
+    Shortage.THREADS: "free dedicated CPUs: {free}, but not on suitable cores",
     Shortage.CPU_LIMIT: "{host.cpu_usage} of {shared} shared CPUs used, allocation ratio {cpu_ratio:g}",
     Shortage.MEMORY_LIMIT: "{host.memory_usage} of {host.memory} MiB used, allocation ratio {ram_ratio:g}",
 }

@@ -83,6 +83,23 @@ def _account_pins(cell: HostCell, guest: GuestCell, sign: int) -> frozenset[int]
 
 
 @dataclass(frozen=True)
+class InstanceDemand:
+    """What an instance needs of the NUMA cells and PCI devices of its host.
+
+    Attributes:
+        guest: Its topology; None for none.
+        limits: The limits that NUMATopologyFilter stored for the host; None if it did not run.
+        requests: Its PCI requests; None if the RequestSpec has no object for them.
+        mappings: The claimed candidate's providers by request group; None if the request has no groups.
+    """
+
+    guest: GuestTopology | None = None
+    limits: Limits | None = None
+    requests: tuple[PciRequest, ...] | None = None
+    mappings: Mappings | None = None
+
+
+@dataclass(frozen=True)
 class Consumption:
     """Host and guest after an instance was accounted on its selected host.
 
@@ -98,28 +115,15 @@ class Consumption:
 
 
 def consume_instance(
-    fitter: Fitter,
-    host: HostTopology | None,
-    guest: GuestTopology | None,
-    limits: Limits | None,
-    pools: PoolSet | None,
-    requests: tuple[PciRequest, ...] | None,
-    mappings: Mappings | None,
+    fitter: Fitter, host: HostTopology | None, pools: PoolSet | None, demand: InstanceDemand
 ) -> Consumption:
-    """Account one instance on its selected host.
-
-    Args:
-        limits: The limits that NUMATopologyFilter stored for the host, None if it did not run.
-        requests: The guest's PCI requests; None if the RequestSpec has no object for them.
-        mappings: The claimed candidate's providers by request group, None if the request has no groups.
-    """
-    if requests is None or pools is None:
-        requests = ()
-    before = Consumption(host, pools, guest)
-    after = _consume_topology(fitter, before, limits, requests, mappings)
+    """Account one instance on its selected host."""
+    requests = () if demand.requests is None or pools is None else demand.requests
+    before = Consumption(host, pools, demand.guest)
+    after = _consume_topology(fitter, before, demand.limits, requests, demand.mappings)
     if after.problem or not requests or after.pools is None:
         return after
-    return _consume_devices(after, after.pools, requests, mappings)
+    return _consume_devices(after, after.pools, requests, demand.mappings)
 
 
 def _consume_topology(

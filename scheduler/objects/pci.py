@@ -25,6 +25,13 @@ class InstancePCIRequest(base.WireObject):
         """The origin of the request; requests of neutron ports have no alias."""
         return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
+    def is_live_migratable(self):
+        """Return whether each alternative says that its devices can be migrated live."""
+        alternatives = self.spec if "spec" in self else None
+        return alternatives is not None and all(
+            each.get("live_migratable") == "true" for each in alternatives
+        )
+
 
 @base.register
 class InstancePCIRequests(base.WireObject):
@@ -36,3 +43,7 @@ class InstancePCIRequests(base.WireObject):
         "requests": fields.list_of(fields.nested("InstancePCIRequest")),
     }
     lazy_defaults = {"requests": list}
+
+    def neutron_requests(self):
+        """Return True, as nova's method does whatever the requests are."""
+        return True

@@ -4,7 +4,10 @@ These are the requested destination with its cell, and the request groups for Pl
 (spec: wire-and-config 3.1, 3.2, 3.4, 3.11).
 """
 
+import contextlib
 from typing import Any
+
+import os_resource_classes
 
 from scheduler.objects import base, fields, legacy
 from scheduler.objects.network import NetworkMetadata, NetworkRequestList, SecurityGroupList
@@ -45,6 +48,16 @@ class Destination(base.WireObject):
     }
     # Never sent as null, but rules read the host without checking whether it is set.
     lazy_defaults = {"host": lambda: None}
+    aggregates: list[str] | None
+    forbidden_aggregates: set[str] | None
+
+    def require_aggregates(self, aggregates):
+        """Require the host to be in one of these aggregates, besides what is required already."""
+        self.aggregates = [*(self.aggregates or ()), ",".join(aggregates)]
+
+    def append_forbidden_aggregates(self, forbidden_aggregates):
+        """Forbid the host to be in any of these aggregates too."""
+        self.forbidden_aggregates = {*(self.forbidden_aggregates or ()), *forbidden_aggregates}
 
 
 @base.register
@@ -67,6 +80,26 @@ class RequestGroup(base.WireObject):
         "provider_uuids": fields.list_of(fields.uuid(), default=[]),
         "in_tree": fields.uuid(nullable=True, default=None),
     }
+
+    resources: dict[str, int]
+    required_traits: set[str]
+    forbidden_traits: set[str]
+
+    def add_resource(self, rclass, amount):
+        """Request an amount of a resource class; neither an unknown class nor a negative amount is added."""
+        known = rclass in os_resource_classes.STANDARDS or rclass.startswith(
+            os_resource_classes.CUSTOM_NAMESPACE
+        )
+        with contextlib.suppress(ValueError):
+            if known and int(amount) >= 0:
+                self.resources = {**self.resources, rclass: int(amount)}
+
+    def add_trait(self, trait_name, trait_type):
+        """Require or forbid a trait: the type is ``required`` or ``forbidden``, any other adds nothing."""
+        if trait_type == "required":
+            self.required_traits = {*self.required_traits, trait_name}
+        elif trait_type == "forbidden":
+            self.forbidden_traits = {*self.forbidden_traits, trait_name}
 
 
 @base.register

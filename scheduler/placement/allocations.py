@@ -14,6 +14,9 @@ from scheduler.request.query import MICROVERSION
 
 READ_VERSION = "1.28"
 
+#: Resource classes that distinguish compute nodes from providers that they share.
+COMPUTE = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:

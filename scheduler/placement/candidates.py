@@ -6,13 +6,13 @@ It is nova's own query. Requests with the same query at the same time share the 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-import logging
 import time
 from typing import Any
 
 import msgspec
 from oslo_log import log
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse, unanswered
 from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.client import PlacementClient
@@ -21,7 +21,7 @@ from scheduler.request.query import MICROVERSION, Query
 
 __all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "FetchCandidates"]
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 # Different questions in flight: each keeps a CPU of Placement busy, and while it does equal ones can gather.
 AT_ONCE = 2
@@ -81,6 +81,7 @@ class FetchCandidates:
     def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
+        self._repeated = RateLimitedLogger(LOG, clock=clock)
 
     def __call__(self, query: Query, context: Any) -> Candidates:
         """Ask Placement."""
@@ -95,11 +96,9 @@ class FetchCandidates:
             return unanswered(error, sent_at)
         except msgspec.DecodeError as error:
             reason = f"the response of Placement cannot be read: {error}"
-        # Outages have lines of their own, and not one for each request.
-        LOG.log(
-            logging.ERROR if rejection else logging.DEBUG,
-            "Failed to retrieve allocation candidates from placement API for %s. %s",
-            query.querystring,
-            reason,
-        )
+        text = "Failed to retrieve allocation candidates from placement API for %s. %s"
+        if rejection:
+            self._repeated.error(query.querystring, text, query.querystring, reason)
+        else:  # outages have lines of their own
+            LOG.debug(text, query.querystring, reason)
         return Candidates(reason=reason, failed=True, rejection=rejection, sent_at=sent_at)

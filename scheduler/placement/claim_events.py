@@ -7,7 +7,7 @@ import logging
 
 from oslo_log import log
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 
 class ClaimState(StrEnum):
@@ -119,9 +119,9 @@ class ClaimHistory:
         """Count a try that is about to be made."""
         self.attempt += 1
 
-    def add(self, next_step: ClaimState, cause: str, status: int | None = None) -> None:
-        """Append an event, and log it."""
-        event = ClaimEvent(self.attempt, self._host, status, cause, next_step)
+    def add(self, next_step: ClaimState, cause: str, status: int | None = None, host: str = "") -> None:
+        """Append an event, and log it; ``host``: that of the provider in question, if it is another one."""
+        event = ClaimEvent(self.attempt, host or self._host, status, cause, next_step)
         self.events.append(event)
         self._on_event()
         self._log(event)

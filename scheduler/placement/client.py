@@ -30,7 +30,7 @@ from scheduler.placement.reply import Reply
 from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter, open_pool
 from scheduler.placement.transport_errors import timed_out, was_sent
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 NEEDED_VERSION = (1, 36)
 

@@ -11,7 +11,7 @@ read again. An expected generation is never too high: where a write and a readin
 unknown. Claims that other schedulers announce change the usage, and not the expected generation.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import math
 import threading
@@ -260,7 +260,7 @@ def read_wide(body: bytes) -> WideAnswer:
     return WideAnswer(nodes, children)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MirrorAnswer:
     """The compute nodes that a query may have.
 
@@ -268,11 +268,13 @@ class MirrorAnswer:
         nodes: All nodes that are mirrored.
         rows: Rows of those that suit; int64.
         query: The query.
+        offered: The nodes whose traits and aggregates suit by a later list of Placement; None: there is none.
     """
 
     nodes: Nodes
     rows: np.ndarray
     query: PlainQuery
+    offered: Container[str] | None = None
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -290,10 +292,12 @@ class MirrorAnswer:
             if self.nodes.capacity[number, row] >= 0
         }
 
-    def candidate(self, uuid: str) -> AllocationCandidate:
-        """Make the allocation candidate of one node: all amounts from the node itself."""
+    def candidates(self, uuid: str) -> Sequence[AllocationCandidate]:
+        """Make the candidate of one node, which gives all amounts itself; none if it is offered no more."""
+        if self.offered is not None and uuid not in self.offered:
+            return ()
         allocations = {uuid: {"resources": dict(self.query.amounts)}}
-        return AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]})
+        return (AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]}),)
 
 
 class Reading(NamedTuple):
@@ -302,7 +306,7 @@ class Reading(NamedTuple):
     Attributes:
         begun: When it began, in seconds of the clock.
         least: The generation that each node has at least if only known writes were carried out; int64
-        (nodes,).
+        (nodes,). Nodes that are added later have later rows.
     """
 
     begun: float
@@ -310,7 +314,7 @@ class Reading(NamedTuple):
 
 
 class Mirror:
-    """What is known of the compute nodes. Any thread may use it; one of them publishes, compares and adds.
+    """What is known of the compute nodes. Any thread may use it; one of them publishes and compares.
 
     Attributes:
         clock: Seconds that only grow.
@@ -380,8 +384,11 @@ class Mirror:
             generations: The generation of each root that Placement has.
             members: The members of each aggregate that is to be known.
         """
-        old = self._nodes  # nobody else replaces it
-        absent = [uuid for uuid in old.uuids if uuid in generations and uuid not in nodes.row_of_uuid]
+        # Nodes that are added meanwhile come behind these, as they are known; the rows of these stay.
+        old, listed = self._nodes, len(reading.least)
+        absent = [
+            uuid for uuid in old.uuids[:listed] if uuid in generations and uuid not in nodes.row_of_uuid
+        ]
         new = nodes.with_more(absent) if absent else nodes
         new.generation[:] = [generations.get(uuid, UNKNOWN) for uuid in new.uuids]
         new.read_from[:] = reading.begun
@@ -389,9 +396,10 @@ class Mirror:
             rows = new.rows(uuids)
             new.aggregates.add_name(rows[rows >= 0], aggregate)
         old_rows = old.rows(new.uuids)
-        known = np.flatnonzero(old_rows >= 0)
+        known = np.flatnonzero((old_rows >= 0) & (old_rows < listed))
         of_known = old_rows[known]
         with self._lock:
+            old = self._nodes
             new.read_to[:] = now = self.clock()
             new.written_at[known] = old.written_at[of_known]
             kept = (known >= len(nodes)) | (old.read_from[of_known] >= reading.begun)
@@ -401,6 +409,9 @@ class Mirror:
             new.generation[known[written & ~expected]] = UNKNOWN
             kept |= written & expected
             new.copy(known[kept], old, of_known[kept])
+            if added := old.uuids[listed:]:
+                new = new.with_more(uuid for uuid in added if uuid not in new.row_of_uuid)
+                new.copy(new.rows(added), old, np.arange(listed, len(old)))
             self._nodes, self._published_at = new, now
             self.known_aggregates = frozenset(members)
 
@@ -417,13 +428,14 @@ class Mirror:
         Args:
             listed: Root uuid -> generation.
         """
-        nodes = self._nodes  # nobody else replaces it
-        generations = np.fromiter((listed.get(uuid, UNKNOWN) for uuid in nodes.uuids), np.int64, len(nodes))
-        missing, everywhere = generations == UNKNOWN, np.arange(len(nodes))
+        everywhere = np.arange(len(reading.least))  # a node that was added since may be newer than the list
+        uuids = self._nodes.uuids[: len(everywhere)]
+        generations = np.fromiter((listed.get(uuid, UNKNOWN) for uuid in uuids), np.int64, len(uuids))
+        missing = generations == UNKNOWN
         with self._lock:
             moved = np.flatnonzero(~self._expected(reading, everywhere, generations) & ~missing)
-            nodes.gone |= missing
-        return [nodes.uuids[row] for row in moved]
+            self._nodes.gone[everywhere] |= missing
+        return [uuids[row] for row in moved]
 
     def correct(self, state: ProviderState, begun: float) -> None:
         """Set what is known of a node to what was read of it alone.

@@ -18,7 +18,7 @@ from scheduler.placement.providers import ListedProvider, list_path, read_genera
 from scheduler.placement.trees import Trees
 from scheduler.request.query import MICROVERSION
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 # Seconds between two wide questions: at most because many nodes have changed, and at least in any case. The
 # latter finds what does not raise a generation: allocations that were deleted with DELETE.
@@ -84,6 +84,10 @@ class MirrorReader:
     def members_of(self, aggregate: str) -> list[str]:
         """Return the nodes in an aggregate; raises as ``read_list``."""
         return [one.uuid for one in read_list(self._client, list_path(member_of=[aggregate]))]
+
+    def has_seen(self, node: str) -> bool:
+        """Whether a node is mirrored, or was seen in a list of Placement and has no free memory."""
+        return node in self._known or node in self.unread or node in self._left_out
 
     def note_freed(self, nodes: Iterable[str]) -> None:
         """Read nodes in the next round though they were full."""

@@ -2,14 +2,17 @@
 
 ``MirrorReader`` reads every few seconds while queries come, and rarely while none does. Meanwhile queries are
 answered from what is known. ``WinnerCheck`` reads a node before it is claimed, so what is late here costs a
-further host and no wrong claim.
+further host and no wrong claim. If nova's databases know more of a node, it is read before the choice
+(``look_up``): another host that passes would hide it otherwise until the next round.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 import threading
 import time
 from typing import Any
 
+from cachetools import FIFOCache
 from oslo_log import log
 
 from scheduler.bounds import deadline
@@ -24,13 +27,12 @@ from scheduler.placement.mirror import (
 )
 from scheduler.placement.mirror_reader import MirrorReader
 from scheduler.placement.plain_query import PlainQuery, plain_query
-from scheduler.placement.providers import (
-    which_traits_exist,
-)
+from scheduler.placement.providers import read_state, which_traits_exist
+from scheduler.placement.read_each import read_each
 from scheduler.placement.winner_check import WinnerCheck
 from scheduler.request.query import Query
 
-LOG = log.getLogger(__name__)
+LOG = log.getLogger(f"nova.{__name__}")
 
 # Without a query each interval is four times the one before, up to this many seconds.
 LONGEST_INTERVAL = 600.0
@@ -50,6 +52,15 @@ INCOMPLETE_INTERVAL = 0.5
 # helps: queries go to Placement until the wide query was sent again.
 REFUSED_MOSTLY = 0.2
 STORM_CLAIMS = 50
+
+# Nodes that are read for one request because nova's databases know more of them, and how many at a time.
+MOST_LOOKED_UP = 8
+LOOKED_UP_AT_ONCE = 4
+
+# Seconds to the next reading of such a node if it does not suit in Placement either: at first, and at most.
+# The wait is doubled each time.
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 600.0
 
 
 class CandidateMirror:
@@ -79,6 +90,7 @@ class CandidateMirror:
         self._reader = MirrorReader(client, self.known, aggregates)
         self._round_done = threading.Condition()
         self._learning = threading.Lock()
+        self._looked_up: FIFOCache[str, tuple[float, float]] = FIFOCache(maxsize=10_000)  # due, wait
         self._round_at = float("-inf")
         self._idle_rounds = 0
         self._wanted = self._usable = self._failing = False
@@ -123,9 +135,9 @@ class CandidateMirror:
             LOG.debug("Cannot read the aggregates and traits of a query: %s", error)
             return None
 
-    def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
-        """Return what checks the nodes that are chosen for a query before they are claimed."""
-        return WinnerCheck(self.known, self._client, query, context, self._reader.list_path)
+    def check(self, answer: MirrorAnswer, context: Any) -> WinnerCheck:
+        """Return what checks the nodes that are chosen from an answer before they are claimed."""
+        return WinnerCheck(self.known, self._client, answer, context)
 
     def _is_usable(self) -> bool:
         """Whether queries are answered. After a rest a round is waited for: it costs less than their own."""
@@ -168,6 +180,52 @@ class CandidateMirror:
             self._learning.release()
         return self._knows_names(query)
 
+    def has_seen(self, node: str) -> bool:
+        """Whether a node is mirrored, or known to have no free memory."""
+        return self._reader.has_seen(node)
+
+    def look_up(self, query: PlainQuery, nodes: Sequence[str]) -> bool:
+        """Read nodes that suit a query by nova's databases, and do not by the mirror; a few for each request.
+
+        Those that do not suit in Placement either are read again later and later.
+
+        Returns:
+            Whether some were read since the mirror was queried, by this request or by another one.
+        """
+        due = self._due(nodes)
+        if not due or not self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND)):
+            return False
+        try:
+            due = self._due(due)[:MOST_LOOKED_UP]
+            found = read_each(partial(self._read, query), due, LOOKED_UP_AT_ONCE)
+            for node, suits in found.items():
+                self._note_looked_up(node, suits=suits)
+        except PlacementError as error:
+            LOG.debug("Cannot read the compute nodes that are new in nova's databases: %s", error)
+        finally:
+            self._learning.release()
+        return True
+
+    def _due(self, nodes: Sequence[str]) -> list[str]:
+        now, never = self._clock(), (float("-inf"), 0.0)
+        return [node for node in nodes if self._looked_up.get(node, never)[0] <= now]
+
+    def _read(self, query: PlainQuery, node: str) -> bool:
+        """Read a node alone; return whether it suits a query as far as amounts do not matter."""
+        begun = self._clock()
+        state = read_state(self._client, node)
+        if state is None:
+            self.known.forget(node)
+            return False
+        self.known.add([node])
+        self.known.correct(state, begun)
+        return query.traits_suit(state.traits) and query.aggregates_suit(state.aggregates)
+
+    def _note_looked_up(self, node: str, *, suits: bool) -> None:
+        _, wait = self._looked_up.get(node, (0.0, 0.0))
+        wait = FIRST_WAIT if suits else min(LONGEST_WAIT, max(FIRST_WAIT, 2 * wait))
+        self._looked_up[node] = self._clock() + wait, wait
+
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
     def claimed(self) -> None:
@@ -188,6 +246,7 @@ class CandidateMirror:
         self._refused += 1
         if provider and not resource_class:
             self.known.forget(provider)
+            self._note_looked_up(provider, suits=False)
         elif provider:
             self.known.doubt([provider])
         refused, total = self._refused, self._refused + self._granted

@@ -13,7 +13,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.providers import list_path, read_list
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds from the start to the first comparison, between two, and between two lines on the same hosts.
 FIRST = 60.0
@@ -55,16 +55,16 @@ class PartitionMembers:
         if missing:
             self._reports.warning(
                 ("missing", frozenset(missing)),
-                "%d hosts of partition %s are not in its aggregates in Placement and get no instances: %s; "
-                "'nova-manage placement sync_aggregates' adds them",
-                len(missing),
+                "Hosts of partition %s that are not in its aggregates in Placement and get no instances: "
+                "%d (%s); 'nova-manage placement sync_aggregates' adds them",
                 self._name,
+                len(missing),
                 _first(missing),
             )
         if stray:
             self._reports.warning(
                 ("stray", frozenset(stray)),
-                "%d hosts belong to no partition and get no instances: %s",
+                "Hosts that belong to no partition and get no instances: %d (%s)",
                 len(stray),
                 _first(stray),
             )

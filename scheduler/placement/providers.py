@@ -7,7 +7,7 @@ placement-and-workflow 2.5).
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -71,6 +71,20 @@ class ProviderState:
     generation: int
     inventories: Mapping[str, Inventory]
     used: Mapping[str, int]
+    traits: frozenset[str]
+    aggregates: frozenset[str]
+
+
+class Memberships(NamedTuple):
+    """The traits and aggregates of a provider.
+
+    Attributes:
+        generation: The oldest generation of the answers; each of them is at least as new.
+        traits: Its traits.
+        aggregates: The uuids of its aggregates; none if they were not read.
+    """
+
+    generation: int
     traits: frozenset[str]
     aggregates: frozenset[str]
 
@@ -149,6 +163,25 @@ def read_generation(client: PlacementClient, provider: str, context: Any = None)
     """Return the generation of a provider, None if it does not exist; raises as ``read_list``."""
     found = _get(client, provider, "", _Generation, context)
     return None if found is None else found.generation
+
+
+def read_memberships(
+    client: PlacementClient, provider: str, context: Any = None, *, aggregates: bool
+) -> Memberships | None:
+    """Return the traits of a provider, and its aggregates if wanted; None if it does not exist.
+
+    Raises as ``read_list``.
+    """
+    traits = _get(client, provider, "/traits", _Traits, context)
+    if traits is None:
+        return None
+    if not aggregates:
+        return Memberships(traits.resource_provider_generation, traits.traits, frozenset())
+    found = _get(client, provider, "/aggregates", _Aggregates, context)
+    if found is None:
+        return None
+    generation = min(traits.resource_provider_generation, found.resource_provider_generation)
+    return Memberships(generation, traits.traits, found.aggregates)
 
 
 def read_state(client: PlacementClient, provider: str, context: Any = None) -> ProviderState | None:

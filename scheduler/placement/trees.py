@@ -39,6 +39,8 @@ class Trees:
         generations = {one.uuid: one.generation for one in listed if not one.is_root}
         named = {uuid: (generations.get(uuid, -1), mirrored) for uuid, mirrored in children.items()}
         self._children = {uuid: (generation, False) for uuid, generation in generations.items()} | named
+        # One that was created again may have the same generation.
+        self._shares.clear()
 
     def update(self, listed: Iterable[ListedProvider], *, complete: bool) -> None:
         """Look at the children that are new or changed, some of them now, and at providers that share.

@@ -1,23 +1,30 @@
 """Reading the hosts that were chosen by the mirror, right before they are claimed.
 
-A host whose generation is the expected one has not changed since it was read, except for allocations that
-were removed. Any other host is read again, corrected in the mirror, and judged again.
+A generation alone proves nothing: a provider that is deleted and created again comes back at the same one,
+and aggregates that are set with a microversion below 1.19 raise none. So the traits are read, and the
+aggregates if the query names any. The generation decides about amounts, which Placement checks at the claim
+too. A host that does not suit, or has another generation, is read again, corrected in the mirror, and judged
+again.
+
+Placement can answer the whole question for one provider (``GET /resource_providers?uuid=...&required=...``),
+but it looks through all providers with the traits and aggregates first: with Placement 16 on SQLite 4 times
+the CPU of a read of the provider at 1,000 hosts, and 9 times at 5,000.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import MirrorStale
-from scheduler.placement.mirror import Mirror
+from scheduler.placement.mirror import Mirror, MirrorAnswer
 from scheduler.placement.plain_query import PlainQuery, mismatch
-from scheduler.placement.providers import ProviderState, read_generation, read_list, read_state
+from scheduler.placement.providers import ProviderState, read_list, read_memberships, read_state
 from scheduler.placement.read_each import read_each
 
-# Milliseconds of Placement's CPU for one provider, and for a list: at least, and for each provider in it
-# (measured with Placement 16; only their proportion matters).
-SINGLE, LIST, LISTED = 5.0, 1.0, 0.031
+# Milliseconds of Placement's CPU to read the traits or the aggregates of one provider; and for a list with
+# conditions: at least, and for each provider (measured with Placement 16; only their proportion matters).
+SINGLE, LIST, LISTED = 5.0, 8.0, 0.025
 
 # Hosts that are read at the same time.
 AT_ONCE = 4
@@ -29,21 +36,18 @@ MOST_REFUSED = 8
 class WinnerCheck:
     """Checks the hosts of one request."""
 
-    def __init__(
-        self, mirror: Mirror, client: PlacementClient, query: PlainQuery, context: Any, path: str
-    ) -> None:
+    def __init__(self, mirror: Mirror, client: PlacementClient, answer: MirrorAnswer, context: Any) -> None:
         """Check nothing yet.
 
         Args:
             mirror: What the hosts were chosen by.
-            query: What they are chosen for.
+            answer: What the hosts are chosen from. It gets to know what a list says of its other hosts.
             context: The request context whose id is sent along.
-            path: The path of the list of all nodes.
         """
-        self._path = path
         self._mirror = mirror
         self._client = client
-        self._query = query
+        self._answer = answer
+        self._query = answer.query
         self._context = context
         self._refused = 0
 
@@ -60,13 +64,23 @@ class WinnerCheck:
         return found
 
     def _read(self, nodes: list[str]) -> dict[str, str]:
-        if len(nodes) == 1 or SINGLE * len(nodes) <= LIST + LISTED * len(self._mirror):
-            generation = partial(read_generation, self._client, context=self._context)
-            return read_each(lambda uuid: self._judge(uuid, self._known(uuid), generation), nodes, AT_ONCE)
+        each = SINGLE * (2 if self._query.aggregates else 1)
+        if len(nodes) == 1 or each * len(nodes) <= LIST + LISTED * len(self._mirror):
+            return read_each(
+                lambda uuid: self._judge(uuid, self._known(uuid), self._read_alone), nodes, AT_ONCE
+            )
         known = {uuid: self._known(uuid) for uuid in nodes}
-        listed = read_list(self._client, self._path, self._context)
-        generations = {one.uuid: one.generation for one in listed}
+        listed = read_list(self._client, suitable_path(self._query), self._context)
+        self._answer.offered = generations = {one.uuid: one.generation for one in listed}
         return read_each(lambda uuid: self._judge(uuid, known[uuid], generations.get), nodes, AT_ONCE)
+
+    def _read_alone(self, uuid: str) -> int | None:
+        """Return the generation of a node with suitable traits and aggregates; None for any other."""
+        query = self._query
+        found = read_memberships(self._client, uuid, self._context, aggregates=bool(query.aggregates))
+        if found is None or not query.traits_suit(found.traits):
+            return None
+        return found.generation if query.aggregates_suit(found.aggregates) else None
 
     def _known(self, uuid: str) -> ProviderState | None:
         return self._mirror.state(uuid, self._query)
@@ -77,7 +91,7 @@ class WinnerCheck:
         Args:
             known: What was known of it before its generation was requested, since own writes raise it.
                 It may have been corrected since the node was chosen.
-            generation: Returns its generation.
+            generation: Returns its generation if its traits and aggregates suit, else None.
         """
         if known is None or generation(uuid) != known.generation:
             begun = self._mirror.clock()
@@ -88,3 +102,13 @@ class WinnerCheck:
             self._mirror.correct(known, begun)
         reason = mismatch(self._query, known)
         return f"changed in Placement since the mirror was read: {reason}" if reason else ""
+
+
+def suitable_path(query: PlainQuery) -> str:
+    """Return the path of the list of nodes whose traits and aggregates suit a query."""
+    required = [*sorted(query.required), *(f"!{trait}" for trait in sorted(query.forbidden))]
+    pairs = [("required", ",".join(required))] if required else []
+    pairs += [("member_of", f"in:{','.join(sorted(any_of))}") for any_of in query.member_of]
+    if query.not_member_of:
+        pairs.append(("member_of", f"!in:{','.join(sorted(query.not_member_of))}"))
+    return f"/resource_providers?{urlencode(pairs)}" if pairs else "/resource_providers"

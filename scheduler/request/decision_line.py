@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import re
 from typing import NamedTuple
 
+from scheduler.logs import count_text
+
 _AMOUNTS = re.compile(r"resources(?P<group>.*)")
 
 
@@ -77,6 +79,5 @@ def refused_line(instance_uuids: Sequence[str], counts: DecisionCounts, seconds:
 
 def _numbers(counts: DecisionCounts, tries: int, seconds: float) -> str:
     amounts = f", {counts.amounts}" if counts.amounts else ""
-    plural = "try" if tries == 1 else "tries"
-    hosts = f"{counts.candidates} candidates -> {counts.passed} passed"
-    return f"{hosts}, {tries} {plural}, {1000 * seconds:.0f} ms{amounts}"
+    hosts = f"{count_text(counts.candidates, 'candidate')} -> {counts.passed} passed"
+    return f"{hosts}, {count_text(tries, 'try', 'tries')}, {1000 * seconds:.0f} ms{amounts}"

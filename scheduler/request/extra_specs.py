@@ -6,9 +6,11 @@ import re
 import os_resource_classes
 from oslo_log import log as logging
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.request.groups import ResourceRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
+_REPEATED = RateLimitedLogger(LOG)
 
 _KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
 _POLICIES = ("none", "isolate")
@@ -29,7 +31,8 @@ def scan(extra_specs: Mapping[str, str], request: ResourceRequest) -> None:
         else:
             continue
         if not added:
-            LOG.warning("Extra spec %s=%r of the flavor is malformed and has no effect", key, value)
+            text = "Extra spec %s=%r of the flavor is malformed and has no effect"
+            _REPEATED.warning((key, value), text, key, value)
 
 
 def is_resource_class(name: str) -> bool:

@@ -17,8 +17,9 @@ from scheduler import errors
 from scheduler.bounds import deadline, keystone_access
 from scheduler.bounds.bounded_http import bound_responses
 from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.logs import RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 GROUP = "neutron"
 SERVICE_USER_GROUP = "service_user"
@@ -48,6 +49,7 @@ class NeutronNetwork:
         self._endpoint_options = dict(endpoint_options)
         self._connect_retries = connect_retries
         self._service_auth = service_auth
+        self._warnings = RateLimitedLogger(LOG)
         self._breaker = CircuitBreaker("Neutron", failures=TIMEOUTS_IN_A_ROW)
 
     @classmethod
@@ -86,7 +88,7 @@ class NeutronNetwork:
         except exceptions.NotFound as error:
             raise errors.PortNotFound(port_id) from error
         except exceptions.ClientException as error:
-            raise _as_network_error(f"port {port_id}", error) from error
+            raise self._as_network_error(f"port {port_id}", error) from error
         return _member(body, "port", Mapping)
 
     def segments_of_network(self, context, network_id: str) -> list[str]:
@@ -99,7 +101,7 @@ class NeutronNetwork:
         try:
             body = self._get(self._own_adapter(context), "/subnets", params)
         except exceptions.ClientException as error:
-            raise _as_network_error(f"subnets of network {network_id}", error) from error
+            raise self._as_network_error(f"subnets of network {network_id}", error) from error
         subnets = _member(body, "subnets", list)
         return [subnet["segment_id"] for subnet in subnets if subnet.get("segment_id")]
 
@@ -112,7 +114,7 @@ class NeutronNetwork:
         try:
             body = self._get(self._own_adapter(context), f"/subnets/{subnet_id}", {"fields": "segment_id"})
         except exceptions.ClientException as error:
-            raise _as_network_error(f"subnet {subnet_id}", error) from error
+            raise self._as_network_error(f"subnet {subnet_id}", error) from error
         return _member(body, "subnet", Mapping).get("segment_id")
 
     def _get(self, client: adapter.Adapter, path: str, params: Mapping[str, str] | None = None) -> Any:
@@ -155,6 +157,14 @@ class NeutronNetwork:
             return auth
         return service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
 
+    def _as_network_error(self, what: str, error: exceptions.ClientException) -> errors.NetworkError:
+        self._warnings.warning(type(error).__name__, "Reading %s from Neutron failed: %s", what, error)
+        if isinstance(error, exceptions.Unauthorized):
+            return errors.NetworkUnauthorized(f"Neutron refused the token for {what}")
+        if isinstance(error, exceptions.Forbidden):
+            return errors.NetworkForbidden(f"Neutron forbids to read {what}")
+        return errors.NetworkError(f"Reading {what} from Neutron failed: {error}")
+
     def _adapter_without_token(self, context) -> adapter.Adapter:
         # Requests of nova itself (an evacuation, for example) have no user's token, but are admin's.
         if self._session.auth is None or not getattr(context, "is_admin", False):
@@ -195,15 +205,6 @@ def _member(body: Any, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise errors.NetworkError(f"Neutron's answer has no {name}")
     return value
-
-
-def _as_network_error(what: str, error: exceptions.ClientException) -> errors.NetworkError:
-    LOG.warning("Reading %s from Neutron failed: %s", what, error)
-    if isinstance(error, exceptions.Unauthorized):
-        return errors.NetworkUnauthorized(f"Neutron refused the token for {what}")
-    if isinstance(error, exceptions.Forbidden):
-        return errors.NetworkForbidden(f"Neutron forbids to read {what}")
-    return errors.NetworkError(f"Reading {what} from Neutron failed: {error}")
 
 
 def _load_auth(conf, group: str):

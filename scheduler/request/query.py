@@ -6,12 +6,14 @@ from urllib.parse import urlencode
 
 from oslo_log import log as logging
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.request import resource_request
 from scheduler.request.groups import UNSUFFIXED, Pair, ResourceRequest
 from scheduler.request.reading import read
 from scheduler.request.targets import ANY_HOST, Targets
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
+_REPEATED = RateLimitedLogger(LOG)
 
 # What nova's conductors can use for claims of their own; from 1.38 on they could not.
 MICROVERSION = "1.36"
@@ -97,9 +99,8 @@ def _default_policy(request: ResourceRequest) -> None:
         LOG.debug("Several request groups without a group_policy in the flavor: 'none' is assumed")
         request.group_policy = "none"
     else:
-        LOG.warning(
-            "The flavor has several suffixed groups but no group_policy; Placement will reject the query"
-        )
+        text = "The flavor has several suffixed groups but no group_policy; Placement will reject the query"
+        _REPEATED.warning("group_policy", text)
 
 
 def _limit(spec, conf, targets: Targets) -> int | None:

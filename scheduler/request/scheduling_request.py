@@ -15,6 +15,7 @@ from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.pci.requests import PciRequest, requests_from
 from scheduler.request.decision_line import DecisionCounts
 from scheduler.request.progress import Progress
+from scheduler.request.query import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class SchedulingRequest:
         claims: Whether chosen hosts are claimed; not so if the caller named no instances, nor for a check.
         deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
         arrived_at: When the request arrived, in the same seconds; None if that does not matter.
+        queries: What Placement is asked for; empty before the pre-filters were run.
         is_rebuild: Whether it only checks that the host of an instance suits another image
             (spec: filters-and-weighers 1.4).
         guest: The NUMA topology of the guest; None for none.
@@ -101,6 +103,7 @@ class SchedulingRequest:
     counts: DecisionCounts = field(default_factory=DecisionCounts, compare=False)
     kept_providers: frozenset[str] = frozenset()
     arrived_at: float | None = None
+    queries: tuple[Query, ...] = ()
 
     @classmethod
     def of(

@@ -8,7 +8,7 @@ from oslo_log import log as logging
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.conf.partitions import Partition
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two pings of a partition that does not answer.
 PING_INTERVAL = 1.0

@@ -19,7 +19,7 @@ from scheduler.router.routing import RoutingFacts, in_order, why
 from scheduler.rpc.client import BrokerAway, Client, Failure, NoReply, Patience
 from scheduler.rpc.transport import BASE_NAMESPACE
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 SILENCE = 8.0
 """Seconds without a sign of a partition after which another one is called."""

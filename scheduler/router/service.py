@@ -18,7 +18,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import VERSION
 from scheduler.rpc.errors import for_caller, of_failure
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 MOST_IN_FLIGHT = 1000
 """Calls that are received and not answered; further ones are answered with an error."""
@@ -74,7 +74,8 @@ class RouterService:
 
     def server(self) -> server.Server:
         endpoint = Calls(self.conf, self._router)
-        made = server.build_proxy(self.conf, self._bus, endpoint)
+        made = server.make(self.conf, self._bus, [endpoint])
+        made.takes_casts = False
         endpoint.unanswered = lambda: made.unanswered
         # the watchdog takes a router for stuck whose threads all wait, and hear nothing
         self._router.on_sign = made.activity.touch

@@ -2,8 +2,8 @@
 
 ::
 
-    transport ── server ── serializer ── endpoints ── manager
-                   │        (context,     (checks)
+    transport ── server ── serializer ── scheduler_endpoint ── manager
+                   │        (context,     (endpoints, checks)
                heartbeats    objects)
 
 ``amqp`` acknowledges a request after its reply, and confirms replies; ``delivery`` gives the manager the

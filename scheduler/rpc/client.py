@@ -26,7 +26,7 @@ from oslo_serialization import jsonutils
 from scheduler.rpc.amqp.message import CONNECT_RETRIES, DELIVERED_BEFORE
 from scheduler.rpc.amqp.publisher import BoundedPublisher
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two looks of the thread that reads, if nothing comes.
 LOOK_INTERVAL = 0.1

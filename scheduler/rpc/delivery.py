@@ -13,7 +13,7 @@ from typing import Protocol
 
 from oslo_log import log as logging
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 class Held(Protocol):

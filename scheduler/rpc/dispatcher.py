@@ -15,7 +15,7 @@ from scheduler.rpc import delivery
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 _WORD = re.compile(r"\w{1,200}", re.ASCII)
 _VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)

@@ -7,7 +7,7 @@ import time
 
 from oslo_log import log as logging
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds in which calls are counted for one line.
 INTERVAL = 2.0

@@ -1,29 +1,24 @@
-"""The methods that can be called remotely, and no others (spec: wire-and-config 1.5).
+"""What all endpoints have in common: whatever a method raises, the caller gets a reply and the log one line.
 
-An endpoint checks its arguments and calls the manager. Whatever a method raises, the caller gets a reply and
-the log gets one line.
+Remotely called can be the methods of ``Base`` and of ``scheduler_endpoint.Scheduler``, and no others (spec:
+wire-and-config 1.5).
 """
 
 from collections.abc import Callable
 import functools
 import inspect
 import logging
-from typing import TYPE_CHECKING
 
 import oslo_messaging as messaging
 
-from scheduler import errors, objects
+from scheduler import errors
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import checks, delivery
+from scheduler.rpc import delivery
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import for_caller
-from scheduler.rpc.serializer import Unreadable
 from scheduler.rpc.transport import BASE_NAMESPACE, TOPIC
 
-if TYPE_CHECKING:
-    from scheduler.manager import SchedulerManager
-
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 VERSION = "4.5"
 BASE_VERSION = "1.1"
@@ -31,8 +26,17 @@ BASE_VERSION = "1.1"
 Method = Callable[..., object]
 """A method of an endpoint."""
 
-#: An argument that was not sent, as opposed to one sent as null.
-ABSENT = object()
+
+class Unreadable:
+    """An argument that could not be read, with the error to send to the caller."""
+
+    def __init__(self, error: errors.InvalidRequest) -> None:
+        self.error: errors.InvalidRequest | None = error
+
+    def take(self) -> errors.InvalidRequest:
+        """Return the error, once: its traceback has frames whose arguments must not have the error."""
+        error, self.error = self.error, None
+        return error or errors.InvalidRequest("An argument cannot be read")
 
 
 class Endpoint:
@@ -123,95 +127,6 @@ def _refuse_unreadable(arguments: dict[str, object]) -> None:
     for value in arguments.values():
         if isinstance(value, Unreadable):
             raise value.take()
-
-
-class Scheduler(Endpoint):
-    """The scheduler's own methods, version 4.5."""
-
-    target = messaging.Target(version=VERSION)
-
-    def __init__(
-        self,
-        manager: "SchedulerManager",
-        warnings: RateLimitedLogger,
-        largest_reply: int,
-        most_selections: Callable[[], int],
-    ) -> None:
-        """Serve the methods of a manager.
-
-        Args:
-            largest_reply: Bytes of the largest reply.
-            most_selections: Returns how many Selections an instance gets if alternates are wanted.
-        """
-        super().__init__(warnings)
-        self._manager = manager
-        self._largest_reply = largest_reply
-        self._most_selections = most_selections
-
-    @answering
-    def select_destinations(
-        self,
-        context: RequestContext,
-        request_spec: object = None,
-        filter_properties: object = None,
-        spec_obj: object = ABSENT,
-        instance_uuids: object = None,
-        return_objects: object = False,
-        return_alternates: object = False,
-    ) -> list[object]:
-        """Choose and claim a host for each instance.
-
-        Args:
-            request_spec: The first of the two dicts by which callers before 4.3 describe a request.
-            filter_properties: The second one.
-            instance_uuids: The instances; None claims nothing.
-            return_objects: Whether to return Selections instead of dicts.
-            return_alternates: Whether to return alternates too.
-
-        Returns:
-            One list of Selections for each instance, or one dict each.
-        """
-        if spec_obj is ABSENT:
-            spec_obj = objects.RequestSpec.from_primitives(context, request_spec, filter_properties)
-        spec = checks.request_spec(spec_obj)
-        uuids = checks.instance_uuids(instance_uuids)
-        as_objects = checks.flag(return_objects, "return_objects")
-        with_alternates = checks.flag(return_alternates, "return_alternates")
-        each = (self._most_selections() if with_alternates else 1) if as_objects else 0
-        number = spec.num_instances if uuids is None else len(uuids)
-        checks.check_reply_size(number, each, self._largest_reply)
-        return self._manager.select_destinations(context, spec, uuids, as_objects, with_alternates)
-
-    @answering
-    def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
-        """Note that aggregates were created or changed."""
-        self._manager.update_aggregates(context, checks.aggregates(aggregates))
-
-    @answering
-    def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
-        """Note that an aggregate was deleted."""
-        self._manager.delete_aggregate(context, checks.aggregate(aggregate))
-
-    @answering
-    def update_instance_info(self, context: RequestContext, host_name: object, instance_info: object) -> None:
-        """Note that instances of a host were created or changed."""
-        self._manager.update_instance_info(
-            context, checks.text(host_name, "host_name"), checks.instances(instance_info)
-        )
-
-    @answering
-    def delete_instance_info(self, context: RequestContext, host_name: object, instance_uuid: object) -> None:
-        """Note that an instance has left a host."""
-        self._manager.delete_instance_info(
-            context, checks.text(host_name, "host_name"), checks.text(instance_uuid, "instance_uuid")
-        )
-
-    @answering
-    def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
-        """Compare the known instances of a host with the UUIDs of all its instances."""
-        self._manager.sync_instance_info(
-            context, checks.text(host_name, "host_name"), checks.text_list(instance_uuids, "instance_uuids")
-        )
 
 
 class Base(Endpoint):

@@ -28,7 +28,7 @@ from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 if TYPE_CHECKING:
     from scheduler.decisions.explainer import Explainer
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 TOPIC = "berth-explain"
 VERSION = "2.1"

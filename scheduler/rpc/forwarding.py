@@ -24,12 +24,14 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Forwarded
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
+_REPEATED = RateLimitedLogger(LOG)
 
 #: The header of a call that was forwarded.
 FORWARDED = "berth-forwarded"
@@ -127,10 +129,21 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
     try:
         call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
-        LOG.warning("Serving call %s here: there is no queue %s", call.msg_id, topic)
+        _REPEATED.warning(
+            ("no queue", topic),
+            "Serving call %s here: there is no queue %s",
+            call.msg_id,
+            topic,
+        )
         return False
     except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
-        LOG.warning("Serving call %s here: cannot forward it to %s: %.300s", call.msg_id, topic, error)
+        _REPEATED.warning(
+            ("cannot", topic),
+            "Serving call %s here: cannot forward it to %s: %.300s",
+            call.msg_id,
+            topic,
+            error,
+        )
         return True
     LOG.info("Forwarded call %s to %s (%s)", call.msg_id, topic, reason)
     on_sent(reason)

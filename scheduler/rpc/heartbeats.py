@@ -16,7 +16,7 @@ from oslo_messaging._drivers.base import RpcIncomingMessage
 from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between looks at the calls. The shortest interval of a caller is one second.
 TICK = 0.25

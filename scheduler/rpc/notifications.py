@@ -21,7 +21,7 @@ from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import payloads, transport
 from scheduler.rpc.context import RequestContext
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 START = "scheduler.select_destinations.start"
 END = "scheduler.select_destinations.end"

@@ -17,7 +17,7 @@ from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two looks at queues that are missing.
 LOOK_INTERVAL = 0.5

@@ -7,21 +7,10 @@ import oslo_messaging as messaging
 
 from scheduler import errors, objects
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.endpoints import Unreadable
 
 #: Bytes of one argument. A request with a server group of a hundred thousand members is half as large.
 LARGEST_ARGUMENT = 8 << 20
-
-
-class Unreadable:
-    """An argument that could not be read, with the error to send to the caller."""
-
-    def __init__(self, error: errors.InvalidRequest) -> None:
-        self.error: errors.InvalidRequest | None = error
-
-    def take(self) -> errors.InvalidRequest:
-        """Return the error, once: its traceback has frames whose arguments must not have the error."""
-        error, self.error = self.error, None
-        return error or errors.InvalidRequest("An argument cannot be read")
 
 
 class ObjectSerializer(messaging.Serializer):

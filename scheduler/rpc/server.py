@@ -26,13 +26,12 @@ from scheduler.rpc.dropped_calls import DroppedCalls
 from scheduler.rpc.errors import InternalError
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.reply_queues import ReplyQueues
-from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
 if TYPE_CHECKING:
-    from scheduler.manager import SchedulerManager
+    pass
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds for which a call must have waited for a thread before its reply queue is checked.
 LONG_WAIT = 0.1
@@ -332,57 +331,29 @@ def _failure(text: str) -> Raised:
     return (type(error), error, None)
 
 
-def build(
+def make(
     conf: cfg.ConfigOpts,
     transport: messaging.Transport,
-    manager: "SchedulerManager",
-    clock: Callable[[], float] = time.monotonic,
+    served: Sequence[object],
+    serializer: messaging.Serializer | None = None,
+    warnings: RateLimitedLogger | None = None,
     heartbeats: Heartbeats | None = None,
 ) -> Server:
-    """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
+    """Return a server of some endpoints, named ``[DEFAULT]/host``; not started.
 
     Args:
         transport: What ``transport.rpc_transport`` returned.
-        clock: Seconds that only grow, for the interval between warnings about refused messages.
-        heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
+        serializer: Makes arguments and contexts of what was sent; None: the dicts of the message are passed.
+        warnings: Logs refused messages.
+        heartbeats: Sends heartbeats to callers; None: a new one with its own thread.
     """
-    warnings = RateLimitedLogger(LOG, clock=clock)
-    scheduler = endpoints.Scheduler(
-        manager, warnings, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts)
-    )
-    served: list[object] = [scheduler]
-    if conf.rpc_ping_enabled:
-        # oslo.messaging looks at the global configuration object only, which is not used here
-        served.append(library.PingEndpoint())
-    if heartbeats is None:
-        heartbeats = Heartbeats()
-    return _made(conf, transport, served, ServerSerializer(), warnings, heartbeats)
-
-
-def build_proxy(conf: cfg.ConfigOpts, transport: messaging.Transport, endpoint: object) -> Server:
-    """Return a server that hands the calls of all schedulers to ``endpoint`` as they are; not started.
-
-    It takes no casts. Arguments and contexts are the dicts of the message.
-    """
-    warnings = RateLimitedLogger(LOG)
-    made = _made(conf, transport, [endpoint], messaging.NoOpSerializer(), warnings, Heartbeats())
-    made.takes_casts = False
-    return made
-
-
-def _made(
-    conf: cfg.ConfigOpts,
-    transport: messaging.Transport,
-    served: list[object],
-    serializer: messaging.Serializer,
-    warnings: RateLimitedLogger,
-    heartbeats: Heartbeats,
-) -> Server:
+    warnings = warnings or RateLimitedLogger(LOG)
+    heartbeats = heartbeats or Heartbeats()
     made: Server = messaging.get_rpc_server(
         transport,
         messaging.Target(topic=TOPIC, server=conf.host),
         [*served, endpoints.Base(warnings)],
-        serializer=serializer,
+        serializer=serializer or messaging.NoOpSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
         server_cls=partial(Server, heartbeats=heartbeats, warnings=warnings),
     )

@@ -36,8 +36,8 @@ def notification_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     Raises:
         ConfigError: The URL cannot be read, or has no driver.
     """
-    option = "[oslo_messaging_notifications]/transport_url"
-    return _make(option, messaging.get_notification_transport, conf, None)
+    group = "oslo_messaging_notifications" if conf.oslo_messaging_notifications.transport_url else "DEFAULT"
+    return _make(f"[{group}]/transport_url", messaging.get_notification_transport, conf, None)
 
 
 def _check_server(url: messaging.TransportURL) -> None:

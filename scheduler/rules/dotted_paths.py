@@ -2,8 +2,8 @@
 
 spec: filters-and-weighers 1.2
 
-Paths under ``nova.scheduler.filters.`` and ``nova.scheduler.weights.`` resolve to Berth's rules whether or
-not nova is installed. Any other path is imported as it is given.
+nova's paths of classes that Berth has resolve to Berth's, whether or not nova is installed. Any other path is
+imported as it is given, also one below ``nova.scheduler.filters.`` or ``nova.scheduler.weights.``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,11 @@ from typing import Any
 from oslo_config import cfg
 from oslo_utils import importutils
 
-from scheduler.errors import ClassNotFound, nearest
+from scheduler.errors import ClassNotFound, nearest_class
+from scheduler.rules import installed_nova
+
+#: What to do about a class that needs more of nova than Berth provides.
+INSTALL = "install nova where Berth runs (pip install nova)"
 
 NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 
@@ -54,18 +58,24 @@ def _import(path: str, built_in: Iterable[str]) -> object:
     if "." not in path:
         form = "a path has the form package.module.Class"
         raise ClassNotFound(f"Class {path!r} could not be found: {form}{hint}")
-    if path.startswith(NOVA_PREFIXES):
-        raise ClassNotFound(f"Class {path} could not be found: nova has no such filter or weigher{hint}")
+    installed = installed_nova.directory() is not None
+    if path.startswith(NOVA_PREFIXES) and not installed:
+        raise ClassNotFound(
+            f"Class {path} could not be found: nova has no such filter or weigher{hint}. If it is a class of "
+            f"yours, {INSTALL}, with the class in it, or move the class to a package of its own"
+        )
     try:
         return importutils.import_class(path)
     except ImportError as error:
-        raise ClassNotFound(f"Class {path} could not be found: {error}") from error
+        needs_nova = (error.name or "").partition(".")[0] == "nova" and not installed
+        hint = f"; Berth has no such module of nova: {INSTALL}" if needs_nova else hint
+        raise ClassNotFound(f"Class {path} could not be found: {error}{hint}") from error
 
 
 def _meant(path: str, built_in: Iterable[str]) -> str:
     """Return a hint at the built-in class with the nearest name, whatever its package."""
     by_name = {known.rpartition(".")[2]: known for known in built_in}
-    name = nearest(path.rpartition(".")[2], by_name)
+    name = nearest_class(path.rpartition(".")[2], by_name)
     return f"; did you mean {by_name[name]}?" if name else ""
 
 

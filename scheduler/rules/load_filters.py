@@ -25,11 +25,12 @@ def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
 
 def available(paths: Iterable[str]) -> list[type]:
     """Return the classes that ``available_filters`` offers, in order; of equal names the later counts."""
-    built_in = _built_in()
-    return [cls for path in paths for cls in dotted_paths.resolve(path, built_in, is_filter)]
+    known = built_in()
+    return [cls for path in paths for cls in dotted_paths.resolve(path, known, is_filter)]
 
 
-def _built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
+def built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
+    """Return the classes by nova's paths, and the function that lists them all."""
     return {**builtin.by_nova_path(), f"{builtin.NOVA_PACKAGE}.all_filters": all_filters}
 
 
@@ -50,13 +51,14 @@ def enable(
 
     Args:
         names: Class names.
-        classes: The available classes by name. Filters that nova has removed need not be among them.
+        classes: The available classes by name. Filters that nova has removed, and those that it never had,
+            need not be among them; of equal names these count.
 
     Raises:
         HostFilterNotFound: Some names are unknown.
     """
     names = [names] if isinstance(names, str) else list(names)
-    known = {cls.__name__: cls for cls in builtin.past()} | classes
+    known = {cls.__name__: cls for cls in (*builtin.past(), *builtin.added())} | classes
     unknown = [name for name in names if name not in known]
     if unknown:
         raise HostFilterNotFound(unknown, known)
@@ -66,7 +68,7 @@ def enable(
 
 def instantiate(conf: cfg.ConfigOpts, cls: type[HostFilter | BaseFilter]) -> HostFilter:
     """Return a built-in filter as it is; an operator's own one in an adapter that names it in its errors."""
-    if cls in builtin.shipped() or cls in builtin.past():
+    if cls in (*builtin.shipped(), *builtin.past(), *builtin.added()):
         return cls(conf)
     if issubclass(cls, HostFilter):
         return GuardedFilter(cls(conf), conf)

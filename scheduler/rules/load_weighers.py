@@ -7,17 +7,21 @@ from scheduler.rules.out_of_tree_weighers import ForeignWeigher, GuardedWeigher,
 from scheduler.weights import builtin
 from scheduler.weights.base import BaseWeigher, HostWeigher
 
-BUILT_IN = {**builtin.BY_NOVA_PATH, "nova.scheduler.weights.all_weighers": all_weighers}
+BUILT_IN = {**builtin.BY_NOVA_PATH, f"{builtin.NOVA_PACKAGE}.all_weighers": all_weighers}
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
     """Return one weigher a class, in configured order; duplicates count twice.
 
+    After them come those that nova does not have, if their options give them an effect.
+
     Raises:
         ClassNotFound: A path in ``weight_classes`` leads to no weigher.
     """
     paths = conf.filter_scheduler.weight_classes
-    return tuple(instantiate(conf, cls) for path in paths for cls in _classes(path))
+    configured = [instantiate(conf, cls) for path in paths for cls in _classes(path)]
+    added = [cls(conf) for cls in builtin.ADDED if cls not in map(type, configured)]
+    return (*configured, *(each for each in added if each.configured_multiplier()))
 
 
 def _classes(path: str) -> list[type]:
@@ -36,7 +40,7 @@ def is_weigher(cls: type) -> bool:
 
 def instantiate(conf: cfg.ConfigOpts, cls: type[HostWeigher | BaseWeigher]) -> HostWeigher:
     """Return a built-in weigher as it is; an operator's own one in an adapter that names it in its errors."""
-    if cls in builtin.ALL:
+    if cls in (*builtin.ALL, *builtin.ADDED):
         return cls(conf)
     if issubclass(cls, HostWeigher):
         return GuardedWeigher(cls(conf), conf)

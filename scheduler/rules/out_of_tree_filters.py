@@ -14,6 +14,7 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
+from scheduler.rules.installed_nova import added_classes
 
 
 class GuardedFilter(HostFilter):
@@ -111,5 +112,5 @@ class CandidateFilterMixin:
 
 
 def all_filters() -> list[type]:
-    """Return the filters that nova ships, as built in here."""
-    return list(builtin.shipped())
+    """Return the filters that nova ships, as built in here, and those that an installed nova has besides."""
+    return [*builtin.shipped(), *added_classes(builtin.NOVA_PACKAGE, "all_filters", builtin.by_nova_path())]

@@ -10,11 +10,11 @@ import inspect
 import numpy as np
 from oslo_config import cfg
 
-from scheduler.hosts.aggregates import AggregateSet
-from scheduler.hosts.host_state import HostState
+from scheduler.hosts.host_state import HostState, aggregate_set
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
+from scheduler.rules.installed_nova import added_classes
 from scheduler.weights import builtin, scores
 from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer
 
@@ -126,8 +126,8 @@ class WeighedHost(WeighedObject):
 
 
 def all_weighers() -> list[type]:
-    """Return the built-in weighers."""
-    return list(builtin.ALL)
+    """Return the built-in weighers, and those that an installed nova has besides."""
+    return [*builtin.ALL, *added_classes(builtin.NOVA_PACKAGE, "all_weighers", builtin.BY_NOVA_PATH)]
 
 
 def normalize(
@@ -147,4 +147,4 @@ def get_weight_multiplier(host_state: HostState, multiplier_name: str, multiplie
 
     What is configured if there is none, or if one of the values is no number.
     """
-    return AggregateSet(host_state.aggregates).smallest(multiplier_name, float, multiplier_config)
+    return aggregate_set(host_state).smallest(multiplier_name, float, multiplier_config)

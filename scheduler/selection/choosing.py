@@ -18,7 +18,7 @@ from scheduler.selection.host_claiming import Chosen, HostClaiming
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 NO_HOST = ViewIndex(-1)
 """In place of the host chosen last before there is one."""

@@ -10,10 +10,12 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.numa.topology import limits_from
-from scheduler.numa.usage import consume_instance
+from scheduler.numa.usage import InstanceDemand, consume_instance
+from scheduler.placement.answer import AllocationCandidate
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter) -> None:
@@ -25,9 +27,12 @@ def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitte
         fitter: Fits the NUMA topology, as the filter did.
     """
     hosts.consume(index, **consumed_amounts(request.flavor))
-    if request.guest or request.pci_requests is not None:
+    if request.claims:
+        hosts.reservations.note_build(hosts.position(index), read(request.spec, "project_id"))
+    demand = demand_of(request, hosts, index)
+    if demand is not None:
         try:
-            _consume_topology(hosts, index, request, fitter)
+            _consume_topology(hosts, index, request, fitter, demand)
         except Exception:
             # The claim stands, and the compute checks topologies itself: not worth failing the request.
             LOG.warning(
@@ -51,17 +56,32 @@ def consumed_amounts(flavor: objects.Flavor) -> dict[str, int]:
     }
 
 
-def _consume_topology(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter) -> None:
+def demand_of(
+    request: SchedulingRequest,
+    hosts: HostView,
+    index: ViewIndex,
+    candidate: AllocationCandidate | None = None,
+) -> InstanceDemand | None:
+    """Return what the current instance needs of a host's NUMA cells and PCI devices; None for nothing.
+
+    Args:
+        candidate: What it is to be served by; None: what ``note_providers`` noted last.
+    """
+    if not (request.progress.guest or request.pci_requests):
+        return None
+    limits = limits_from(hosts.limits(index).get("numa_topology"))
+    mappings = request.progress.provider_uuids
+    if mappings and candidate is not None:
+        mappings = {group: tuple(candidate.mappings.get(group, ())) for group in mappings}
+    return InstanceDemand(request.progress.guest, limits, request.pci_requests, mappings)
+
+
+def _consume_topology(
+    hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter, demand: InstanceDemand
+) -> None:
     progress = request.progress
-    charged = consume_instance(
-        fitter,
-        hosts.coded("numa_topology")[index],
-        progress.guest,
-        limits_from(hosts.limits(index).get("numa_topology")),
-        hosts.coded("pci_stats")[index],
-        request.pci_requests,
-        progress.provider_uuids,
-    )
+    topology, pools = hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]
+    charged = consume_instance(fitter, topology, pools, demand)
     if charged.problem:
         LOG.warning(
             "NUMA and PCI usage of instance %s was not charged in full to host %s: %s",
@@ -69,8 +89,7 @@ def _consume_topology(hosts: HostView, index: ViewIndex, request: SchedulingRequ
             hosts.row(index).host,
             charged.problem,
         )
-    hosts.replace_value(index, "numa_topology", charged.host)
-    hosts.replace_value(index, "pci_stats", charged.pools)
+    hosts.consume_demand(index, demand, (charged.host, charged.pools))
     # nova carries the fitted topology over to the further instances of the request.
     progress.guest = charged.guest
 

@@ -1,6 +1,7 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from oslo_config import cfg
 
@@ -12,7 +13,7 @@ from scheduler.request.decision_line import Place
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
 from scheduler.selection.choosing import Choosing
-from scheduler.selection.consume import consumed_amounts
+from scheduler.selection.consume import consumed_amounts, demand_of
 from scheduler.selection.headroom import Headroom, Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, Claims, HostClaiming, all_mapped
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
@@ -84,12 +85,19 @@ class FilterDriver:
         """
         if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
-        offered, ranking = self._rank(hosts, request, more, observer)
+        ranking = self.rank(hosts, request, observer)
+        if not len(ranking) and (others := more()):
+            hosts, ranking = others, self.rank(others, request, observer)
         claiming = HostClaiming(
-            ranking, claims, consumed_amounts(request.flavor), self._is_mapped, Headroom(usages)
+            ranking,
+            claims,
+            consumed_amounts(request.flavor),
+            self._is_mapped,
+            Headroom(usages),
+            partial(demand_of, request),
         )
         counts = request.counts
-        counts.candidates, counts.passed, counts.tries = len(offered), len(ranking), claiming.tries
+        counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries
         zone = self._conf.default_availability_zone
         choosing = Choosing(ranking, claiming, request, self._fitter, zone, observer)
         chosen = choosing.choose_all()
@@ -103,17 +111,10 @@ class FilterDriver:
         """Return a driver that takes hosts as they are, for instances that hold them already."""
         return FilterDriver(self._conf, FilterChain([]), (), self._fitter)
 
-    def _rank(
-        self, hosts: HostView, request: SchedulingRequest, more: More, observer: DecisionObserver
-    ) -> tuple[HostView, Ranking]:
-        """Rank hosts, or further ones if none of these passes; return which, and their ranking."""
+    def rank(
+        self, hosts: HostView, request: SchedulingRequest, observer: DecisionObserver = NO_OBSERVER
+    ) -> Ranking:
+        """Return the hosts that a request may have, with their weights for its first instance."""
         chain, weighers = self.chain.prepare(request), prepare_weighers(self._weighers, request)
         options = self._conf.filter_scheduler
-
-        def ranked(hosts: HostView) -> Ranking:
-            return rank(chain, weighers, hosts, request, options, observer, self._owned)
-
-        ranking = ranked(hosts)
-        if not len(ranking) and (others := more()):
-            return others, ranked(others)
-        return hosts, ranking
+        return rank(chain, weighers, hosts, request, options, observer, self._owned)

@@ -18,12 +18,13 @@ from scheduler.errors import (
 )
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
+from scheduler.numa.usage import InstanceDemand
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.ranking import Ranking
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 NEXT_HOST = "Claim for instance %s on host %s refused (%s); trying the next host"
 
 NOT_ENOUGH = "There are not enough hosts available."
@@ -35,6 +36,9 @@ Chosen = tuple[ViewIndex, AllocationCandidate | None]
 """The host of an instance and the candidate that is claimed on it; None if the request claims nothing."""
 
 Claim = Callable[[ViewIndex, str], AllocationCandidate | None]
+
+DemandOf = Callable[[HostView, ViewIndex, AllocationCandidate | None], InstanceDemand | None]
+"""Returns what the instance needs of a host's NUMA cells and devices, by a candidate; None: nothing."""
 
 
 class Planned(NamedTuple):
@@ -48,6 +52,10 @@ class Planned(NamedTuple):
 def all_mapped(_host: str) -> bool:
     """Take every host for mapped."""
     return True
+
+
+def no_demand(_hosts: HostView, _index: ViewIndex, _candidate: AllocationCandidate | None) -> None:
+    """Need nothing."""
 
 
 class Claims(Protocol):
@@ -77,6 +85,7 @@ class HostClaiming:
         amounts: Mapping[str, int],
         is_mapped: Callable[[str], bool] = all_mapped,
         headroom: Headroom | None = None,
+        demand: DemandOf = no_demand,
     ) -> None:
         """Claim on the hosts of ``ranking``.
 
@@ -86,6 +95,7 @@ class HostClaiming:
             is_mapped: Whether conductors know the cell of a service host. They put instances that are sent to
                 other hosts into error.
             headroom: What Placement has left, for choices that are not claimed at once.
+            demand: What the current instance needs of NUMA cells and devices, for reservations.
         """
         self.tries: Counter[str] = Counter()
         self._headroom = headroom or Headroom()
@@ -93,6 +103,7 @@ class HostClaiming:
         self._ranking = ranking
         self._claims = claims
         self._amounts = amounts
+        self._demand = demand
         self._planned: dict[str, Planned] = {}
         self._refused: list[ViewPosition] = []  # hosts that the current instance cannot have
         self._rest: Iterator[ViewIndex] = iter(())
@@ -190,7 +201,19 @@ class HostClaiming:
         if not self.claims:
             return True
         hosts = self._ranking.hosts
-        return hosts.reservations.reserve(hosts.position(index), instance_uuid, self._amounts, anyway=anyway)
+        demand = self._demand(hosts, index, next(iter(hosts.candidates(index)), None))
+        return hosts.reservations.reserve(
+            hosts.position(index), instance_uuid, self._amounts, demand, anyway=anyway
+        )
+
+    def _serve_by(self, index: ViewIndex, instance_uuid: str, candidate: AllocationCandidate) -> None:
+        """Reserve the host again if another candidate than its first is to serve the instance."""
+        hosts = self._ranking.hosts
+        demand = self._demand(hosts, index, candidate)
+        if demand is not None and candidate is not hosts.candidates(index)[0]:
+            hosts.reservations.reserve(
+                hosts.position(index), instance_uuid, self._amounts, demand, anyway=True
+            )
 
     def _plan_on(self, index: ViewIndex, instance_uuid: str) -> AllocationCandidate | None:
         """Plan to claim the first candidate of a host that fits with those planned before."""
@@ -198,6 +221,7 @@ class HostClaiming:
         candidate = next(filter(self._headroom.fits, hosts.candidates(index)), None)
         if candidate is None or not self._has_cell(index):
             return None
+        self._serve_by(index, instance_uuid, candidate)
         self._headroom.plan(candidate)
         self._planned[instance_uuid] = Planned(candidate, hosts.position(index), hosts.row(index).host)
         return candidate
@@ -219,6 +243,7 @@ class HostClaiming:
         for candidate in hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
                 continue
+            self._serve_by(index, instance_uuid, candidate)
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
                 hosts.reservations.grant(instance_uuid)
@@ -230,7 +255,30 @@ class HostClaiming:
             if all(result.outcome is Outcome.REFUSED for _, result in refusals):
                 hosts.reservations.refuse(hosts.position(index), self._amounts)
             LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
+            self._end_if_shared(instance_uuid, *refusals[-1])
         return None
+
+    def _end_if_shared(self, instance_uuid: str, refused: AllocationCandidate, result: ClaimResult) -> None:
+        """End the request if all candidates take as much from the provider that refused one of them.
+
+        Raises:
+            NoValidHost: They do: it shares what it has with all hosts.
+        """
+        provider, name = result.refused_provider, result.refused_class
+        hosts = self._ranking.hosts
+        if result.outcome is not Outcome.REFUSED or not name or provider in hosts.table.row_of_uuid:
+            return
+        wanted = _share(refused, name).get(provider, 0)
+        candidates = chain.from_iterable(map(hosts.candidates, map(ViewIndex, range(len(hosts)))))
+        if wanted and all(_share(one, name).get(provider, 0) >= wanted for one in candidates):
+            LOG.warning(
+                "Claim for instance %s refused by provider %s, which all hosts share (%s); no other host is "
+                "tried",
+                instance_uuid,
+                provider,
+                result.reason,
+            )
+            raise NoValidHost(NOT_ENOUGH)
 
 
 def unrefused(ranking: Ranking, refused: Sequence[ViewPosition]) -> Iterator[ViewIndex]:
@@ -264,7 +312,7 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
         timed_out = all(event.status is None for event in result.events[-1:])
         return PlacementUnavailable(result.reason, timed_out=timed_out, claiming=True)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
-    return NoValidHost(NOT_ENOUGH)
+    return NoValidHost(NOT_ENOUGH, final=result.final)
 
 
 def refusal_holds(refused: AllocationCandidate, result: ClaimResult, candidate: AllocationCandidate) -> bool:

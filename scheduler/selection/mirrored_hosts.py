@@ -13,7 +13,11 @@ from scheduler.hosts.request_instances import InstanceSource
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.mirror import MirrorAnswer
+from scheduler.placement.plain_query import PlainQuery
 from scheduler.request.query import Query
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
+"""The trait of a compute node whose service is disabled."""
 
 
 class Mirror(Protocol):
@@ -25,16 +29,38 @@ class Mirror(Protocol):
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Note that nodes lost instances."""
 
+    def has_seen(self, node: str) -> bool:
+        """Return whether a node is mirrored, or known to have no free memory."""
+
+    def look_up(self, query: PlainQuery, nodes: Sequence[str]) -> bool:
+        """Read some of the nodes in Placement; return whether the mirror may have changed."""
+
 
 class MirroredHosts:
     """Makes the view of a request from the mirror. Any thread may use it."""
 
-    def __init__(self, mirror: Mirror, instances: InstanceSource, pending: PendingPlacements) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        instances: InstanceSource,
+        pending: PendingPlacements,
+        *,
+        looks_up: bool = False,
+    ) -> None:
+        """Set up.
+
+        Args:
+            looks_up: Whether compute nodes are read in Placement before the choice if the host table is newer
+                than the mirror; not for a cloud as it was at some time.
+        """
+        self._looks_up = looks_up
         self._mirror = mirror
         self._instances = instances
         self._pending = pending
         self._rows_of: tuple[object, object] = (None, None)
         self._rows = np.empty(0, np.int64)
+        self._unseen_of: tuple[object, object] = (None, None)
+        self._unseen = np.empty(0, np.int64)
         self._lock = threading.Lock()
         self._last: HostTable | None = None
 
@@ -55,12 +81,61 @@ class MirroredHosts:
             return None
         hosts = table()
         self._report_freed(hosts)
-        with self._lock:
-            rows = self._rows_in(hosts, answer.uuids)[answer.rows]
+        rows = self._rows_of_nodes(hosts, answer)
+        if self._looks_up:
+            newer = self._newer_nodes(hosts, rows, answer, cell_uuid)
+            if newer and self._mirror.look_up(answer.query, newer):
+                asked_at, answer = self._pending.now(), self._mirror.find(queries)
+                if answer is None:
+                    return None
+                rows = self._rows_of_nodes(hosts, answer)
+        rows = rows[answer.rows]
         known = hosts.in_cell(TableRows(rows[rows >= 0]), cell_uuid)
         left = hosts.with_totals(known, answer.query.amounts)
         lists = CandidateLists(partial(_candidates, hosts, left, answer))
         return HostView.of(hosts, left, lists, self._instances, self._pending, asked_at), answer
+
+    def _rows_of_nodes(self, table: HostTable, answer: MirrorAnswer) -> np.ndarray:
+        with self._lock:
+            return self._rows_in(table, answer.uuids)
+
+    def _newer_nodes(
+        self, table: HostTable, rows: np.ndarray, answer: MirrorAnswer, cell_uuid: str | None
+    ) -> list[str]:
+        """Return the nodes that suit by the table and not by the mirror, since one of them is older.
+
+        Nova's databases have the node, its enabled service or its aggregates a moment before Placement does.
+
+        Args:
+            rows: The row of each node of the answer.
+        """
+        with self._lock:
+            found = [self._unseen_rows(table, answer.uuids)]
+        nodes, query = answer.nodes, answer.query
+        closed = query.forbidden & {DISABLED}
+        found.append(rows[nodes.gone | nodes.traits.suits(lambda traits: bool(closed & traits))])
+        if query.aggregates:
+            found.append(rows[~nodes.aggregates.suits(query.aggregates_suit)])
+        all_rows = np.concatenate(found)
+        newer = table.in_cell(TableRows(all_rows[all_rows >= 0]), cell_uuid)
+        suits = ~(table.numbers["service_disabled"][newer] | table.numbers["service_forced_down"][newer])
+        if query.aggregates:
+            aggregates = table.coded["aggregates"].take(newer)
+            suits &= aggregates.spread(lambda aggregates: query.aggregates_suit(aggregates.uuids))
+        return [table.rows[TableRow(int(row))].uuid for row in newer[suits]]
+
+    def _unseen_rows(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
+        """Return the rows of nodes that the mirror has not seen in Placement. The caller holds the lock."""
+        index = table.row_of_uuid
+        if self._unseen_of[0] is not uuids or self._unseen_of[1] is not index:
+            known = self._rows_in(table, uuids)
+            missing = np.ones(len(table), bool)
+            missing[known[known >= 0]] = False
+            has_seen = self._mirror.has_seen
+            unseen = [row for row in np.flatnonzero(missing) if not has_seen(table.rows[row].uuid)]
+            self._unseen = np.array(unseen, np.int64)
+            self._unseen_of = uuids, index
+        return self._unseen
 
     def _rows_in(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
         """Return for each node its row, -1 for one that the table lacks; int64, shape (nodes,)."""
@@ -82,4 +157,4 @@ class MirroredHosts:
 
 
 def _candidates(table: HostTable, rows: TableRows, answer: MirrorAnswer, position: int) -> Sequence[object]:
-    return (answer.candidate(table.rows[TableRow(int(rows[position]))].uuid),)
+    return answer.candidates(table.rows[TableRow(int(rows[position]))].uuid)

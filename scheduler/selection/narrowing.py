@@ -35,34 +35,41 @@ class Narrowed:
         hosts: The hosts that are left.
         filtered: Whether filters are to judge them.
         excluded: The others.
+        lines: What is logged of it, in nova's words.
     """
 
     hosts: HostView
     filtered: bool
     excluded: tuple[Exclusion, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def log(self) -> None:
+        for line in self.lines:
+            LOG.info("%s", line)
 
 
 def narrow(hosts: HostView, request: SchedulingRequest) -> Narrowed:
     """Apply the requested destination, then ignored, then forced hosts and nodes."""
     spec, work = request.spec, _Narrowing(hosts)
-    _destination(work, spec.requested_destination)
-    ignored = spec.ignore_hosts or ()
-    if ignored:
-        _ignore(work, ignored)
-        if not len(work.hosts):
-            return Narrowed(work.hosts, filtered=False, excluded=tuple(work.excluded))
+    lines = [_destination(work, spec.requested_destination), _ignore(work, spec.ignore_hosts or ())]
+    if spec.ignore_hosts and not len(work.hosts):
+        return work.narrowed(lines, filtered=False)
     forced_hosts, forced_nodes = spec.force_hosts or (), spec.force_nodes or ()
-    _force(work, "hosts", forced_hosts, _same_host(forced_hosts))
-    _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes)
+    lines += [
+        _force(work, "hosts", forced_hosts, _same_host(forced_hosts)),
+        _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes),
+    ]
     check = (spec.scheduler_hints or {}).get("_nova_check_type")
-    filtered = bool(check or not (forced_hosts or forced_nodes))
-    return Narrowed(work.hosts, filtered, tuple(work.excluded))
+    return work.narrowed(lines, filtered=bool(check or not (forced_hosts or forced_nodes)))
 
 
 class _Narrowing:
     def __init__(self, hosts: HostView) -> None:
         self.hosts = hosts
         self.excluded: list[Exclusion] = []
+
+    def narrowed(self, lines: Iterable[str], *, filtered: bool) -> Narrowed:
+        return Narrowed(self.hosts, filtered, tuple(self.excluded), tuple(filter(None, lines)))
 
     def keep(self, wanted: Callable[[HostRow], bool], reason: str) -> HostView:
         """Keep the hosts that are wanted; returns those that are not."""
@@ -82,32 +89,32 @@ def _same_host(names: Iterable[str]) -> Callable[[HostRow], bool]:
     return lambda row: row.host.lower() in lowered
 
 
-def _destination(work: _Narrowing, destination: Any) -> None:
+def _destination(work: _Narrowing, destination: Any) -> str:
     if not destination or "host" not in destination or destination.host is None:
-        return
+        return ""
     host, node = destination.host, destination.node
     work.keep(
         lambda row: row.host == host and node in (None, "", row.nodename),
         f"not the requested destination {host}, {node}",
     )
     if len(work.hosts):
-        LOG.info("Host filter only checking host %s and node %s", host, node)
-    else:
-        LOG.info("No hosts matched due to not matching requested destination (%s, %s)", host, node)
+        return f"Host filter only checking host {host} and node {node}"
+    return f"No hosts matched due to not matching requested destination ({host}, {node})"
 
 
-def _ignore(work: _Narrowing, names: Iterable[str]) -> None:
+def _ignore(work: _Narrowing, names: Iterable[str]) -> str:
+    if not names:
+        return ""
     as_listed = {name.lower(): name for name in names}
     dropped = work.keep(lambda row: row.host.lower() not in as_listed, "ignored by request")
-    LOG.info("Host filter ignoring hosts: %s", ", ".join(as_listed[row.host.lower()] for row in dropped.rows))
+    return f"Host filter ignoring hosts: {', '.join(as_listed[row.host.lower()] for row in dropped.rows)}"
 
 
-def _force(work: _Narrowing, what: str, names: Iterable[str], wanted: Callable[[HostRow], bool]) -> None:
+def _force(work: _Narrowing, what: str, names: Iterable[str], wanted: Callable[[HostRow], bool]) -> str:
     if not names:
-        return
+        return ""
     work.keep(wanted, f"not in force_{what} {list(names)}")
     if len(work.hosts):
         kept = sorted({row.host if what == "hosts" else row.nodename for row in work.hosts.rows})
-        LOG.info("Host filter forcing available %s to %s", what, ", ".join(kept))
-    else:
-        LOG.info("No hosts matched due to not matching 'force_%s' value of '%s'", what, list(names))
+        return f"Host filter forcing available {what} to {', '.join(kept)}"
+    return f"No hosts matched due to not matching 'force_{what}' value of '{list(names)}'"

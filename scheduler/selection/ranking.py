@@ -25,7 +25,7 @@ from scheduler.selection.narrowing import narrow
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.weights.scores import PreparedWeighers
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 Owned = Callable[[HostTable], np.ndarray | None]
 """Returns which hosts of a table this scheduler prefers; bool, shape (rows,). None: all alike."""
@@ -60,7 +60,7 @@ def rank(
     """
     narrowed = narrow(hosts, request)
     if not narrowed.filtered:
-        chain = PreparedChain((), request)
+        chain = PreparedChain(())
     if len(narrowed.hosts):
         narrowed.hosts.load(chain.needs | weighers.needs)
     observer.begin_ranking(hosts, narrowed, chain, request)
@@ -203,9 +203,6 @@ class Ranking:
         return totals
 
     def _log_filtered(self, filtered: Filtered) -> None:
-        if not len(self.hosts):
-            for line in filtered.summary():
-                LOG.info("No host for instance %s: %s", self._request.progress.instance_uuid, line)
         if not LOG.isEnabledFor(logging.DEBUG):
             return
         for host, node, reason in filtered.reasons():

@@ -11,9 +11,10 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from scheduler.bounds.locks import KeyedLocks
+from scheduler.logs import RateLimitedLogger
 from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds that a request waits for the one before; some callers stop waiting after sixty.
 LOCK_TIMEOUT = 30.0
@@ -40,6 +41,7 @@ class ServerGroups:
     def __init__(self, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self._locks = KeyedLocks()
         self._lock_timeout = lock_timeout
+        self._warnings = RateLimitedLogger(LOG)
 
     @contextmanager
     def serialized(self, request: SchedulingRequest, source: GroupSource) -> Iterator[SchedulingRequest]:
@@ -53,35 +55,36 @@ class ServerGroups:
         elif TAKING_TURNS & {group.policy, *group.policies}:
             with self._locks.hold([group.uuid], self._lock_timeout) as alone:
                 if not alone:
-                    LOG.warning(
-                        "Lock of server group %s timed out; continuing without it",
-                        group.uuid,
-                    )
-                yield _updated(request, group, group.uuid, source)
+                    text = "Lock of server group %s timed out; continuing without it"
+                    self._warnings.warning(("lock", group.uuid), text, group.uuid)
+                yield self._updated(request, group, group.uuid, source)
         else:
-            yield _updated(request, group, group.uuid, source)
+            yield self._updated(request, group, group.uuid, source)
 
+    def _updated(
+        self, request: SchedulingRequest, group: ServerGroup, uuid: str, source: GroupSource
+    ) -> SchedulingRequest:
+        members = _current_members(group, uuid, source)
+        is_hard = AFFINITY in (group.policy, *group.policies)
+        return request.with_group(
+            members, self._current_hosts(group, members, source) if is_hard else group.hosts
+        )
 
-def _updated(
-    request: SchedulingRequest, group: ServerGroup, uuid: str, source: GroupSource
-) -> SchedulingRequest:
-    members = _current_members(group, uuid, source)
-    is_hard = AFFINITY in (group.policy, *group.policies)
-    return request.with_group(members, _current_hosts(group, members, source) if is_hard else group.hosts)
+    def _current_hosts(
+        self, group: ServerGroup, members: Sequence[str], source: GroupSource
+    ) -> Sequence[str]:
+        """Return the hosts where the members of an affinity group are now; if none, those of the request."""
+        hosts, complete = source.hosts_of_instances(members)
+        if not complete:
+            self._warnings.warning(
+                ("members", group.uuid),
+                "Cannot find all members of server group %s; using the hosts of the request as well",
+                group.uuid,
+            )
+            hosts = hosts.union(group.hosts)
+        return sorted(hosts) or group.hosts
 
 
 def _current_members(group: ServerGroup, uuid: str, source: GroupSource) -> Sequence[str]:
     """Return the members, with those that were added since the request was made."""
     return tuple(dict.fromkeys([*group.members, *source.members_of(uuid)]))
-
-
-def _current_hosts(group: ServerGroup, members: Sequence[str], source: GroupSource) -> Sequence[str]:
-    """Return the hosts where the members of an affinity group are now; if none, those of the request."""
-    hosts, complete = source.hosts_of_instances(members)
-    if not complete:
-        LOG.warning(
-            "Cannot find all members of server group %s; using the hosts of the request as well",
-            group.uuid,
-        )
-        hosts = hosts.union(group.hosts)
-    return sorted(hosts) or group.hosts

@@ -31,7 +31,7 @@ from scheduler.stream.sender_counters import SenderCounters
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from scheduler.stream.writer import StreamWriter
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 UNAVAILABLE = "Decision stream is unavailable; serving requests without the decisions of other schedulers"
 AVAILABLE = "Decision stream is available again"
@@ -130,7 +130,7 @@ class DecisionStream:
         caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
             LOG.info(
-                "Read the decision stream in %.1f s: %d records, %d placements pending, %d schedulers alive",
+                "Read the decision stream in %.1f s; records: %d, pending placements: %d, schedulers: %d",
                 time.monotonic() - started,
                 self._applied,
                 len(self._state.pending),

@@ -14,6 +14,8 @@ from typing import Annotated
 
 import msgspec
 
+from scheduler.stream.demands import Needs
+
 VERSION = 1
 """The version of records. Fields may be added within a version; a reader of an older release ignores them."""
 
@@ -68,6 +70,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         columns: What the instance adds to the node, by column of the host table.
         resources: What it takes of the node's own inventories, by resource class.
         updated: The stamp of the node's row that the decision was based on.
+        needs: What it needs of the node's NUMA cells and PCI devices; None for nothing.
     """
 
     instance: Identifier
@@ -75,6 +78,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     columns: AmountsByName = {}
     resources: AmountsByName = {}
     updated: datetime | None = None
+    needs: Needs | None = None
 
 
 class Member(msgspec.Struct, frozen=True, omit_defaults=True):

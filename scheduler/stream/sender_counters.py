@@ -6,7 +6,7 @@ from oslo_log import log as logging
 from scheduler.logs import RateLimitedLogger
 from scheduler.stream.records import Record
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 MOST_SENDERS = 1000
 """Senders whose counters are remembered."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
+from scheduler.stream.demands import demand_of, needs_of
 from scheduler.stream.records import LONGEST_IDENTIFIER, Entry, Kind, Record, without_zeros
 
 Allocations = Mapping[str, Mapping[str, Any]]
@@ -129,8 +130,15 @@ class SharedDecisions:
     def _apply(self, kind: str, entry: Entry, age: float) -> None:
         if kind in {Kind.INTENT, Kind.CLAIMED} and entry.columns:
             amounts = np.array([entry.columns.get(name, 0) for name in AMOUNTS], np.int64)
-            granted = kind == Kind.CLAIMED
-            self._pending.share(entry.instance, entry.node, amounts, entry.updated, age, granted=granted)
+            self._pending.share(
+                entry.instance,
+                entry.node,
+                amounts,
+                entry.updated,
+                age,
+                granted=kind == Kind.CLAIMED,
+                demand=demand_of(entry.needs),
+            )
         elif kind == Kind.RELEASED:
             self._pending.unshare(entry.instance, entry.node)
         if entry.resources:
@@ -158,4 +166,5 @@ def _entry_of(placement: PendingPlacement, resources: Mapping[str, int] | None =
         columns=without_zeros(dict(zip(AMOUNTS, placement.amounts.tolist(), strict=True))),
         resources=dict(resources or {}),
         updated=placement.updated,
+        needs=needs_of(placement.demand),
     )

@@ -1,8 +1,8 @@
 """Preferences for more, or less, of one number of a host, whatever the request.
 
 The numbers are free RAM (spec: filters-and-weighers 3.1), free vCPUs (3.2), free disk (3.3), builds,
-migrations and the like in progress (3.5), free PCI devices (3.6), failed builds (3.8), the version of the
-hypervisor (3.10) and instances (3.11).
+migrations and the like in progress (3.5), free PCI devices (3.6), the version of the hypervisor (3.10)
+and instances (3.11).
 """
 
 from typing import Any
@@ -92,21 +92,6 @@ class HypervisorVersionWeigher(NumberWeigher):
 
     option = "hypervisor_version_weight_multiplier"
     column = "hypervisor_version"
-
-
-class BuildFailureWeigher(NumberWeigher):
-    """Raw weight: builds that failed since the last success.
-
-    ``build_failure_weight_multiplier`` (1000000.0) is used negated, after the smallest of the aggregates'
-    values was taken. The penalty is relative: one failure on one host and none elsewhere costs that host all
-    of it.
-    """
-
-    option = "build_failure_weight_multiplier"
-    column = "failed_builds"
-
-    def multiplier(self, hosts: HostView) -> float | np.ndarray:
-        return -1 * super().multiplier(hosts)
 
 
 class PCIWeigher(NumberWeigher):

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from itertools import chain
 
+from scheduler.weights.added import AddedWeigher
 from scheduler.weights.affinity import (
     CrossCellWeigher,
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
 from scheduler.weights.amounts import (
-    BuildFailureWeigher,
     CPUWeigher,
     DiskWeigher,
     HypervisorVersionWeigher,
@@ -19,8 +19,16 @@ from scheduler.weights.amounts import (
     RAMWeigher,
 )
 from scheduler.weights.base import HostWeigher
+from scheduler.weights.build_failure import BuildFailureWeigher
+from scheduler.weights.failure_domain import FailureDomainWeigher
+from scheduler.weights.free_share import FreeShareWeigher
 from scheduler.weights.image_props import ImagePropertiesWeigher
+from scheduler.weights.keep_room import KeepRoomWeigher
+from scheduler.weights.leaving_host import LeavingHostWeigher
 from scheduler.weights.metrics import MetricsWeigher
+from scheduler.weights.same_host import SameHostWeigher
+
+NOVA_PACKAGE = "nova.scheduler.weights"
 
 #: What nova ships, by its module under ``nova.scheduler.weights``.
 MODULES: Mapping[str, tuple[type[HostWeigher], ...]] = {
@@ -38,11 +46,18 @@ MODULES: Mapping[str, tuple[type[HostWeigher], ...]] = {
     "image_props": (ImagePropertiesWeigher,),
 }
 
+#: What nova does not have.
+ADDED: tuple[type[AddedWeigher], ...] = (
+    FailureDomainWeigher,
+    FreeShareWeigher,
+    KeepRoomWeigher,
+    SameHostWeigher,
+    LeavingHostWeigher,
+)
+
 ALL: tuple[type[HostWeigher], ...] = tuple(chain.from_iterable(MODULES.values()))
 
 #: Each class by its dotted path in nova.
 BY_NOVA_PATH: Mapping[str, type[HostWeigher]] = {
-    f"nova.scheduler.weights.{module}.{cls.__name__}": cls
-    for module, classes in MODULES.items()
-    for cls in classes
+    f"{NOVA_PACKAGE}.{module}.{cls.__name__}": cls for module, classes in MODULES.items() for cls in classes
 }

@@ -1,6 +1,8 @@
 """The steps of a request, from a SchedulingRequest to its reply (spec: placement-and-workflow 5.2).
 
-- request_run: the order of the steps
+- decide: one decision, from the queries to the hosts and alternates, in whatever world
+- live_world: what the decisions of a manager read
+- request_run: a request from its queries to its reply
 - recovery: what comes before and after them if others may write for the same instances
 - steps: what takes them
 - candidate_hosts: which hosts a request is decided among

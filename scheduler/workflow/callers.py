@@ -13,13 +13,13 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.held_hosts import HeldHost
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Why a call is not served, by what nova says of its instances.
 REASONS = {
-    InstanceState.DELETED: "their instances were deleted",
-    InstanceState.GIVEN_UP: "their instances were given up",
-    InstanceState.PLACED: "their instances have a host",
+    InstanceState.DELETED: "all instances of the request were deleted",
+    InstanceState.GIVEN_UP: "all instances of the request were given up",
+    InstanceState.PLACED: "all instances of the request have a host already",
 }
 
 

@@ -1,6 +1,6 @@
 """Which hosts a request is decided among: what Placement offers, as they are in the host table."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 import math
@@ -10,7 +10,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.claims.spool import NOTHING_KEPT, Kept
-from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -22,14 +21,12 @@ from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.driver import More
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
-#: Seconds between two equal warnings of pre-filters, of what holds for every request.
+#: Seconds between two equal warnings of pre-filters of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0
-
-MoreHosts = Callable[[], HostView | None]
-"""Returns further hosts, for a request that has none left; None: there are none."""
 
 
 class CandidateHosts:
@@ -60,6 +57,7 @@ class CandidateHosts:
             provider_aggregates=provider_aggregates,
             warnings=RateLimitedLogger(LOG, interval=PREFILTER_WARNING_INTERVAL),
         )
+        self._repeated = RateLimitedLogger(LOG)
 
     def queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
         """Run the pre-filters and return the queries for Placement.
@@ -87,25 +85,11 @@ class CandidateHosts:
         if zone not in zones and (zones or zone != self._conf.default_availability_zone):
             note = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
             request.counts.notes.append(note)
-            LOG.info("%s", note)
+            self._repeated.info(zone, "%s", note)
 
-    def ask_placement(
-        self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace
-    ) -> Candidates:
-        """Return the allocation candidates.
-
-        Raises:
-            NoValidHost: There are none, or Placement rejects the query.
-            PlacementUnavailable: Placement gives no usable answer.
-        """
-        candidates = self._candidates.fetch(queries, request.context)
-        trace.answered(candidates)
-        if candidates.by_root:
-            return candidates
-        if candidates.rejection:  # a mistake of a flavor, an image or a port, not an outage
-            raise NoValidHost(f"Placement rejected the request: {candidates.rejection}", final=True)
-        _check_answered(candidates)
-        raise NoValidHost
+    def ask_placement(self, request: SchedulingRequest) -> Candidates:
+        """Return the allocation candidates."""
+        return self._candidates.fetch(request.queries, request.context)
 
     def table(self, request: SchedulingRequest, max_age: float | None = None) -> HostTable:
         """Return a snapshot of the hosts, read after the request arrived if it moves an instance.
@@ -125,12 +109,8 @@ class CandidateHosts:
         return self._hosts.complete(self.table(request, max_age), node_uuids)
 
     def offered(
-        self,
-        queries: Sequence[query.Query],
-        candidates: Candidates,
-        request: SchedulingRequest,
-        max_age: float | None = None,
-    ) -> tuple[HostView, MoreHosts]:
+        self, candidates: Candidates, request: SchedulingRequest, max_age: float | None = None
+    ) -> tuple[HostView, More]:
         """Return the hosts that Placement offers, and what returns those beyond its limit.
 
         Args:
@@ -141,7 +121,7 @@ class CandidateHosts:
             max_age = self._conf.berth.host_state_max_age or 0.0
         table = self.table_with(candidates.by_root, request, max_age)
         hosts = self._view(table, candidates, request)
-        return hosts, partial(self._beyond_limit, table, queries, candidates, len(hosts), request)
+        return hosts, partial(self._beyond_limit, table, candidates, len(hosts), request)
 
     def recover(self, candidates: Candidates, hosts: HostView, request: SchedulingRequest) -> bool:
         """Read cells again that could not be read, if Placement offers hosts that may be in them.
@@ -152,6 +132,34 @@ class CandidateHosts:
         table = hosts.table
         lacks = any(uuid not in table.row_of_uuid for uuid in candidates.by_root)
         return lacks and self._hosts.recover(table, request.cell_uuid)
+
+    def recount(self, hosts: HostView, request: SchedulingRequest) -> bool:
+        """Count NUMA cells and devices only for instances that nova still has on their way to these hosts.
+
+        For a request that finds no host: an instance whose build has failed must not block any. Neither does
+        what an earlier run of the request has chosen for its instances.
+
+        Returns:
+            Whether hosts have more of either now.
+        """
+        rows = {
+            uuid: hosts.row(position)
+            for position, demands in hosts.reservations.demands.items()
+            for uuid in demands
+        }
+        if not rows or not (request.guest or request.pci_requests):
+            return False
+        expected = self._hosts.states.on_their_way({uuid: row.host for uuid, row in rows.items()})
+        left = rows.keys() - expected | rows.keys() & set(request.instance_uuids)
+        freed = self._hosts.pending.demands.forget({uuid: rows[uuid].uuid for uuid in left})
+        if freed:
+            LOG.info(
+                "NUMA cells and PCI devices of %d pending placements are not counted any more; "
+                "choosing again for instance %s",
+                freed,
+                request.progress.instance_uuid,
+            )
+        return bool(freed)
 
     def to_check(self, request: SchedulingRequest) -> HostView:
         """Return the host that a rebuild check forces, or all of its cell."""
@@ -199,7 +207,6 @@ class CandidateHosts:
     def _beyond_limit(
         self,
         table: HostTable,
-        queries: Sequence[query.Query],
         candidates: Candidates,
         known: int,
         request: SchedulingRequest,
@@ -211,12 +218,8 @@ class CandidateHosts:
         if not candidates.truncated or len(candidates.by_root) == known:
             return None
         LOG.info("No host of Placement's limited answer is left; querying Placement without a limit")
-        unlimited = [query.without_limit(each) for each in queries]
+        unlimited = [query.without_limit(each) for each in request.queries]
         found = self._candidates.fetch(unlimited, request.context)
-        _check_answered(found)
+        if found.failed and not found.by_root:
+            raise PlacementUnavailable(found.reason, timed_out=found.timed_out)
         return self._view(self._hosts.complete(table, found.by_root), found, request)
-
-
-def _check_answered(found: Candidates) -> None:
-    if found.failed and not found.by_root:
-        raise PlacementUnavailable(found.reason, timed_out=found.timed_out)

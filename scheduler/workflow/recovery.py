@@ -5,7 +5,7 @@ decide which run wins (``doc/source/outages.rst``). A call with a past first fin
 and what its instances hold. Before a reply that another run could contradict, the claims are fenced.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,44 +17,43 @@ from scheduler.claims.held_claims import SOON
 from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost
 from scheduler.hosts.table import HostTable
-from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.alternates import Selections
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.host_claiming import final_refusal
 from scheduler.workflow.claiming import keep_until_answered
 from scheduler.workflow.held_hosts import HeldHost
-from scheduler.workflow.steps import AsReply, Reply, Steps
+from scheduler.workflow.steps import Steps
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: How often a request is begun when another writer was first. Two runs of a call need two rounds: the one
 #: that lost reads what the other one holds. After four, writers go on changing it, and no reply would hold.
 ROUNDS = 4
 
-Schedule = Callable[[SchedulingRequest], Reply]
+Schedule = Callable[[SchedulingRequest], Selections]
 """Chooses and claims hosts for all instances of a request."""
 
 
 class Recovery:
     """One request, among others that may write for its instances."""
 
-    def __init__(self, steps: Steps, driver: FilterDriver, as_reply: AsReply, trace: Trace) -> None:
+    def __init__(self, steps: Steps, driver: FilterDriver, trace: Trace) -> None:
         """Begin with a request that has no past, unless its message says otherwise."""
         self._steps = steps
         self._driver = driver
-        self._as_reply = as_reply
         self._trace = trace
         self._past = False
         self._begun = steps.clock()
         self._sessions: list[ClaimSession] = []
 
-    def serve(self, request: SchedulingRequest, queries: Sequence[Query], schedule: Schedule) -> Reply:
+    def serve(self, request: SchedulingRequest, schedule: Schedule) -> Selections:
         """Reply with what its instances hold, or schedule them; begin again when another writer was first."""
         for _ in range(ROUNDS):
             # What was decided for these instances before is void.
             self._steps.hosts.pending.remove(request.instance_uuids)
             try:
-                return self._run(request, queries, schedule)
+                return self._run(request, schedule)
             except DependencyUnavailable:
                 self._past = True  # when it is tried once more
                 raise
@@ -67,17 +66,17 @@ class Recovery:
         self._steps.callers.note_unknown(request)
         raise AllocationUpdateFailed(request.instance_uuids[0], "other requests change it all the time")
 
-    def _run(self, request: SchedulingRequest, queries: Sequence[Query], schedule: Schedule) -> Reply:
+    def _run(self, request: SchedulingRequest, schedule: Schedule) -> Selections:
         if self._past or request.has_past:
             self._past = True
             # Nova is read first: a backlog whose callers have left costs no query to Placement.
             self._steps.callers.check(request)
-            held = self._find_held(request, queries)
+            held = self._find_held(request)
             if 0 < len(held) < len(request.instance_uuids):
                 # They are read one by one, and another run may claim and fence them meanwhile. If it fenced
                 # before the first reading, the second one finds all; if later, what is released by the
                 # generations of the first one is not released.
-                again = self._find_held(request, queries)
+                again = self._find_held(request)
                 held = again if len(again) == len(request.instance_uuids) else held
             if len(held) == len(request.instance_uuids):
                 return self._answer_with(held, request)
@@ -86,14 +85,19 @@ class Recovery:
         try:
             return schedule(request)
         except AllocationUpdateFailed as error:
-            if not error.held or self._find_held(request, queries):
+            if not error.held or self._find_held(request):
                 raise Overtaken from error
-            return schedule(self._keeping_more(error, request))
+            if further := self._on_further_hosts(error, request):
+                return schedule(replace(request.restarted(), kept_providers=further))
+            # Two runs at the same time can release everything, as each met the claims of the other one.
+            if self._steps.held_hosts.is_any_held(request) and not self._find_held(request):
+                raise
+            raise Overtaken from error
 
-    def _find_held(self, request: SchedulingRequest, queries: Sequence[Query]) -> Mapping[str, HeldHost]:
+    def _find_held(self, request: SchedulingRequest) -> Mapping[str, HeldHost]:
         """Return the host of each instance that holds one which would do."""
         try:
-            held = self._steps.held_hosts.of_each(queries, request)
+            held = self._steps.held_hosts.of_each(request)
         except DependencyUnavailable:
             # What an earlier run wrote for them is not known.
             self._steps.callers.note_unknown(request)
@@ -118,26 +122,23 @@ class Recovery:
         self._sessions.clear()
         return overtaken or (not self._past and self._steps.held_hosts.is_any_held(request))
 
-    def _keeping_more(self, error: AllocationUpdateFailed, request: SchedulingRequest) -> SchedulingRequest:
-        """Return the request to evacuate an instance that holds something on a further host, of no use to it.
+    def _on_further_hosts(self, error: AllocationUpdateFailed, request: SchedulingRequest) -> frozenset[str]:
+        """Return what an evacuated instance holds, also on further hosts; nothing for another request.
 
-        An earlier evacuation left it there: a host that is down releases its allocations when it returns.
-
-        Raises:
-            AllocationUpdateFailed: It is no evacuation: the instance holds nothing on an ignored host.
+        An earlier evacuation left that there: a host that is down releases its allocations when it returns.
         """
         candidate_hosts = self._steps.candidate_hosts
         ignored = candidate_hosts.ignored_nodes(candidate_hosts.table_with(error.held, request), request)
         if not ignored & error.held:
-            raise error
+            return frozenset()
         LOG.info(
             "Instance %s keeps its allocations on hosts that it cannot be evacuated to: %s",
             error.consumer_uuid,
             ", ".join(sorted(error.held - ignored)),
         )
-        return replace(request.restarted(), kept_providers=error.held)
+        return error.held
 
-    def _answer_with(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> Reply:
+    def _answer_with(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> Selections:
         """Answer a request with the hosts that its instances hold already, without alternates.
 
         An earlier run of it, or another request for the same instances, may have been answered with them; so
@@ -156,7 +157,7 @@ class Recovery:
                 row for one in each for row in driver.select(one.host, one.request.restarted(), chosen)
             ]
             self._trace.selected(selections)
-            return self._as_reply(selections)
+            return selections
 
     @contextmanager
     def claiming(

@@ -1,4 +1,4 @@
-"""What takes the steps of requests, and the reply that they make."""
+"""What takes the steps of requests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,19 +8,12 @@ from typing import Any, Protocol
 from scheduler import objects
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.mirror_source import CandidateMirror
-from scheduler.selection.alternates import Selections
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.claiming import Claiming
 from scheduler.workflow.held_hosts import HeldHosts
-
-Reply = list[Any]
-"""For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
-
-AsReply = Callable[[Selections], Reply]
-"""Makes the reply of the hosts that were chosen."""
 
 
 class Notifications(Protocol):

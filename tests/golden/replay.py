@@ -16,7 +16,7 @@ from scheduler.numa import loading
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.topology import Limits, PinConflict, limits_from, network_from
-from scheduler.numa.usage import consume, consume_instance
+from scheduler.numa.usage import InstanceDemand, consume, consume_instance
 from scheduler.objects.base import Malformed
 from scheduler.pci import pools as pci_pools
 from scheduler.pci import support
@@ -251,9 +251,8 @@ def _boot_one(hosts, alive, request, fitter):
     candidate, mappings = host.candidates[0]
     groups = {name: mappings.get(name, []) for name in request.groups}
     requests = None if request.requests_object is None else request.requests
-    done = consume_instance(
-        fitter, host.topology, request.guest, host.limits, host.pools, requests, groups or None
-    )
+    demand = InstanceDemand(request.guest, host.limits, requests, groups or None)
+    done = consume_instance(fitter, host.topology, host.pools, demand)
     host.topology, host.pools, request.guest = done.host, done.pools, done.guest
     return {
         "passing": list(alive),

@@ -41,6 +41,7 @@ class ChangingCloud(Cloud):
         sharing: Providers that share what they have.
         instances: Instances that hold something, of whoever claimed for them.
         freed_by_delete: Compute nodes from which DELETE took something since this set was cleared.
+        changed_silently: Compute nodes that changed and may have the same generation, since this set was cleared.
         aim: The host that most changes are to.
         traits: The traits that they give and take.
     """
@@ -60,7 +61,7 @@ class ChangingCloud(Cloud):
         self.instances = set()
         self._moved = {}
         self._numbers = itertools.count(HOSTS)
-        self.freed_by_delete = set()
+        self.freed_by_delete, self.changed_silently = set(), set()
         self.aim = None
         self.traits = TRAITS
         # With others most queries are not for the mirror.
@@ -88,6 +89,8 @@ class ChangingCloud(Cloud):
             *[self.change_status] * 2,
             *[self.change_inventory] * 3,
             *[self.move_aggregates] * 2,
+            *[self.set_aggregates_silently] * 2,
+            *[self.replace_host] * 2,
             *[self.claim_by_another] * 2,
             self.delete_by_put,
             self.delete_by_delete,
@@ -140,8 +143,10 @@ class ChangingCloud(Cloud):
 
     # -- Placement -------------------------------------------------------------------------------------------
 
-    def call(self, method, path, body=None, allowed=(409,)):
-        answer = self._session.request(method, self.placement_url + path, json=body, timeout=30)
+    def call(self, method, path, body=None, allowed=(409,), version=None):
+        headers = {"OpenStack-API-Version": f"placement {version}"} if version else {}
+        url = self.placement_url + path
+        answer = self._session.request(method, url, json=body, timeout=30, headers=headers)
         assert answer.ok or answer.status_code in allowed, (method, path, body, answer.text)
         return answer
 
@@ -296,16 +301,50 @@ class ChangingCloud(Cloud):
 
     def move_aggregates(self):
         """Move a host to another zone, in or out of an aggregate: in Placement, and sometimes in nova later."""
-        host, rng = self._host_of(self.any_host()), self.rng
-        wanted = [rng.choice(self.fleet.aggregates[:3]), *random_part(rng, self.fleet.aggregates[3:])]
-        uuids = [each.uuid for each in wanted]
+        host = self._host_of(self.any_host())
+        uuids = self._other_aggregates(host)
         self.edit(host.uuid, "aggregates", "aggregates", lambda _now: uuids)
-        self._moved[host.name] = uuids
+
+    def _other_aggregates(self, host):
+        """Draw aggregates for a host, and let nova have them, sometimes later."""
+        rng = self.rng
+        wanted = [rng.choice(self.fleet.aggregates[:3]), *random_part(rng, self.fleet.aggregates[3:])]
+        self._moved[host.name] = [each.uuid for each in wanted]
         if rng.random() < 0.5:
             self.settle()
         self.note(
             host.uuid, "moved to", [each.name for each in wanted], "; not in nova yet:", list(self._moved)
         )
+        return [each.uuid for each in wanted]
+
+    def set_aggregates_silently(self):
+        """Move a host to other aggregates, as clients of before 1.19 do: its generation does not grow."""
+        host = self._host_of(self.any_host())
+        path, uuids = f"/resource_providers/{host.uuid}/aggregates", self._other_aggregates(host)
+        self.call("PUT", path, uuids, version="1.18")
+        self.changed_silently.add(host.uuid)
+        self.note("by a write that raises no generation")
+
+    def replace_host(self):
+        """Delete a host that has nothing, and create it again with its uuid, at the same generation if possible."""
+        host = self._host_of(self.any_host())
+        path = f"/resource_providers/{host.uuid}"
+        known, inventories = self.call("GET", path).json(), self.call("GET", f"{path}/inventories").json()
+        if not self.call("DELETE", path).ok:
+            return
+        traits = ["COMPUTE_NODE", "OWNER_NOVA", *random_part(self.rng, TRAITS)]
+        aggregates = self._other_aggregates(host)
+        self._create(Provider(host.nodename, host.uuid, inventories["inventories"], traits, aggregates))
+        while self.call("GET", path).json()["generation"] < known["generation"]:
+            self.edit(host.uuid, "traits", "traits", lambda now: now)
+        self.changed_silently.add(host.uuid)
+        self.note("deleted and created again", host.uuid, "with", traits, "at", known["generation"])
+
+    def put(self, host, aggregates):
+        """Let a host be in these aggregates and no others, in Placement and in nova."""
+        self._moved[host.name] = uuids = [each.uuid for each in aggregates]
+        self.edit(host.uuid, "aggregates", "aggregates", lambda _now: uuids)
+        self.settle()
 
     def settle(self):
         """Bring nova's aggregates in line with Placement's."""

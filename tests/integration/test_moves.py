@@ -3,6 +3,7 @@
 After each step Placement is compared with what each consumer should hold: nothing more, nothing less.
 """
 
+import logging
 import uuid
 
 import pytest
@@ -13,6 +14,7 @@ from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
 from tools.rig import truth
 from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest, Flavor
+from tools.rig.providers import send
 from tools.rig.small_cloud import SmallCloud
 
 SMALL, LARGE = FLAVORS[0], FLAVORS[2]
@@ -173,6 +175,28 @@ def test_an_evacuated_instance_holds_both_hosts_until_the_dead_one_returns(moves
     assert held.keys() == {here.providers[here.host], here.providers[record.host]}
     here.ask_compute("clean_evacuated", instance_uuid=here.instance, provider=here.providers[here.host])
     here.truth_is({here.instance: (record.host, SMALL)})
+
+
+def test_an_evacuation_that_placement_refuses_for_its_failed_host_is_tried_once_and_names_that_host(
+    moves, caplog
+):
+    """The CPUs that one allocation may have were made fewer since the boot."""
+    here = moves()
+    inventories = f"{here.cloud.placement_url}/resource_providers/{here.providers[here.host]}/inventories"
+    before = send("GET", inventories).json()
+    less = {**before["inventories"], "VCPU": {**before["inventories"]["VCPU"], "min_unit": 60}}
+    assert send("PUT", inventories, {**before, "inventories": less}).ok
+    try:
+        with caplog.at_level(logging.INFO):
+            assert here.move("rebuild_instance").state == journal.ERROR
+    finally:
+        now = send("GET", inventories).json()
+        assert send("PUT", inventories, {**now, "inventories": before["inventories"]}).ok
+    (summary,) = [
+        line for line in caplog.messages if line.startswith(f"No host for instance {here.instance}")
+    ]
+    assert f"1 claim was refused, the last on host {here.host}: " in summary
+    here.truth_is({here.instance: (here.host, SMALL)})
 
 
 def test_an_unshelved_instance_holds_its_new_host(moves):

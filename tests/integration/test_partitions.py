@@ -261,6 +261,29 @@ def test_a_partition_that_is_frozen_costs_its_callers_some_seconds_and_keeps_not
     assert is_true(cloud, placed), "what it was asked for meanwhile is not there too"
 
 
+def test_a_call_is_answered_with_what_a_partition_claimed_before_it_was_frozen(cloud):
+    """The claim is written, and the reply is not sent."""
+    instance, host = str(uuid.uuid4()), hosts_of(cloud, "part2")[0]
+    node = next(each.uuid for each in cloud.fleet.hosts if each.name == host)
+    body = {
+        "allocations": {node: {"resources": NAMED.amounts}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+    }
+    cloud.placement("put", instance, body)
+    frozen = [process for each in cloud.killable for process in _processes_of(each)]
+    for process in frozen:
+        process.suspend()
+    try:
+        assert cloud.ask(NAMED, instance) == host
+    finally:
+        for process in frozen:
+            process.resume()
+    assert eventually(lambda: partition_of(cloud, cloud.ask(NAMED)) == "part2", 120), "it answers again"
+    assert allocations(cloud, instance) == {host}
+
+
 def _processes_of(daemon):
     master = psutil.Process(daemon.pid)
     return [master, *master.children(recursive=True)]

@@ -12,7 +12,7 @@ from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler import errors as scheduler_errors
 from scheduler import objects
-from scheduler.rpc import server, transport
+from scheduler.rpc import scheduler_endpoint, transport
 from tests.unit.conductor_client.doubles import context, make_conf, make_selection, make_spec
 
 pytestmark = pytest.mark.rabbitmq
@@ -49,7 +49,7 @@ def conf(rabbit):
 def manager(conf):
     made = Manager()
     connection = transport.rpc_transport(conf)
-    serving = server.build(conf, connection, made)
+    serving = scheduler_endpoint.build(conf, connection, made)
     serving.start()
     yield made
     serving.stop()

@@ -1,4 +1,4 @@
-"""TLS to the databases and to Placement; that to the broker is in ``rpc/test_tls.py``."""
+"""TLS to the databases and to Placement; that to the broker is in ``tests/integration/rpc/test_tls.py``."""
 
 import pathlib
 import shutil

@@ -87,14 +87,15 @@ class FakePlacement:
 
     def _find(self, query):
         asked = parse_qs(query)
-        needed = set(asked.get("required", [""])[0].split(",")) - {""}
-        any_of = set(asked.get("member_of", [""])[0].removeprefix("in:").split(",")) - {""}
+        names = {name for text in asked.get("required", []) for name in text.split(",")}
+        forbidden = {name.removeprefix("!") for name in names if name.startswith("!")}
         amounts = [part.split(":") for part in asked.get("resources", [""])[0].split(",") if part]
         return [
             one
             for one in self.providers.values()
-            if needed <= one.traits
-            and (not any_of or any_of & one.aggregates)
+            if names - {f"!{name}" for name in forbidden} <= one.traits
+            and not forbidden & one.traits
+            and all(is_member(one, text) for text in asked.get("member_of", []))
             and all(one.has_left(name, int(amount)) for name, amount in amounts)
         ]
 
@@ -130,3 +131,9 @@ class FakePlacement:
 
     def _reply(self, body):
         return Reply(200, orjson.dumps(body))
+
+
+def is_member(provider, text):
+    """Whether a provider meets a ``member_of``: one aggregate, ``in:`` any of some, or ``!in:`` none of them."""
+    named = set(text.removeprefix("!").removeprefix("in:").split(","))
+    return bool(named & provider.aggregates) is not text.startswith("!")

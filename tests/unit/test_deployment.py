@@ -1,5 +1,6 @@
 """What deployment tools are given: it names what Berth installs, and what these tools look for."""
 
+import configparser
 from importlib.metadata import distribution
 import pathlib
 import re
@@ -8,10 +9,14 @@ import jinja2
 from packaging.utils import canonicalize_name
 import yaml
 
+from tests.unit.test_published_logging import OPENSTACK_HELM
 from tools import constraints
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+
+#: The commands of operators.
+OPERATORS = {"berth-status", "berth-explain", "berth-plan", "berth-shadow"}
 
 #: What the template of kolla's image has, as far as an override sees it.
 PARENT = "FROM nova-base\n{% block nova_scheduler_footer %}{% endblock %}\nCMD kolla_start\n"
@@ -51,7 +56,14 @@ def test_the_override_of_kolla_keeps_its_command_and_links_ours_to_the_name_it_s
     (link,) = re.findall(r"ln -sf (\S+) /var/lib/kolla/venv/bin/nova-scheduler", rendered)
     assert pathlib.PurePath(link).name in commands()
     linked = re.findall(r"/opt/berth/bin/(berth-\S+)", rendered)
-    assert set(linked) <= set(commands())
+    assert {"berth-scheduler", *OPERATORS} == set(linked)
+
+
+def test_the_recipes_of_the_page_run_commands_that_the_image_of_kolla_has():
+    page = (ROOT / "doc/source/deployment-tools.rst").read_text()
+    kolla = page.partition("\nkolla-ansible\n")[2].partition("\nOpenStack-Helm\n")[0]
+    run = set(re.findall(r"(?:exec(?: \w+)?) (berth-\w+)", kolla))
+    assert run == OPERATORS
 
 
 def test_the_variables_of_kolla_give_the_state_a_volume():
@@ -70,6 +82,17 @@ def test_the_values_of_openstack_helm_mount_what_they_define():
     names = [[entry["name"] for entry in mounts[key]] for key in ("volumes", "volumeMounts")]
     assert names[0] == names[1]
     assert "ARG UID" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_values_of_openstack_helm_show_the_warnings_of_libraries_where_berth_logs():
+    parser = configparser.ConfigParser()
+    parser.read_string(OPENSTACK_HELM)
+    for section, values in read_yaml("openstack-helm/nova-values.yaml")["conf"]["logging"].items():
+        assert section in parser
+        for name, value in values.items():
+            parser[section][name] = ", ".join(value) if isinstance(value, list) else value
+    assert parser["logger_root"]["handlers"] == parser["logger_nova"]["handlers"]
+    assert parser["logger_root"]["level"] == "WARNING"
 
 
 def test_the_role_of_ansible_uses_variables_that_have_defaults_and_files_that_the_wheel_brings():

@@ -2,6 +2,8 @@
 
 import ast
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -41,7 +43,7 @@ ALLOWED = {
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects", "conf"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
-    "stream": {"hosts", "conf"},
+    "stream": {"hosts", "conf", "numa", "pci"},
     "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "health": {"decisions", "claims", "placement"},
@@ -144,14 +146,42 @@ def test_the_client_knows_only_the_schedulers_interface():
     ] == []
 
 
-def test_a_daemon_knows_nothing_of_what_operators_run_beside_it():
-    found, left = set(), {"scheduler.cmd.scheduler", "scheduler.cmd.router"}
-    while left:
-        found |= left
-        left = {target for name in left for target in modules_imported(name)} - found
-    packages = {package_of(name) for name in found}
-    assert "manager" in packages
+#: Prints the files of ours that a program has loaded when its workers are forked.
+LOADED = """
+import sys
+from oslo_service import backend
+backend.init_backend(backend.BackendType.THREADING)
+from scheduler.cmd import {parts}
+import scheduler.daemon.master
+print(*(file for name, module in sys.modules.items()
+        if name.split(".")[0] == "scheduler" and (file := getattr(module, "__file__", None))))
+"""
+
+
+def loaded(parts):
+    """The files of ours that a daemon loads whose workers have these parts."""
+    run = [sys.executable, "-W", "ignore", "-c", LOADED.format(parts=parts)]
+    printed = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [pathlib.Path(file).relative_to(ROOT / "scheduler") for file in printed.split()]
+
+
+def test_a_daemon_loads_nothing_of_what_operators_run():
+    packages = {file.parts[0] for file in loaded("worker_parts")}
+    assert "manager.py" in packages
     assert "operators" not in packages
+    assert "router" not in packages
+
+
+def test_a_router_loads_little_more_than_the_bus():
+    files = loaded("router_parts")
+    assert sum(len((ROOT / "scheduler" / file).read_text().splitlines()) for file in files) <= 10_000
+    assert {file.parts[0] for file in files} & {
+        "manager.py",
+        "workflow",
+        "objects",
+        "nova_db",
+        "placement",
+    } == set()
 
 
 @pytest.mark.parametrize("name", sorted(OURS))

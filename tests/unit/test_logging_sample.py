@@ -15,7 +15,7 @@ PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command
 command.prepare(command.read_options(sys.argv[1:]))
-for name in ("nova.filters", "nova.scheduler.host_manager", "scheduler.selection.ranking"):
+for name in ("nova.filters", "nova.scheduler.host_manager", "nova.scheduler.selection.ranking"):
     logging.getLogger(name).info("said by %s", name)
 logging.getLogger("urllib3").info("chatter")
 """
@@ -35,11 +35,11 @@ def lines(tmp_path_factory):
     return done.stderr.splitlines()
 
 
-def test_lines_under_the_names_of_nova_s_loggers_are_shown_too(lines):
+def test_lines_of_berth_are_shown_and_chatter_of_libraries_is_not(lines):
     assert [line.partition("said by ")[2] for line in lines] == [
         "nova.filters",
         "nova.scheduler.host_manager",
-        "scheduler.selection.ranking",
+        "nova.scheduler.selection.ranking",
     ]
 
 

@@ -161,6 +161,12 @@ def test_control_characters_of_messages_are_escaped(message, arguments, seen):
         ("http://nova@keystone:5000/v3", "http://***@keystone:5000/v3"),
         ("rabbit://a:secret@h1:5672,a:secret@h2:5672/", "rabbit://***@h2:5672/"),
         ("http://host/a,mysql://nova:secret@h", "http://host/a,mysql://***@h"),
+        ("mysql://nova:hunter2 secret@h/db", "mysql://***@h/db"),
+        ("mysql:/nova:hunter2@h/db", "mysql:/***@h/db"),
+        ("amqp://broker:5672 is away for me@home", "amqp://broker:5672 is away for me@home"),
+        ("amqp://broker:5672/ is away for me@home", "amqp://broker:5672/ is away for me@home"),
+        ("http://h:1/a is away, mysql://n:a b@h", "http://h:1/a is away, mysql://***@h"),
+        ("read 12:/a b@c", "read 12:/a b@c"),
     ],
 )
 def test_credentials_in_urls_of_messages_are_masked(text, seen):

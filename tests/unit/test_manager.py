@@ -89,6 +89,7 @@ class FakeHosts:
         self._aggregates = make_aggregates(hosts)
         self.partition = PartitionHosts(None, self.aggregates)
         self.looked_up = []
+        self.others = []  # of other partitions
         self.recovery = lambda cell_uuid: False
         self.snapshots = []
         self.arrivals = []
@@ -105,6 +106,9 @@ class FakeHosts:
         self.snapshots.append(cell_uuid)
         self.ages.append(max_age)
         return self.table
+
+    def outside(self, uuids):
+        return make_table([host for host in self.others if uuid_of(host.columns["host"]) in uuids])
 
     def complete(self, table, uuids):
         return table if set(uuids) <= set(table.row_of_uuid) else self.whole
@@ -314,7 +318,7 @@ def test_the_query_is_that_of_the_prefiltered_request(make_world):
 @pytest.fixture
 def decisions(caplog):
     """The lines on decisions, with the milliseconds left out."""
-    caplog.set_level(logging.INFO, "scheduler.manager")
+    caplog.set_level(logging.INFO, "nova.scheduler.manager")
 
     def lines():
         return [
@@ -344,7 +348,7 @@ def test_a_request_without_host_is_one_line_with_its_reason(make_world, decision
     with pytest.raises(NoValidHost):
         ask(make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED}), uuids=("i1", "i2"))
     (line,) = decisions()
-    assert line.startswith("No host for instance i1 and 1 more: 1 candidates -> 1 passed, 3 tries, N ms, ")
+    assert line.startswith("No host for instance i1 and 1 more: 1 candidate -> 1 passed, 3 tries, N ms, ")
     assert (
         ": No valid host was found. There are not enough hosts available. Placement offers 1 host; " in line
     )
@@ -475,6 +479,29 @@ def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(ma
     assert world.hosts.pending.node_of("i1") == uuid_of("h2")
     delivery.confirm()
     assert world.placement.released == []
+
+
+def test_a_call_is_answered_with_the_host_that_a_run_in_another_partition_has_claimed(make_world):
+    """Its scheduler went away before the reply."""
+    world, delivery = make_world([host_with_candidate("h1").ram(8192)]), with_past()
+    world.hosts.others = [make_host("other")]
+    world.placement.held = {"i1": held("other")}
+    ((chosen,),) = ask(world, None, delivery=delivery)
+    assert (chosen.service_host, chosen.cell_uuid) == ("other", CELL)
+    assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("other")}])
+    delivery.confirm()
+    assert world.placement.released == []
+
+
+def test_an_evacuated_instance_does_not_go_to_a_host_of_another_partition_that_is_down(make_world):
+    """It was evacuated from there before."""
+    hosts = [host_with_candidate("h1").ram(8192), make_host("failed").down()]
+    world = make_world(hosts)
+    world.hosts.others = [make_host("other").down()]
+    world.placement.held = {"i1": held("failed") | held("other")}
+    spec = make_spec(project_id="p", ignore_hosts=["failed"])
+    ((chosen, *_),) = ask(world, spec, delivery=with_past())
+    assert chosen.service_host == "h1"
 
 
 def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be_delivered(make_world):
@@ -619,6 +646,15 @@ def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(m
     assert world.told.events == ["start"]
 
 
+def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world):
+    """Each of two runs can meet claims of the other one, and release its own."""
+    world = make_world(two_hosts())
+    answers = iter([HELD])
+    world.placement.answer = lambda _request: next(answers, ClaimResult(Outcome.DONE))
+    ((chosen, *_),) = ask(world, None, delivery=Delivery())
+    assert chosen.service_host == "h1"
+
+
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
     stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
     world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.DONE), uuid_of("h2"): stopped})
@@ -693,7 +729,8 @@ def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
         mock.patch("scheduler.manager.as_dicts", side_effect=ZeroDivisionError),
         pytest.raises(ZeroDivisionError),
     ):
-        ask(world, return_objects=False)
+        ask(world, return_objects=False, delivery=(delivery := Delivery()))
+    delivery.release()  # as the dispatcher does after an error
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
@@ -830,6 +867,8 @@ def test_an_evacuation_says_where_the_instance_comes_from(make_world):
     world = make_world(two_hosts())
     ask(world, make_spec(project_id="p", ignore_hosts=["H1"]))
     assert world.placement.claimed[0][-1] == {uuid_of("h1")}
+    (record,) = map(decode, world.manager.decisions.memory.latest_first())
+    assert record.kind == "move"
 
 
 def test_an_affinity_group_is_where_its_members_are_now(make_world):
@@ -983,11 +1022,12 @@ def test_aggregates_are_asked_anew_for_each_request(make_world):
 def test_a_zone_that_restricts_nothing_is_said_to_do_so(make_world, caplog, zone, zones, noted):
     caplog.set_level("INFO")
     world = make_world([*two_hosts(), *(host_with_candidate(f"in-{name}").az(name) for name in zones)])
-    ask(world, make_spec(project_id="p", availability_zone=zone))
-    (record,) = map(decode, world.manager.decisions.memory.latest_first())
+    for instance in ("i1", "i2"):
+        ask(world, make_spec(project_id="p", availability_zone=zone), uuids=(instance,))
     text = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
-    assert record.notes == ([text] if noted else [])
-    assert (text in caplog.messages) == noted
+    for record in map(decode, world.manager.decisions.memory.latest_first()):
+        assert record.notes == ([text] if noted else [])
+    assert caplog.messages.count(text) == noted  # not for each request
 
 
 def test_a_request_takes_one_snapshot_of_the_hosts(make_world):
@@ -1099,7 +1139,7 @@ def test_placement_is_asked_before_a_request_fails_for_want_of_hosts(make_world)
 
 
 def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrored):
-    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}"] = PlacementUnreachable("down")
+    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}/traits"] = PlacementUnreachable("down")
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world)
     assert len(world.placement.queries) == 1
@@ -1107,13 +1147,15 @@ def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrore
 
 def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     conf.set_override("host_state_max_age", 5.0, "berth")
-    clock = Clock(7.0)
-    world = make_world(mirrored_hosts(), mirror=Mirrored([]).mirror, clock=clock)
+    clock, mirror = Clock(7.0), Mirrored([]).mirror
+    find = mirror.find
 
-    def tick(context, spec):
+    def find_in_two_seconds(queries):
         clock.now += 2
+        return find(queries)
 
-    world.told.select_destinations_start = tick
+    mirror.find = find_in_two_seconds
+    world = make_world(mirrored_hosts(), mirror=mirror, clock=clock)
     ask(world)
     assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
 
@@ -1209,7 +1251,7 @@ def test_a_refusal_by_known_hosts_asks_for_no_recovery(make_world):
 
 def failure_line(world, caplog, **request):
     """The line about a request that fails."""
-    caplog.set_level("INFO", "scheduler")
+    caplog.set_level("INFO", "nova.scheduler")
     with pytest.raises(BerthError):
         ask(world, **request)
     (line,) = [
@@ -1220,7 +1262,7 @@ def failure_line(world, caplog, **request):
     _, numbers, reason = re.fullmatch(
         r"(No host for instance i1): (.*? ms(?:, [\w:; ]*\d)?): (.*)", line
     ).groups()
-    assert "candidates -> " in numbers
+    assert "-> " in numbers
     return reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
 
 
@@ -1410,3 +1452,42 @@ def test_the_state_shows_whether_decisions_are_shared(share, make_world):
     alone = make_world(two_hosts()).manager
     assert (alone.stream.status().wanted, alone.stream.status().schedulers) == (False, 1)
     assert share().manager.stream.status().in_step
+
+
+def filter_lines(caplog):
+    return [
+        record.getMessage().split(" for the request")[0]
+        for record in caplog.records
+        if record.name == "nova.filters" and record.levelname == "INFO"
+    ]
+
+
+def test_no_filter_is_blamed_if_placement_has_no_candidate(make_world, caplog):
+    """Operators take these lines as proof that Placement offered hosts and a filter rejected them."""
+    caplog.set_level("INFO")
+    world = make_world([make_host("h1")], mirror=Mirrored([]).mirror)
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert len(world.placement.queries) == 1
+    assert filter_lines(caplog) == []
+
+
+def test_what_filters_reject_is_logged_once_for_a_request(make_world, mirrored, caplog):
+    """Both passes reject the hosts: that over the mirror, and that over Placement's answer."""
+    caplog.set_level("INFO")
+    world = make_world([host.disabled() for host in mirrored_hosts()], mirror=mirrored.mirror)
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert len(world.placement.queries) == 1
+    assert filter_lines(caplog) == ["Filter ComputeFilter returned 0 hosts", "Filtering removed all hosts"]
+    assert sum("No host for instance i1: ComputeFilter" in text for text in caplog.messages) == 1
+
+
+def test_a_pass_that_another_one_follows_is_not_logged(make_world, caplog):
+    """The mirror names a disabled host only; Placement offers another one, too."""
+    caplog.set_level("INFO")
+    first, second = mirrored_hosts()
+    mirror = Mirrored(["h1"]).mirror
+    world = make_world([first.disabled(), second], mirror=mirror)
+    assert ask(world)[0][0].service_host == "h2"
+    assert filter_lines(caplog) == []

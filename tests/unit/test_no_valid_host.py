@@ -168,11 +168,11 @@ OUTAGES = {placement_silent, claim_given_up, held_unknown, cell_away}
 
 @pytest.mark.parametrize(("make", "words"), CASES.items(), ids=lambda case: getattr(case, "__name__", ""))
 def test_each_cause_is_told(make, words, make_world, conf, monkeypatch, caplog):
-    caplog.set_level("INFO", "scheduler.manager")
+    caplog.set_level("INFO", "nova.scheduler.manager")
     world, request = make(make_world, conf, monkeypatch)
     with pytest.raises((NoValidHost, DependencyUnavailable)) as caught:
         ask(world, **request)
-    told = [one.getMessage() for one in caplog.records if one.name == "scheduler.manager"]
+    told = [one.getMessage() for one in caplog.records if one.name == "nova.scheduler.manager"]
     (line,) = [text for text in told if text.startswith("No host for instance")]
     (decision,) = map(decode, world.manager.decisions.memory.latest_first())
     assert words in line

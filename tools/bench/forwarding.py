@@ -20,7 +20,7 @@ from scheduler import conf as configuration
 from scheduler import objects
 from scheduler.conf import partitions
 from scheduler.router.service import RouterService
-from scheduler.rpc import serializer, server, transport
+from scheduler.rpc import scheduler_endpoint, serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tools.rig import command, servers
 from tools.rig.load import Flavor
@@ -95,7 +95,7 @@ def _conf(url: str, host: str) -> Any:
 def _serve(url: str, host: str, topic: str, forward: str, ready: Any) -> None:
     """Run a server of calls of a topic, or without one of its own queue, which forwards calls to a topic."""
     conf = _conf(url, host)
-    running = server.build(conf, transport.rpc_transport(conf), Manager(forward))
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), Manager(forward))
     if topic:
         running.topic = topic
     else:

@@ -12,6 +12,15 @@ from tools.rig.load import IMAGE, BootRequest, Flavor
 INSTANCE = str(uuid.UUID(int=8))
 MEMBERS = [hosts.uuid_of(number) for number in range(20)]
 ALL_WEIGHERS_ON = {"image_props_weight_multiplier": 1.0, "num_instances_weight_multiplier": 1.0}
+ADDED_RULES_ON = {
+    "failure_domain_key": "rack",
+    "failure_domain_weight_multiplier": 1.0,
+    "free_share_weight_multiplier": 1.0,
+    "keep_room_for": ["large=32:131072:200", "huge=64:262144:400"],
+    "build_failure_half_life": 3600.0,
+    "same_host_weight_multiplier": 1.0,
+    "leaving_host_weight_multiplier": 1.0,
+}
 WEIGHTED_METRICS = ["cpu.percent=-1.0", "cpu.frequency=0.5"]
 
 EXTRA_SPECS = {
@@ -40,6 +49,8 @@ def demanding_conf() -> Any:
     isolated = [f"compute-{number:05d}" for number in range(10)]
     conf = make_conf(isolated_hosts=isolated, isolated_images=["another"], **ALL_WEIGHERS_ON)
     conf.set_override("weight_setting", WEIGHTED_METRICS, "metrics")
+    for name, value in ADDED_RULES_ON.items():
+        conf.set_override(name, value, "berth")
     return conf
 
 
@@ -60,6 +71,7 @@ def demanding(policy: str = "anti-affinity", **fields: Any) -> objects.RequestSp
         "build_near_host_ip": ["10.0.0.0"],
         "cidr": ["/8"],
         "query": [json.dumps(QUERY)],
+        "different_failure_domain": ["true"],
     }
     tried = objects.ComputeNode(host="compute-00001", hypervisor_hostname="compute-00001")
     given = {

@@ -46,7 +46,9 @@ def _kinds(conf: Any) -> dict[str, list[HostFilter] | list[HostWeigher]]:
     return {
         "filters": [cls(conf) for cls in filters.shipped()],
         "filters of nova's past": [cls(conf) for cls in filters.past()],
+        "filters that nova does not have": [cls(conf) for cls in filters.added()],
         "weighers": [cls(conf) for cls in weights.ALL],
+        "weighers that nova does not have": [cls(conf) for cls in weights.ADDED],
     }
 
 

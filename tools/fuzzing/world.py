@@ -27,7 +27,7 @@ from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
-from scheduler.rpc import payloads, server
+from scheduler.rpc import payloads, scheduler_endpoint
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
@@ -72,7 +72,7 @@ class World(Cloud):
         self.callback(self.manager.stop, 5)
         transport = messaging.get_rpc_transport(self.conf)
         self.callback(transport.cleanup)
-        self._server = server.build(self.conf, transport, self.manager)
+        self._server = scheduler_endpoint.build(self.conf, transport, self.manager)
 
     def roots(self) -> dict[str, Any]:
         """Return what a worker keeps for its whole life."""
@@ -306,7 +306,10 @@ class LogRecords(BufferingHandler):
         return False
 
     def __enter__(self) -> Self:
-        logger, endpoints = logging.getLogger("scheduler"), logging.getLogger("scheduler.rpc.endpoints")
+        logger, endpoints = (
+            logging.getLogger("nova.scheduler"),
+            logging.getLogger("nova.scheduler.rpc.endpoints"),
+        )
         self._undo = [
             partial(logging.setLogRecordFactory, logging.getLogRecordFactory()),
             partial(logger.setLevel, logger.level),

@@ -19,6 +19,7 @@ SCENARIOS = {
     "cluster": "tools.scenarios.cluster",
     "image": "tools.scenarios.image",
     "worked-cases": "tools.worked_cases.command",
+    "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",
 }
 

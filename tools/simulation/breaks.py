@@ -34,7 +34,7 @@ from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
-from tools.simulation import threads
+from tools.simulation import product, threads
 
 #: Histories within which a break is to be noticed.
 MOST = 2000
@@ -230,8 +230,8 @@ def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
 def _one_for_all(of_each: Any) -> Any:
     """Take a call for settled of which one instance holds a host."""
 
-    def found(hosts: HeldHosts, queries: Any, request: Any) -> Any:
-        held = of_each(hosts, queries, request)
+    def found(hosts: HeldHosts, request: Any) -> Any:
+        held = of_each(hosts, request)
         first = next(iter(held.values()), None)
         return held if first is None else {uuid: held.get(uuid, first) for uuid in request.instance_uuids}
 
@@ -339,6 +339,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a call whose reply is not confirmed ends": (
         "unconfirmed",
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
+    ),
+    "what other partitions claimed is not found": (
+        "partitions",
+        lambda: setattr(product.Hosts, "outside", lambda _hosts, _uuids: product.NO_HOSTS),
     ),
     "one held instance answers for all": ("channel", _wrap(HeldHosts, "of_each", _one_for_all)),
     # the spool

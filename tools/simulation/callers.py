@@ -75,6 +75,7 @@ class Call:
         answered: A reply came in time.
         neglected: It was given up as nothing was heard, although a process served it that could have said so.
         orphaned: Its conductor is gone.
+        failure: The error that it was answered with; "" for none.
     """
 
     message: Message | None = None
@@ -86,6 +87,7 @@ class Call:
     answered: bool = False
     neglected: bool = False
     orphaned: bool = False
+    failure: str = ""
 
 
 class Callers:
@@ -226,6 +228,7 @@ class Callers:
     def _accept(self, call: Call, reply: Reply) -> None:
         self._told(f"conductor has the answer to {call.message.name}: {reply.failure or 'hosts'}")
         if reply.failure:
+            call.failure = reply.failure
             return
         for instance, node in zip(call.instances, product.chosen(reply.result), strict=True):
             self._runtime.sleep(TAKE * self._runtime.random.random() if len(call.instances) > 1 else 0.0)

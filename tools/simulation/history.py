@@ -21,6 +21,7 @@ from tools.simulation.promise import (
     check_allocations,
     check_calls,
     check_capacity,
+    check_errors,
     check_receipts,
     check_waits,
 )
@@ -146,6 +147,7 @@ class History:
             lambda: self._database,
             self._callers.state_of,
             directory,
+            (number, limits.schedulers) if limits.partitions else None,
         )
 
     def run(self) -> Outcome:
@@ -372,7 +374,7 @@ class History:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def _check(self) -> list[Violation]:
-        callers = self._callers
+        callers, limits = self._callers, self.plan.limits
         lost = max(daemon.spool_lost for daemon in self._daemons)
         forgotten = {
             instance.name
@@ -387,10 +389,11 @@ class History:
             found += check_capacity(self._placement, instances)
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
+        if limits.partitions:
+            found += check_errors(callers.calls)
         found = [
             each for each in found if each.kind not in {"moved", "lost"} or not self._was_overtaken(each)
         ]
-        limits = self.plan.limits
         found += check_waits(callers.calls, limits.long_timeout, self._paused, limits.placement_timeout)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
         found += [

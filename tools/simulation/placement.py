@@ -175,14 +175,21 @@ class Placement:
         return {**body, "parent_provider_uuid": None}
 
     def _listed(self, query: str) -> Answer:
-        """Return the compute nodes with room. None of them shares anything."""
-        asked = parse_qs(query)
-        shares = "MISC_SHARES_VIA_AGGREGATE" in asked.get("required", [""])[0].split(",")
-        fitting = [] if shares else self._fitting(asked)
+        """Return the compute nodes that a query asks for."""
+        fitting = self._fitting(parse_qs(query))
         return Answer(200, orjson.dumps({"resource_providers": [self._named(each) for each in fitting]}))
 
     def _fitting(self, asked: Mapping[str, Sequence[str]]) -> list[Provider]:
-        wanted = _wanted(asked)
+        """Return the compute nodes with room, if their traits suit: all have the same, and no aggregate."""
+        wanted, traits = _wanted(asked), ",".join(asked.get("required", [])).split(",")
+        suits = all(
+            trait.removeprefix("!") not in TRAITS if trait.startswith("!") else trait in TRAITS
+            for trait in traits
+            if trait
+        )
+        is_member = all(text.startswith("!") for text in asked.get("member_of", []))
+        if not (suits and is_member):
+            return []
         return [each for each in self.providers.values() if self._fits(each, wanted)]
 
     def _candidates(self, query: str) -> Answer:

@@ -17,7 +17,7 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts", "crowd", "pieces"}
+OF_REQUESTS = {"impatient", "many", "several hosts", "partitions", "crowd", "pieces"}
 
 # Events that do not last for a time.
 MOMENTS = {
@@ -115,6 +115,16 @@ PROFILES["unread"] = {"unread": 10, "slow": 3, "channel": 4, "redelivery": 3, "k
 PROFILES["pieces"] = {"slow": 8, "channel": 10, "redelivery": 4, "delete": 2, "pieces": 1}
 # A process is frozen between two of its steps, mostly while a call is served.
 PROFILES["frozen"] = {"pause later": 10, "slow": 2, "redelivery": 2, "delete": 2}
+# Each scheduler has hosts of its own. A call that one has claimed hosts for is run by another one.
+PROFILES["partitions"] = {
+    "pause later": 8,
+    "channel": 6,
+    "kill later": 4,
+    "redelivery": 3,
+    "slow": 2,
+    "several hosts": 1,
+    "partitions": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,9 @@ class Limits:
     """Sizes and times, most of them options of the product.
 
     ``schedulers`` are daemons on hosts of their own, each with its own spool; each has ``workers``. With
-    ``quorum`` queues the broker counts deliveries. ``others`` is the option ``overlapping_claims``.
+    ``partitions`` each of them has compute nodes of its own, and all take calls from one queue: the router is
+    left out. With ``quorum`` queues the broker counts deliveries. ``others`` is the option
+    ``overlapping_claims``.
     """
 
     workers: int = 1
@@ -172,6 +184,7 @@ class Limits:
     schedulers: int = 1
     quorum: bool = False
     others: int = 8
+    partitions: bool = False
 
     @property
     def alarm(self) -> int:
@@ -231,6 +244,8 @@ def draw(seed: int, profile: str = "") -> Plan:
     limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
+    if "partitions" in kinds:
+        limits = replace(limits, partitions=True, hosts=2 * limits.schedulers, room=20)
     if "crowd" in kinds:
         limits = _crowd(chance, limits, alone=profile == "crowd" and chance.random() < 0.3)
     if "lost" in kinds:

@@ -23,6 +23,7 @@ from sqlalchemy.exc import OperationalError
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds import outages
+from scheduler.conf.partitions import Partition
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.shared_state import SharedState
@@ -37,7 +38,7 @@ from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc import notifications, serializer, server
+from scheduler.rpc import notifications, scheduler_endpoint, serializer
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import amqp, threads
@@ -127,12 +128,13 @@ NO_MONITOR = SimpleNamespace(channel=None, close_in_child=lambda: None)
 
 
 class Hosts:
-    """Has what the manager asks of ``nova_db.Inventory``, over a table in memory.
+    """Has what the manager asks of ``nova_db.inventory.Inventory``, over a table in memory.
 
     Args:
-        table: All hosts.
+        whole: All hosts.
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
         states_of: Returns what nova says of instances.
+        share: The number of the partition, and how many there are; None: there are none.
     """
 
     instances: Any = None
@@ -140,17 +142,21 @@ class Hosts:
 
     def __init__(
         self,
-        table: HostTable,
+        whole: HostTable,
         database: Callable[[], str],
         states_of: Callable[..., dict[str, InstanceState]],
+        share: tuple[int, int] | None = None,
     ) -> None:
-        self._table = table
+        self._whole = whole
+        self._table = whole if share is None else _part(whole, share)
         self._database = database
         self.states = SimpleNamespace(of=states_of)
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
-        self.partition = PartitionHosts(None, self.aggregates)
+        # By its cells alone: Placement has no aggregates here.
+        partition = None if share is None else Partition(f"part{share[0]}", "", cells=(CELL,))
+        self.partition = PartitionHosts(partition, self.aggregates)
 
     def start(self) -> None:
         """Do nothing."""
@@ -178,15 +184,20 @@ class Hosts:
         """Return the table, or one without hosts. One of any age is in memory."""
         if max_age == math.inf:
             return self._table
-        return _NO_HOSTS if self._read() == "empty" else self._table
+        return NO_HOSTS if self._read() == "empty" else self._table
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
-        """Return the table: it has all hosts."""
+        """Return the table: it has all hosts of the partition."""
         return table
+
+    def outside(self, uuids: Collection[str]) -> HostTable:
+        """Return the hosts of other partitions among some providers."""
+        self._read()
+        return _with_rows(self._whole, [row for row in self._whole.rows if row.uuid in uuids])
 
     def nodes_of_hosts(self, table: HostTable, hosts: Sequence[str]) -> frozenset[str]:
         """Return the nodes of these hosts."""
-        return self._table.nodes_of_hosts(hosts)
+        return self._whole.nodes_of_hosts(hosts)
 
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""
@@ -219,7 +230,18 @@ class Hosts:
         return how
 
 
-_NO_HOSTS = HostTable((), {}, Aggregates(()))
+NO_HOSTS = HostTable((), {}, Aggregates(()))
+
+
+def _with_rows(whole: HostTable, rows: Sequence[HostRow]) -> HostTable:
+    services = {(row.cell_uuid, row.host): whole.services[whole.row_of_uuid[row.uuid]] for row in rows}
+    return HostTable(rows, services, Aggregates(()))
+
+
+@functools.cache
+def _part(whole: HostTable, share: tuple[int, int]) -> HostTable:
+    number, of = share
+    return _with_rows(whole, whole.rows[number::of])
 
 
 @functools.cache
@@ -305,6 +327,7 @@ class Parts:
         database: Returns how the databases are now.
         state_of: Returns what nova's databases say of an instance.
         directory: For files that the product writes.
+        share: The number of its partition, and how many there are; None: there are none.
     """
 
     def __init__(
@@ -316,7 +339,9 @@ class Parts:
         database: Callable[[], str],
         state_of: Callable[[str], InstanceState],
         directory: pathlib.Path,
+        share: tuple[int, int] | None = None,
     ) -> None:
+        self._share = share
         self._conf = conf
         self._limits = limits
         self._broker = broker
@@ -357,7 +382,8 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
-        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database, self._states_of)
+        table = make_table(self._limits.hosts, self._limits.room)
+        hosts = Hosts(table, self._database, self._states_of, self._share)
         parts = put_together(conf, Outside(hosts, client, None, clock), directory)
         parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
@@ -368,7 +394,7 @@ class Parts:
         transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
-        made = server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made = scheduler_endpoint.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
         return made
 

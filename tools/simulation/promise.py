@@ -17,6 +17,10 @@ from tools.simulation.placement import Amounts, Placement, Rows
 REPLY, ANSWERS, DEFAULT_TIMEOUT = 65.0, 2, 15.0
 
 
+#: Errors of calls for which there is room all the time.
+NO_ANSWER = frozenset({"AllocationUpdateFailed", "NoValidHost"})
+
+
 @dataclass(frozen=True, order=True)
 class Violation:
     """Something that must not be. ``kind`` is the same for violations of one nature."""
@@ -114,6 +118,13 @@ def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation
             yield Violation("stuck", f"{message.name} is still worked on")
         else:
             yield Violation("unanswered", f"{message.name} got no reply")
+
+
+def check_errors(calls: list[Call]) -> Iterator[Violation]:
+    """Find calls that ended with an error though there was room: a run met claims that it could not name."""
+    for call in calls:
+        if call.failure in NO_ANSWER:
+            yield Violation("error", f"{call.message.name} was answered with {call.failure}")
 
 
 def check_receipts(calls: list[Call]) -> Iterator[Violation]:

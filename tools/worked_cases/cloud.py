@@ -30,7 +30,8 @@ PATIENCE = 180
 #: Runs commands one after the other, in a process whose connections end with it.
 COMMANDS = """
 import io, json, sys
-from scheduler.cmd import explain, plan
+from scheduler.operators.explain import main as explain
+from scheduler.operators.plan import main as plan
 found = []
 for program, *argv in json.load(sys.stdin):
     output = io.StringIO()

@@ -32,6 +32,8 @@ KINDS = (C4, C4, C4, C16, NUMA16)
 #: The server group of the instances of flavor db8.
 GROUP, MEMBERS = "databases", 6
 RACKS = 4
+#: Hosts that are to be emptied.
+LEAVING = slice(-6, -3)
 #: Days in which the instances were created.
 AGE = 30
 SECTIONS = """
@@ -64,9 +66,14 @@ class PlanCloud(Cloud):
         super().__init__(directory)
         self.make_fleet(hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         self.fleet.aggregates += [
-            Aggregate(f"rack{number + 1}", {}, self.fleet.hosts[fleet_share(number, RACKS, hosts)])
+            Aggregate(
+                f"rack{number + 1}",
+                {"failure_domain": f"rack{number + 1}"},
+                self.fleet.hosts[fleet_share(number, RACKS, hosts)],
+            )
             for number in range(RACKS)
         ]
+        self.fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, self.fleet.hosts[LEAVING]))
         self.placed = self._place(instances, used, random.Random(seed))
 
     def _place(self, count: int, used: float, chance: random.Random) -> list[Placed]:

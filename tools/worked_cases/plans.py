@@ -46,6 +46,20 @@ CASES = (
     Case("capacity", "capacity --flavor c16 --forecast"),
     Case("capacity-all", "capacity --all"),
     Case("policy", "policy --set ram_weight_multiplier=-1 --last 40", 26),
+    Case("rule-failure-domain", "policy --set berth.failure_domain_weight_multiplier=10 --last 220", 13),
+    Case(
+        "rule-free-share",
+        "policy --set berth.free_share_weight_multiplier=1 --set ram_weight_multiplier=0"
+        " --set cpu_weight_multiplier=0 --set disk_weight_multiplier=0 --last 60",
+        16,
+    ),
+    Case(
+        "rule-keep-room",
+        "policy --set berth.keep_room_for=c16=16:65536:160"
+        " --set berth.keep_room_weight_multiplier=10 --last 60",
+        14,
+    ),
+    Case("rule-leaving-host", "policy --set berth.leaving_host_weight_multiplier=10000000 --last 60", 13),
     Case("dry-run", "dry-run --flavor c16 --az az1 --count 2"),
 )
 
@@ -102,5 +116,5 @@ def write(directory: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for case, text, page in run(directory):
         (target / f"{case.name}.txt").write_text(text)
-        if "-" not in case.name or case.name == "dry-run":
+        if "-" not in case.name or case.name == "dry-run" or case.name.startswith("rule-"):
             picture(page, target / f"{case.name}.png")

@@ -29,7 +29,7 @@ from scheduler.operators.command.findings_table import FindingsCommand, Row
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 FOUND = 1
 NOT_ALL_COMPARED = 2

@@ -9,16 +9,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from scheduler.operators.audit.findings import UNSET, Finding, Gap, Kind, finding
+from scheduler.operators.audit.findings import (
+    GUEST_ARRIVED,
+    UNSET,
+    WAIT,
+    Finding,
+    Gap,
+    Kind,
+    finding,
+)
 from scheduler.operators.audit.values import (
+    ARRIVED,
     Amounts,
     ComputeNode,
     ConsumerRecords,
     InstanceRecord,
+    MigrationRecord,
     Place,
     Provider,
     ProviderState,
 )
+
+#: For so long nova-compute may yet free what a deleted instance holds.
+TRANSIENT = timedelta(minutes=10)
 
 #: Provider UUID -> what a consumer holds there.
 Holding = Mapping[str, Amounts]
@@ -58,14 +71,20 @@ class Topology:
         """Return the UUID of the compute node there, or None.
 
         A node that another service host has taken over is found by its name: its instances keep the old host
-        (spec: host-state-and-cells 8). An instance whose node is not known is on the only one of its host.
+        (spec: host-state-and-cells 8). An instance whose node is not known is on the only one of its host, as
+        is one that keeps a name which the node had before: the short one, or that of another domain.
         """
         host, name = place
         known = self._places.get((cell, host, name))
         if known or host is None:
             return known
-        alike = self._alike.get((cell, host, None) if name is None else (cell, None, name), ())
+        of_name = self._alike.get((cell, None, name)) if name else None
+        alike = of_name or self._alike.get((cell, host, None), set())
         return next(iter(alike)) if len(alike) == 1 else None
+
+    def is_only_node(self, node: ComputeNode) -> bool:
+        """Return whether its service host has no other node."""
+        return len(self._alike[node.cell, node.host, None]) == 1
 
     def root_of(self, provider: str) -> str:
         """Return the root of the provider's tree; an unknown provider counts as a root."""
@@ -112,13 +131,25 @@ class ConsumerCheck:
     # -- without an instance
 
     def _migration(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
-        if any(one.in_flight or self._recent(one.changed_at) for one in records.own_migrations):
+        if any(
+            (one.in_flight and not one.instance_gone)
+            or self._recent(one.changed_at)
+            or self._recent(one.gone_since)
+            for one in records.own_migrations
+        ):
             return None
         migration = records.own_migrations[0]
-        detail = (
-            f"Migration of instance {migration.instance} ended as {migration.status} and still holds "
-            f"{self._amounts(holding)}."
-        )
+        held = self._amounts(holding)
+        if migration.in_flight:
+            detail = (
+                f"Migration of instance {migration.instance} is {migration.status}, and nova has deleted the "
+                f"instance{_since(migration.gone_since)}. It still holds {held}."
+            )
+        else:
+            detail = (
+                f"Migration of instance {migration.instance} ended as {migration.status} and still holds "
+                f"{held}."
+            )
         home = migration.source[0] or "the source host"
         return finding(Kind.ENDED_MIGRATION, records.uuid, self._hosts(holding), detail, home=home)
 
@@ -128,11 +159,17 @@ class ConsumerCheck:
             return None
         if mapping and self._recent(mapping.changed_at):
             return None
+        if self._recent(records.deleted_at):
+            return None
         known = "No cell has an instance or a migration with this UUID"
+        if records.deleted_at:
+            known = f"nova deleted the instance{_since(records.deleted_at)}"
         if records.build_requested:
             known += ", but a build request waits since " + _time(records.build_requested_at)
         detail = f"{known}. It holds {self._amounts(holding)}."
-        return finding(Kind.NO_INSTANCE, records.uuid, self._hosts(holding), detail)
+        waits = records.deleted_at is not None and self.now - records.deleted_at < TRANSIENT
+        step = WAIT if waits else ""
+        return finding(Kind.NO_INSTANCE, records.uuid, self._hosts(holding), detail, step)
 
     # -- with one
 
@@ -180,10 +217,22 @@ class ConsumerCheck:
             if self.topology.root_of(provider) in wrong
         }
         both = bool(roots & homes)
+        arrival = self._arrival(records, wrong)
+        explained = (
+            f"a {arrival.kind} there ended as {arrival.status}{_since(arrival.changed_at)}"
+            if arrival
+            else "no migration explains that"
+        )
         detail = (
             f"nova has the instance on host {instance.host}. It {'also ' if both else ''}holds "
-            f"{self._amounts(held)} on {others}; no migration explains that."
+            f"{self._amounts(held)} on {others}; {explained}."
         )
+        if arrival:
+            kind = Kind.TWO_HOSTS if both else Kind.OTHER_HOST
+            hosts = self._hosts(holding)
+            return finding(
+                kind, records.uuid, hosts, detail, GUEST_ARRIVED, arrived=arrival.dest[0] or others
+            )
         return finding(
             Kind.TWO_HOSTS if both else Kind.OTHER_HOST,
             records.uuid,
@@ -192,6 +241,18 @@ class ConsumerCheck:
             home=instance.host or "",
             remove=", ".join(f"`{UNSET} {provider} {records.uuid}`" for provider in sorted(held)),
         )
+
+    def _arrival(self, records: ConsumerRecords, wrong: set[str]) -> MigrationRecord | None:
+        """Return the last migration of an instance, if it ended on a host where nova does not have it.
+
+        The write of the new host to the row of the instance has failed then, or was undone.
+        """
+        ended = [one for one in records.migrations if not one.in_flight]
+        last = max(ended, key=lambda one: one.changed_at or datetime.min, default=None)  # noqa: DTZ901 - as nova's
+        if last is None or last.status not in ARRIVED:
+            return None
+        cells = {last.cell, *(one.cell for one in records.instances)}
+        return last if {self.topology.node_at(cell, last.dest) for cell in cells} & wrong else None
 
     def _expected(self, records: ConsumerRecords) -> set[str | None]:
         found = {self.topology.node_at(one.cell, one.place) for one in records.instances}
@@ -267,6 +328,10 @@ def _placed(records: ConsumerRecords) -> InstanceRecord:
 
 def _away(cells: Iterable[str]) -> str:
     return "; ".join(f"cell {cell} is away" for cell in sorted(cells))
+
+
+def _since(moment: datetime | None) -> str:
+    return f" at {_time(moment)}" if moment else ""
 
 
 def _time(moment: datetime | None) -> str:

@@ -28,8 +28,9 @@ UNSET = "openstack resource provider allocation unset --provider"
 HEAL = "nova-manage placement heal_allocations --instance"
 
 NEXT_STEPS = {
-    Kind.NO_INSTANCE: "Check that no other service that uses Placement (such as Blazar or Zun) owns this "
-    f"consumer. If none does, free the resources: `{DELETE} {{subject}}`",
+    Kind.NO_INSTANCE: "Run the audit again after ten minutes. If this is still listed, check that no other "
+    "service that uses Placement (such as Blazar or Zun) owns this consumer. If none does, free the "
+    f"resources: `{DELETE} {{subject}}`",
     Kind.TWO_HOSTS: "Check on which of the hosts the guest runs. If it runs on {home} only, remove the "
     "other: {remove}",
     Kind.OTHER_HOST: "Check on which host the guest runs. If it runs on {home}, let nova write its "
@@ -46,6 +47,16 @@ NEXT_STEPS = {
     Kind.HIDDEN: "Let Placement create the missing consumer records: `placement-manage db "
     "online_data_migrations`. Then run the audit again; it shows which consumers they are.",
 }
+
+#: For a server that was deleted minutes ago. nova-compute may yet free what it holds, as when it was deleted
+#: in a live migration.
+WAIT = "Run the audit again after ten minutes: nova-compute may free the resources by then."
+
+#: For an instance whose last migration has ended on a host that its row does not name.
+GUEST_ARRIVED = (
+    "Check on which host the guest runs. It is probably {arrived}: keep the allocation there, and correct "
+    "the host of the instance in nova's database."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,7 @@ class Report:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def finding(kind: Kind, subject: str, host: str, detail: str, **words: str) -> Finding:
-    """Return a finding whose next step names the subject and these words."""
-    return Finding(kind, subject, host, detail, NEXT_STEPS[kind].format(subject=subject, **words))
+def finding(kind: Kind, subject: str, host: str, detail: str, step: str = "", **words: str) -> Finding:
+    """Return a finding whose next step, by default that of its kind, names the subject and these words."""
+    text = step or NEXT_STEPS[kind]
+    return Finding(kind, subject, host, detail, text.format(subject=subject, **words))

@@ -93,13 +93,20 @@ class NovaReader:
         pages = self._ask(self._readable(), lambda cell: self._nodes_of(cell, wanted))
         return [node for page in pages.values() for node in page]
 
-    def instances_on(self, nodes: Iterable[ComputeNode]) -> list[InstanceRecord]:
-        """Return the instances on these compute nodes; none of those whose cell is away."""
+    def instances_on(
+        self, nodes: Iterable[ComputeNode], is_only_node: Callable[[ComputeNode], bool] = lambda _node: False
+    ) -> list[InstanceRecord]:
+        """Return the instances on these compute nodes; none of those whose cell is away.
+
+        Args:
+            is_only_node: Whether its host has no other node. All instances of the host are there then: the
+                node may have been renamed.
+        """
         places: dict[str, list[ComputeNode]] = {}
         for node in nodes:
             places.setdefault(node.cell, []).append(node)
         cells = [cell for cell in self._readable() if cell.uuid in places]
-        found = self._ask(cells, lambda cell: self._on_nodes(cell, places[cell.uuid]))
+        found = self._ask(cells, lambda cell: self._on_nodes(cell, places[cell.uuid], is_only_node))
         return [record for records in found.values() for record in records]
 
     def records(self, uuids: Iterable[str]) -> dict[str, ConsumerRecords]:
@@ -110,7 +117,41 @@ class NovaReader:
         ).values():
             _merge(found, records, moves)
         self._add_api(found)
+        self._add_deleted(found)
         return found
+
+    def _add_deleted(self, found: dict[str, ConsumerRecords]) -> None:
+        """Add since when instances are deleted: consumers, and those of migrations in flight."""
+        absent = {uuid for uuid, one in found.items() if not one.instances and not one.own_migrations}
+        moved = {move.instance for one in found.values() for move in one.own_migrations if move.in_flight}
+        wanted = sorted(absent | moved)
+        rows: dict[str, datetime | None] = {}
+        alive: set[str] = set()
+        for live, deleted in self._ask(self._readable(), lambda cell: self._life_of(cell, wanted)).values():
+            alive |= live
+            rows |= deleted
+        for uuid in absent:
+            found[uuid] = replace(found[uuid], deleted_at=rows.get(uuid))
+        for uuid in found.keys() - absent if not self.away else ():
+            moves = tuple(
+                move
+                if move.instance in alive or move.instance not in moved
+                else replace(move, instance_gone=True, gone_since=rows.get(move.instance))
+                for move in found[uuid].migrations
+            )
+            found[uuid] = replace(found[uuid], migrations=moves)
+
+    def _life_of(self, cell: Cell, uuids: list[str]) -> tuple[set[str], dict[str, datetime | None]]:
+        """Return which instances have a live row in a cell, and when the others there were deleted."""
+        columns = instances.c
+        query = sa.select(columns.uuid, columns.deleted, columns.deleted_at)
+        rows = self._rows(cell, query, columns.uuid, uuids)
+        deleted = {
+            row.uuid: row.deleted_at if isinstance(row.deleted_at, datetime) else None
+            for row in rows
+            if row.deleted
+        }
+        return {row.uuid for row in rows if not row.deleted}, deleted
 
     # -- the API database
 
@@ -173,10 +214,17 @@ class NovaReader:
     def _nodes_of(self, cell: Cell, hosts: list[str]) -> list[ComputeNode]:
         return [_node(cell, row) for row in self._rows(cell, _nodes_query(), compute_nodes.c.host, hosts)]
 
-    def _on_nodes(self, cell: Cell, nodes: list[ComputeNode]) -> list[InstanceRecord]:
+    def _on_nodes(
+        self, cell: Cell, nodes: list[ComputeNode], is_only_node: Callable[[ComputeNode], bool]
+    ) -> list[InstanceRecord]:
+        whole = sorted({node.host for node in nodes if is_only_node(node)})
         query = _instances_query().where(instances.c.node.in_({node.name for node in nodes}))
-        hosts = sorted({node.host for node in nodes})
-        return [_instance(cell, row) for row in self._rows(cell, query, instances.c.host, hosts)]
+        hosts = sorted({node.host for node in nodes} - set(whole))
+        rows = [
+            *self._rows(cell, query, instances.c.host, hosts),
+            *self._rows(cell, _instances_query(), instances.c.host, whole),
+        ]
+        return [_instance(cell, row) for row in rows]
 
     def _instances_and_moves(
         self, cell: Cell, uuids: list[str]

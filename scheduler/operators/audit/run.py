@@ -25,7 +25,7 @@ from scheduler.operators.audit.values import Amounts, ConsumerRecords, InstanceR
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementSilent
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Consumers that are looked up in the databases at once.
 CONSUMERS = 1000
@@ -137,7 +137,7 @@ class Audit:
         for provider, state in zip(providers, self._placement.states(providers), strict=True):
             self._take_state(page, provider, state)
         nodes = [self._topology.nodes[root] for root in roots if root in self._topology.nodes]
-        records = self._nova.instances_on(nodes)
+        records = self._nova.instances_on(nodes, self._topology.is_only_node)
         self._refresh_away()
         self._counts["consumers"] += sum(not self._only_shared(held) for held in page.holdings.values())
         self._counts["instances"] += len(records)

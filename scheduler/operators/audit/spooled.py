@@ -4,10 +4,10 @@ from pathlib import Path
 
 from oslo_log import log as logging
 
-from scheduler.claims.spool import Entry, entries_of
+from scheduler.claims.spool import Entry
 from scheduler.claims.spool_file import SUFFIX, read_lines
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def spooled(directory: Path | None) -> dict[str, Entry]:
@@ -21,7 +21,7 @@ def spooled(directory: Path | None) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for path in sorted(directory.glob(f"*{SUFFIX}")) if directory else ():
         try:
-            found |= entries_of(read_lines(path))
+            found |= {line.consumer: Entry.of_line(line) for line in read_lines(path)}
         except (OSError, ValueError) as error:
             LOG.error("Cannot read spool file %s: %s", path, error)
     return found

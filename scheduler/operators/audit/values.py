@@ -19,6 +19,9 @@ Place = tuple[str | None, str | None]
 ENDED = frozenset({"confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"})
 EVACUATION = "evacuation"
 
+#: Statuses of a migration after which the guest is on its destination.
+ARRIVED = frozenset({"completed", "confirmed", "done"})
+
 
 class Provider(msgspec.Struct, frozen=True, gc=False):
     """One resource provider, as Placement has it, and the root of the tree that it belongs to."""
@@ -75,7 +78,12 @@ class InstanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class MigrationRecord:
-    """A live row of ``migrations``. While in flight, its UUID may be a consumer that holds the source."""
+    """A live row of ``migrations``. While in flight, its UUID may be a consumer that holds the source.
+
+    Attributes:
+        instance_gone: Whether it is known that no cell has a live row of its instance.
+        gone_since: When that row was deleted; None if there is no row, or no time in it.
+    """
 
     uuid: str
     instance: str
@@ -85,6 +93,8 @@ class MigrationRecord:
     source: Place
     dest: Place
     changed_at: datetime | None = None
+    instance_gone: bool = False
+    gone_since: datetime | None = None
 
     @property
     def in_flight(self) -> bool:
@@ -119,6 +129,7 @@ class ConsumerRecords:
         build_requested: whether there is a build request, which waits for its instance.
         build_requested_at: time of the build request, if readable.
         unread: why the databases could not be read completely, or None.
+        deleted_at: when nova deleted the instance with this UUID; None if it has no row of that.
     """
 
     uuid: str
@@ -128,6 +139,7 @@ class ConsumerRecords:
     build_requested: bool = False
     build_requested_at: datetime | None = None
     unread: str | None = None
+    deleted_at: datetime | None = None
 
     @property
     def own_migrations(self) -> list[MigrationRecord]:

@@ -35,7 +35,7 @@ from scheduler.operators.pages import files
 from scheduler.rpc import explain, transport
 from scheduler.stream.broker import BrokerOptions
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 UNKNOWN = 1
 

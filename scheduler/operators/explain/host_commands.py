@@ -16,7 +16,7 @@ from scheduler.operators.command.arguments import add_since
 from scheduler.operators.explain import host_text, text
 from scheduler.operators.explain.decision_commands import FoundDecision, RecordedQuestion, Shown, read_log
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Requests of different flavors or zones, which decisions do not explain, that are looked at as of now.
 MOST_LOOKED_AT = 3

@@ -7,8 +7,8 @@ from scheduler.decisions.failure_cause import REMEDIES, CauseCode, code_of_filte
 from scheduler.decisions.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
 from scheduler.decisions.host_status import DISABLED_TRAIT, HostStatus
 from scheduler.decisions.hosts_now import NodeNow
-from scheduler.decisions.refusals import count_text
 from scheduler.decisions.rendering import FilterVerdict
+from scheduler.logs import count_text
 from scheduler.operators.command.tables import Table
 
 #: What ends it if a host passes and others are chosen.

@@ -5,6 +5,7 @@ from typing import Any
 
 from scheduler import objects
 from scheduler.decisions.document import Decision
+from scheduler.logs import count_text
 from scheduler.request.reading import read
 
 
@@ -45,7 +46,7 @@ def _group(group: objects.InstanceGroup, instances: list[str]) -> str:
     members = len(set(read(group, "members", ())).difference(instances))
     hosts = sorted(filter(None, read(group, "hosts", ())))
     where = f" on {', '.join(hosts)}" if hosts else ""
-    return f"{named}: {', '.join([policies, *rules])}, {members} members{where}"
+    return f"{named}: {', '.join([policies, *rules])}, {count_text(members, 'member')}{where}"
 
 
 def _image(image: Any) -> str:

@@ -13,6 +13,7 @@ from scheduler.decisions.document import REFUSED, Candidates, Decision
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.hosts_now import HostNow
 from scheduler.decisions.rendering import NAMED, first
+from scheduler.logs import count_text
 from scheduler.operators.command.tables import Table
 from scheduler.operators.explain.requested import requested_lines
 
@@ -89,9 +90,9 @@ def _causes(stage: rendering.Stage) -> Iterator[str]:
     for cause in stage.causes[:most]:
         yield cause.reason + (f" ({first(cause.hosts, NAMED, cause.number)})" if cause.hosts else "")
     if rest := sum(cause.number for cause in stage.causes[most:]):
-        yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
+        yield f"{count_text(len(stage.causes) - most, 'other reason')} ({count_text(rest, 'host')})"
     if stage.unexplained:
-        yield f"{stage.unexplained} more hosts, reason not computed"
+        yield f"{count_text(stage.unexplained, 'more host')}, reason not computed"
 
 
 def hosts(decision: Decision, most: int | None) -> Table:

@@ -5,8 +5,11 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
+import unicodedata
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from scheduler.logs import count_text
 
 PACKAGE = "scheduler.operators.pages"
 
@@ -48,10 +51,26 @@ def _environment(package: str) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_without_control,
     )
-    environment.filters.update(upper_first=_upper_first, signed=_signed)
+    environment.filters.update(upper_first=_upper_first, signed=_signed, count_text=count_text)
     environment.globals.update(policy=policy(), style=_part("style.css"), script=_part("table.js"))
     return environment
+
+
+def _without_control(value: Any) -> Any:
+    """Return a value with the control characters of a text as in a string literal, but for line breaks.
+
+    Names, hints and zones come from users of the cloud. A terminal would obey such characters.
+    """
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return type(value)("".join(map(_shown, value)))
+
+
+def _shown(character: str) -> str:
+    is_control = unicodedata.category(character) in {"Cc", "Cf", "Cs"} and character not in "\n\t"
+    return character.encode("unicode_escape").decode("ascii") if is_control else character
 
 
 def _upper_first(text: str) -> str:

@@ -2,7 +2,7 @@
 
 - main: the program; command_base: what its commands have in common
 - instance_commands: questions about instances that exist; request_commands: about requests that were not made
-- reasons: how many hosts each step of a decision left
+- reasons: why Placement does not offer hosts
 - moves: instances that go to other hosts, one after the other
 - drain: emptying hosts; survive: losing hosts; balance: moves that improve weights
 - capacity: how many more instances fit; forecast: until when; textfile: the same for node-exporter

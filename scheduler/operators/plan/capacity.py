@@ -7,6 +7,7 @@ filters use; all others in arrays.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from scheduler import objects
-from scheduler.errors import BerthError
+from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.amount_filters import (
     CoreFilter,
     DiskFilter,
@@ -106,9 +107,7 @@ def fits(
 def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
     """Set hosts that the request excludes or that filters reject to no instance; return the others."""
     narrowed = narrow(asked.hosts, asked.request)
-    prepared = (
-        cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain((), asked.request)
-    )
+    prepared = cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain(())
     narrowed.hosts.load(prepared.needs)
     filtered = prepared.run(narrowed.hosts) if len(narrowed.hosts) else None
     rejected = {int(row): each.reason for each in narrowed.excluded for row in each.hosts.table_rows}
@@ -244,14 +243,15 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 
 def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> Document:
     name = spec.flavor.name if "name" in spec.flavor else None
+    found: dict[int, Fit] = {}
     reason, again = "", spec.obj_clone()
     try:
-        found = fits(cloud, spec, cloud.snapshot.progress)
+        with suppress(NoValidHost):
+            found = fits(cloud, spec, cloud.snapshot.progress)
         if not any(fit.count for fit in found.values()):
-            why = cloud.decide(again, [again.instance_uuid], explain=True).why
-            reason = "" if why is None else why.text
+            reason = cloud.decide(again, [again.instance_uuid], explain=True).why
     except BerthError as error:
-        found, reason = {}, getattr(error, "reason", "") or str(error)
+        reason = getattr(error, "reason", "") or str(error)
     return {
         "plan": "capacity",
         "flavor": name,

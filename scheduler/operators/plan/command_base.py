@@ -27,7 +27,7 @@ NO_PLACE = 3
 INTERVAL, WIDTH = 0.1, 30
 
 #: Loggers of decisions: a plan makes thousands of decisions, and shows why one fails.
-QUIET = ("scheduler", "nova")
+QUIET = ("nova",)
 
 
 class WrongArgument(BerthError):

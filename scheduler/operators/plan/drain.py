@@ -15,7 +15,6 @@ from scheduler.operators.plan.moves import (
     stuck_document,
     summed,
 )
-from scheduler.operators.plan.reasons import Why
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 
@@ -54,7 +53,7 @@ def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list
 
 
 def _fixed(index: int, state: str) -> Stuck:
-    return Stuck(index, Why([], f"nova moves no instance that is {state}"), {})
+    return Stuck(index, f"nova moves no instance that is {state}", {})
 
 
 def _document(

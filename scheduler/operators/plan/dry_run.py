@@ -2,18 +2,19 @@
 
 from typing import Any
 
+import msgspec
 from oslo_utils import uuidutils
 
 from scheduler import objects
+from scheduler.decisions.document import encode
 from scheduler.operators.plan.moves import Document
-from scheduler.operators.plan.reasons import Why
 from scheduler.operators.snapshot.hints import hint_notes
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.request.reading import read
 
 
 def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
-    """Return the hosts of ``spec.num_instances`` instances, and how many hosts each step left."""
+    """Return the hosts of ``spec.num_instances`` instances, and the document of the decision."""
     count = spec.num_instances
     more = (uuidutils.generate_uuid() for _ in range(count - 1))
     uuids = [spec.instance_uuid, *more]
@@ -28,16 +29,14 @@ def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
     )
     _join_group(cloud, spec, uuids)
     decision = cloud.decide(spec, uuids, explain=True, alternates=True)
-    why = decision.why or Why([])
     flavor: Any = spec.flavor
     return {
         "plan": "dry-run",
         "flavor": flavor.name if "name" in flavor else None,
         "instances": count,
-        "placed": len(decision.chosen) if why.selections else 0,
-        "asked": why.amounts,
-        "notes": [*notes, *why.notes],
-        "why": why.document(),
+        "placed": len(decision.selections),
+        "fitting": len(decision.chosen),
+        "notes": notes,
         "hosts": [
             {
                 "number": number,
@@ -46,9 +45,9 @@ def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
                 "zone": chosen.availability_zone,
                 "alternates": [each.service_host for each in alternates],
             }
-            for number, (chosen, *alternates) in enumerate(why.selections, 1)
+            for number, (chosen, *alternates) in enumerate(decision.selections, 1)
         ],
-        "best": why.best,
+        "decision": None if decision.document is None else msgspec.json.decode(encode(decision.document)),
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from scheduler import objects
 from scheduler.errors import BerthError
-from scheduler.operators.plan.reasons import Why
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.placement.plain_query import plain_query
@@ -50,7 +49,7 @@ class Stuck:
     """
 
     index: int
-    why: Why
+    why: str
     amounts: Mapping[str, int]
 
 
@@ -150,7 +149,7 @@ class Mover:
         moves, stuck = list[Move](), list[Stuck]()
         for batch in self.batches(indices):
             if self._snapshot.instances.specs[batch[0]] == MISSING:
-                stuck += [Stuck(index, Why([], "no readable request of it is stored"), {}) for index in batch]
+                stuck += [Stuck(index, "no readable request of it is stored", {}) for index in batch]
                 continue
             done, failed = self._move_batch(batch)
             moves += done
@@ -169,7 +168,7 @@ class Mover:
             left = left[len(done) :]
             if not done:  # the others have the same request
                 amounts = dict(decision.queries[0].amounts()) if decision.queries else {}
-                return moves, [Stuck(index, decision.why or Why([]), amounts) for index in left]
+                return moves, [Stuck(index, decision.why, amounts) for index in left]
         return moves, []
 
     def _settle(self, index: int, chosen: Chosen, spec: objects.RequestSpec) -> Move:
@@ -223,4 +222,4 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
 
 
 def stuck_document(cloud: PlannedCloud, each: Stuck, row: int) -> Document:
-    return {**described(cloud, each.index, row), "amounts": dict(each.amounts), "why": each.why.document()}
+    return {**described(cloud, each.index, row), "amounts": dict(each.amounts), "why": {"text": each.why}}

@@ -6,7 +6,12 @@ The text is in templates/plan.html; here is the geometry of the pictures, in per
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+from scheduler.decisions.document import decode
+from scheduler.operators.explain import page as decision_page
 from scheduler.operators.pages import frame
+from scheduler.operators.plan.text import SOURCE
 
 Plan = Mapping[str, Any]
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]
@@ -108,12 +113,6 @@ def _of_capacities(plan: Plan) -> Picture:
     return _picture("Instances that fit", "now", "after the loss of any one host", rows)
 
 
-def _of_dry_run(plan: Plan) -> Picture:
-    counts = ((one["name"], one["before"], one["after"]) for one in plan["why"]["stages"])
-    rows = ((name, before, after, f"{before} → {after}", not after) for name, before, after in counts)
-    return _picture("Hosts, step by step", "before", "left", rows)
-
-
 PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
     "drain": _of_drain,
     "survive": _of_survive,
@@ -121,7 +120,6 @@ PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
     "policy": _of_policy,
     "capacity": _of_capacity,
     "capacities": _of_capacities,
-    "dry-run": _of_dry_run,
 }
 
 TITLES = {
@@ -131,7 +129,6 @@ TITLES = {
     "policy": "Other options",
     "capacity": "What still fits",
     "capacities": "What still fits",
-    "dry-run": "A request now",
 }
 
 
@@ -143,11 +140,13 @@ HEADINGS = {
     "Failure": "Failures",
     "Flavor": "Flavors",
     "Cell": "Places",
-    "Stage": "Stages",
 }
 
 
 def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return a plan as HTML; a dry run is the page of its decision."""
+    if decided := plan.get("decision"):
+        return decision_page.render(decode(msgspec.json.encode(decided)), SOURCE, None)
     shown = [(columns, rows) for columns, rows in tables if rows]
     return frame.render(
         "scheduler.operators.plan",

@@ -19,6 +19,7 @@ from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.rules.drivers import Rules, load_rules
+from scheduler.weights.failure_domain import POLICIES
 
 
 class Side(NamedTuple):
@@ -28,11 +29,14 @@ class Side(NamedTuple):
         hosts: The host of each instance; None for one without a host.
         spread: How the memory of hosts is used then, as ``balance.spread_of``.
         largest: The flavor with most memory that still fits then; None if none does.
+        together: The most members of one server group in one failure domain then, of groups that are to be
+            spread.
     """
 
     hosts: Sequence[str | None]
     spread: Document
     largest: str | None
+    together: int
 
 
 def policy(
@@ -82,6 +86,7 @@ def policy(
                 "refused": sum(host is None for host in side.hosts),
                 "hosts": len({host for host in side.hosts if host}),
                 "largest_flavor": side.largest,
+                "members_in_one_domain": side.together,
                 **side.spread,
             }
             for name, side in sides.items()
@@ -127,7 +132,7 @@ def _decided(snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Se
             for chosen in decision.chosen[:1]:
                 cloud.put(index, chosen, spec.flavor)
             hosts.append(cloud.host(decision.chosen[0].row) if decision.chosen else None)
-        return Side(hosts, spread_of(cloud), _largest(cloud))
+        return Side(hosts, spread_of(cloud), _largest(cloud), _together(cloud))
     finally:
         cloud.rewind(start)
 
@@ -141,6 +146,19 @@ def _largest(cloud: PlannedCloud) -> str | None:
         except BerthError:
             continue
     return None
+
+
+def _together(cloud: PlannedCloud) -> int:
+    """Return the most members of one group that is to be spread in one failure domain."""
+    snapshot, key = cloud.snapshot, cloud.conf.berth.failure_domain_key
+    aggregates, most = snapshot.table.coded["aggregates"], 0
+    for group in snapshot.groups.values():
+        if group.policy in POLICIES:
+            members = [snapshot.instances.index_of.get(uuid, -1) for uuid in group.members]
+            rows = [int(cloud.places.rows[at]) for at in members if at >= 0]
+            domains = Counter(domain for row in rows if row >= 0 for domain in aggregates[row].raw(key))
+            most = max(most, *domains.values(), 0)
+    return most
 
 
 def _values(

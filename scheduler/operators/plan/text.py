@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.decisions.refusals import count_text
+import msgspec
+
+from scheduler.decisions.document import decode
+from scheduler.logs import count_text
 from scheduler.operators.command.tables import Table
+from scheduler.operators.explain import text as decision_text
 from scheduler.operators.explain.decision_commands import Shown
 
 Plan = Mapping[str, Any]
@@ -13,6 +17,10 @@ Plan = Mapping[str, Any]
 #: Limits that are shown of one place, and reasons for instances without a place.
 LIMITS = 3
 REASONS = 5
+
+#: Hosts of a dry run that are shown, and where its decision comes from.
+BEST = 10
+SOURCE = "plan"
 
 
 def amounts(found: Mapping[str, int]) -> str:
@@ -46,7 +54,8 @@ def _drain(plan: Plan) -> Shown:
     named = ", ".join(hosts) if len(hosts) <= REASONS else count_text(len(hosts), "host")
     head = [f"{named}: {len(plan['moves'])} of {count_text(plan['instances'], 'instance')} can move"]
     if stays:
-        head += [f"{count_text(len(stays), 'instance')} without a place, missing {amounts(plan['missing'])}"]
+        missing = f", missing {amounts(plan['missing'])}" if any(plan["missing"].values()) else ""
+        head += [f"{count_text(len(stays), 'instance')} without a place{missing}"]
         head += _reasons(stays)
     columns = ("Step", "Instance", "Flavor", "From", "To", "Zone", "Way")
     moves = [
@@ -153,6 +162,7 @@ SIDES = {
     "memory_used_deviation_percent": "Memory in use, standard deviation, %",
     "empty_hosts": "Hosts without instances",
     "largest_flavor": "Largest flavor that still fits",
+    "members_in_one_domain": "Most members of a group in one failure domain",
 }
 
 
@@ -180,23 +190,13 @@ def _policy(plan: Plan) -> Shown:
 
 
 def _dry_run(plan: Plan) -> Shown:
+    fitting = plan["fitting"] if plan["placed"] < plan["instances"] else 0
     head = [
-        (
-            f"A host for {plan['placed']} of {count_text(plan['instances'], 'instance')} of flavor "
-            f"{plan['flavor']}"
-        )
+        f"A host for {plan['placed']} of {count_text(plan['instances'], 'instance')} "
+        f"of flavor {plan['flavor']}" + (f"; the first {fitting} would find one" if fitting else ""),
+        *(f"  {note}" for note in plan["notes"]),
     ]
-    head += [f"  requested from Placement: {plan['asked']}"] if plan["asked"] else []
-    head += [f"  {note}" for note in plan["notes"]]
-    if plan["why"]["error"]:
-        head.append(f"  {plan['why']['error']}")
-    stages: Table = (
-        ("Stage", "Hosts", "Left", "Why"),
-        [
-            (one["name"], one["before"], one["after"], "; ".join(one["causes"]))
-            for one in plan["why"]["stages"]
-        ],
-    )
+    decision = decode(msgspec.json.encode(plan["decision"]))
     chosen: Table = (
         ("Instance", "Host", "Cell", "Zone", "Alternates"),
         [
@@ -204,19 +204,9 @@ def _dry_run(plan: Plan) -> Shown:
             for one in plan["hosts"]
         ],
     )
-    best: Table = (
-        ("Best hosts", "Weight", "Parts"),
-        [
-            (
-                one["host"],
-                f"{one['weight']:.4f}",
-                ", ".join(f"{name} {part:.4f}" for name, part in one["weights"].items() if part),
-            )
-            for one in plan["best"]
-        ],
-    )
-    tables = [stages, best, chosen] if plan["hosts"] else [chosen, best, stages]
-    return Shown(dict(plan), head, tables)
+    found = [decision_text.funnel(decision), decision_text.hosts(decision, BEST)]
+    tables = [*found, chosen] if plan["hosts"] else found
+    return Shown(dict(plan), [*head, *decision_text.decision_lines(decision, SOURCE)], tables)
 
 
 _SHOWN = {

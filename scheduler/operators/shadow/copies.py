@@ -25,10 +25,11 @@ from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.logs import OutageLog
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.serializer import ServerSerializer, Unreadable
+from scheduler.rpc.endpoints import Unreadable
+from scheduler.rpc.serializer import ServerSerializer
 from scheduler.stream.broker import BrokerOptions
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 METHOD = "select_destinations"
 

@@ -4,7 +4,7 @@ It is decided twice: with the placements that no compute has reported yet, as Be
 as nova-scheduler does, so that a difference can be distinguished from them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 import math
 
@@ -12,9 +12,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.bounds.deadline import Deadline, limit_to
-from scheduler.claims.claim_session import Check, check_nothing
-from scheduler.claims.held import AlreadyHeld
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import PreparedChain
 from scheduler.hosts.coordinates import ViewIndex
@@ -27,14 +25,12 @@ from scheduler.parts import Outside, no_stream, put_together
 from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
-from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.narrowing import Narrowed
+from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
-from scheduler.workflow.candidate_hosts import MoreHosts
 from scheduler.workflow.claiming import host_of_provider
-from scheduler.workflow.request_run import RequestRun
-from scheduler.workflow.steps import Reply
+from scheduler.workflow.decide import WithoutClaims, decide, with_queries
 
 #: Seconds for one decision: no caller waits for it.
 LONGEST = 60.0
@@ -88,23 +84,16 @@ class ShadowDecision:
         return bool(np.unpackbits(choices[number].equal, count=len(self.table))[row])
 
 
-class RankingTrace(Trace):
-    """Notes also for each instance which hosts had the weight of the best.
+class EqualHosts(DecisionObserver):
+    """Notes for each instance which hosts had the weight of the best.
 
     Attributes:
         choices: What was chosen.
         table: The hosts; None before any were ranked.
     """
 
-    def __init__(
-        self,
-        request: SchedulingRequest,
-        clock: Callable[[], float],
-        names: Callable[[], Names],
-        subset: int,
-    ) -> None:
-        """Begin as ``Trace``; ``subset``: one of so many best hosts is chosen."""
-        super().__init__(request, clock, names=names)
+    def __init__(self, subset: int) -> None:
+        """Note nothing yet; ``subset``: one of so many best hosts is chosen."""
         self._subset = subset
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
@@ -112,13 +101,11 @@ class RankingTrace(Trace):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        super().begin_ranking(offered, narrowed, chain, request)
         self.table = offered.table
         self.choices = []
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
         """Note the hosts that may be chosen as well as the best one."""
-        super().weighed(number, hosts, scores, totals)
         size = min(self._subset, len(totals))
         least = np.partition(totals, -size)[-size]
         best = np.zeros(len(hosts.table), bool)
@@ -127,30 +114,6 @@ class RankingTrace(Trace):
 
     def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
         self.choices.append(Choice(hosts.row(index).uuid, self._equal))
-
-
-class ShadowRun(RequestRun):
-    """The steps of a request, without claims."""
-
-    def reply_to(self, request: SchedulingRequest) -> Reply:
-        """Return what the reply would be.
-
-        Raises:
-            NoValidHost: An instance would be left without a host.
-            DependencyUnavailable: It is not known whether there is a host.
-        """
-        self._ask_queries(request)
-        return self._schedule(request)
-
-    def _choose(
-        self,
-        hosts: HostView,
-        request: SchedulingRequest,
-        more: MoreHosts = lambda: None,
-        usages: Usages = no_usages,
-        check: Check = check_nothing,
-    ) -> Reply:
-        return self._driver.select(hosts, request, AlreadyHeld(), more, usages, self._trace)
 
 
 class ShadowManager(SchedulerManager):
@@ -195,11 +158,13 @@ class ShadowManager(SchedulerManager):
         request = SchedulingRequest.of(
             copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
         )
-        trace, refusal = self._begin(request), ""
+        equal, refusal = EqualHosts(self.conf.filter_scheduler.host_subset_size), ""
+        trace = Trace(request, self._clock, names=self.names, also=equal)
         with limit_to(Deadline(request.deadline, self._clock)):
             try:
                 with self.decisions.recording(trace):
-                    ShadowRun(self.steps, self._driver, list, trace).reply_to(request)
+                    request = with_queries(request, self.world, trace)
+                    decide(request, self.world, WithoutClaims(), trace)
             except NoValidHost as error:
                 refusal = str(error)
             seconds = self._clock() - begun
@@ -207,8 +172,8 @@ class ShadowManager(SchedulerManager):
             decision = ShadowDecision(
                 copy.context.request_id or "",
                 copy.instance_uuids,
-                trace.table or self.hosts.snapshot(math.inf),
-                () if refusal else trace.choices,
+                equal.table or self.hosts.snapshot(math.inf),
+                () if refusal else equal.choices,
                 () if refusal else self._decide_unreported(request.restarted()),
                 [each for each in reserved if each],
                 refusal,
@@ -222,17 +187,15 @@ class ShadowManager(SchedulerManager):
         """Return what would be chosen without placements that no compute has reported."""
         parts = self.parts
         alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
-        trace = self._begin(request)
+        world = replace(self.world, steps=replace(self.steps, mirrored_hosts=alone))
+        equal = EqualHosts(self.conf.filter_scheduler.host_subset_size)
         try:
-            ShadowRun(replace(self.steps, mirrored_hosts=alone), self._driver, list, trace).reply_to(request)
+            decide(request, world, WithoutClaims(), Trace(request, self._clock, also=equal))
         except BerthError:
             return ()
         finally:
             self.hosts.pending.remove(request.instance_uuids)
-        return trace.choices
-
-    def _begin(self, request: SchedulingRequest) -> RankingTrace:
-        return RankingTrace(request, self._clock, self.names, self.conf.filter_scheduler.host_subset_size)
+        return equal.choices
 
     def held_nodes(self, copy: Copy) -> dict[str, str]:
         """Return the compute nodes that instances hold in Placement; without those that hold none.
@@ -273,7 +236,14 @@ class ShadowManager(SchedulerManager):
         if row is not None:
             # By the stamp of the decision: the compute may have reported the instance since
             stamp = table.rows[row].updated
-            self.hosts.pending.share(placement.instance, node, placement.amounts, stamp, granted=True)
+            self.hosts.pending.share(
+                placement.instance,
+                node,
+                placement.amounts,
+                stamp,
+                granted=True,
+                demand=placement.demand,
+            )
 
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""

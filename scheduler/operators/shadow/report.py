@@ -8,11 +8,12 @@ from statistics import median
 import msgspec
 from oslo_log import log as logging
 
+from scheduler.logs import count_text
 from scheduler.operators.pages import frame
 from scheduler.operators.shadow.comparison import MEANINGS, Verdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Differences that are listed, the latest first.
 LISTED = 50
@@ -100,7 +101,7 @@ def summarize(found: Iterable[Compared]) -> Report:
 def sentence(report: Report) -> str:
     """Return the report in one sentence."""
     if not report.compared:
-        return f"{report.requests} requests; none was compared yet."
+        return f"{count_text(report.requests, 'request')}; none was compared yet."
     minutes = (report.until - report.since) / 60
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
     refused = next(line.count for line in report.lines if line.verdict is Verdict.BERTH_REFUSED)

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 import logging
 from logging.handlers import RotatingFileHandler
+import os
 from pathlib import Path
 import queue
 import threading
 import time
+from typing import Any
 
 import msgspec
 
@@ -17,7 +19,7 @@ from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import ShadowDecision, ShadowManager
 from scheduler.placement.errors import PlacementSilent
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Name of the files with the comparisons, and how large and how many they may be.
 FILE = "berth-shadow.jsonl"
@@ -66,6 +68,15 @@ class _Waiting:
     interval: float = FIRST_LOOK
 
 
+class _OwnFiles(RotatingFileHandler):
+    """Files that other users cannot read: they name the hosts of instances."""
+
+    def _open(self) -> Any:
+        file = super()._open()
+        os.fchmod(file.fileno(), 0o600)
+        return file
+
+
 class ComparisonFile:
     """Where comparisons are written: JSON lines, in a bounded number of files."""
 
@@ -76,7 +87,7 @@ class ComparisonFile:
             OSError: It cannot be written.
         """
         self.clock = clock
-        self._handler = RotatingFileHandler(directory / FILE, "a", LARGEST_FILE, MOST_FILES, "utf-8")
+        self._handler = _OwnFiles(directory / FILE, "a", LARGEST_FILE, MOST_FILES, "utf-8")
 
     def write(self, compared: Compared) -> None:
         """Write one comparison."""

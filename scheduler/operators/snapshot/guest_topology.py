@@ -10,6 +10,7 @@ from typing import Any
 from oslo_utils.strutils import string_to_bytes
 
 from scheduler import errors, objects
+from scheduler.logs import count_text
 from scheduler.numa.guest import ANY, LARGE, SMALL
 from scheduler.objects import InvalidField
 from scheduler.objects.image_props import parse_cpu_list
@@ -196,7 +197,7 @@ def _shares(wishes: FlavorAndImage, count: int) -> Iterator[tuple[set[int], int]
     if cpus is None or memory is None:
         return _equal_shares(flavor.vcpus, flavor.memory_mb, count)
     if not len(cpus) == len(memory) == count:
-        raise errors.InvalidSetting(f"CPUs and memory must be given for each of {count} NUMA cells")
+        raise errors.InvalidSetting(f"CPUs and memory must be given for each NUMA cell ({count})")
     numbers = [number for cell in cpus for number in cell]
     if sorted(numbers) != list(range(flavor.vcpus)):
         raise errors.InvalidSetting(f"The NUMA cells must share {flavor.vcpus} CPUs, each in one of them")
@@ -207,7 +208,9 @@ def _shares(wishes: FlavorAndImage, count: int) -> Iterator[tuple[set[int], int]
 
 def _equal_shares(vcpus: int, memory_mb: int, count: int) -> Iterator[tuple[set[int], int]]:
     if vcpus % count or memory_mb % count:
-        raise errors.InvalidSetting(f"{count} NUMA cells cannot share {vcpus} CPUs and {memory_mb} MiB")
+        raise errors.InvalidSetting(
+            f"{count_text(count, 'NUMA cell')} cannot share {count_text(vcpus, 'CPU')} and {memory_mb} MiB"
+        )
     size = vcpus // count
     return ((set(range(at * size, (at + 1) * size)), memory_mb // count) for at in range(count))
 

@@ -1,11 +1,9 @@
-"""A cloud that plans change: the decision core runs on a snapshot and charges its decisions to it.
+"""A cloud that plans change: requests are decided on a snapshot, and their hosts are charged to it.
 
-One decision is that of ``workflow.request_run`` without its I/O: pre-filters and query, the mirror's hosts or
-Placement's candidates, the server group as it is by now, and the driver. Each charge can be undone.
+Each charge can be undone.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,28 +12,26 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult
+from scheduler.decisions import document as documents
+from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import BerthError, NoValidHost
-from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
-from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.request_instances import HostKey
-from scheduler.hosts.view import CandidateLists, HostView
-from scheduler.operators.plan.reasons import Watcher, Why
+from scheduler.hosts.coordinates import TableRow, ViewIndex
+from scheduler.hosts.view import HostView
+from scheduler.operators.plan.reasons import placement_causes
+from scheduler.operators.snapshot.planned_world import Places, PlannedWorld
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.parts import make_driver
-from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
-from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.mirror import Allocations
-from scheduler.placement.outcomes import Outcome
-from scheduler.request.query import Query, without_limit
+from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.drivers import Rules
+from scheduler.selection.alternates import Selections
 from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.headroom import Usages
-from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.ranking import Ranking, rank
-from scheduler.selection.server_groups import ServerGroups
-from scheduler.weights.scores import prepare_weighers
+from scheduler.selection.observer import DecisionObserver
+from scheduler.selection.ranking import Ranking
+from scheduler.workflow.decide import WithoutClaims, decide, offered, with_queries
 
 #: The query that all hosts with free memory meet.
 ANY = Query((("resources", "MEMORY_MB:1"),), "resources=MEMORY_MB%3A1", None)
@@ -61,13 +57,20 @@ class Decision:
 
     Attributes:
         chosen: The hosts of its first instances, in their order; the others find none.
-        why: What each step left; None if all have hosts and no explanation was requested.
+        selections: For each instance the host and its alternates; empty if an instance finds no host.
+        document: What led to it; None if all have hosts and no explanation was requested.
         queries: The queries for Placement; empty if a pre-filter refused the request.
     """
 
     chosen: list[Chosen] = field(default_factory=list)
-    why: Why | None = None
+    selections: Selections = field(default_factory=list)
+    document: documents.Decision | None = None
     queries: Sequence[Query] = ()
+
+    @property
+    def why(self) -> str:
+        """What left an instance without a host, in one line."""
+        return self.document.summary if self.document else ""
 
 
 class Asked(NamedTuple):
@@ -79,110 +82,26 @@ class Asked(NamedTuple):
     """
 
     request: SchedulingRequest
-    queries: Sequence[Query]
     hosts: HostView
     usages: Usages
 
 
-class _Planned:
-    """Grants each claim and remembers it, as ``host_claiming.Claims``."""
+class _Taken(DecisionObserver):
+    """Notes what instances take of their hosts; the build of one ends before the next one comes."""
 
-    def __init__(self) -> None:
-        self.granted: dict[str, AllocationCandidate] = {}
+    def __init__(self, request: SchedulingRequest, claims: WithoutClaims) -> None:
+        self._uuids = request.instance_uuids
+        self._is_fitted = bool(request.guest or request.pci_requests)
+        self._claims = claims
+        self.chosen: list[Chosen] = []
 
-    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
-        self.granted[instance_uuid] = candidate
-        return ClaimResult(Outcome.DONE)
-
-    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
-        return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
-
-
-class Places:
-    """Where instances are in the plan, for rules and for server groups."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self.rows = snapshot.instances.rows.copy()
-
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        known = self._snapshot.instances.index_of
-        found = ((uuid, known[uuid]) for uuid in uuids if uuid in known)
-        return {uuid: [self._snapshot.place(self.rows[at])] for uuid, at in found if self.rows[at] >= 0}
-
-    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        """Return the instances of a host as the databases have them, for classes of operators."""
-        return self._snapshot.hosts.instances.on_host(cell_uuid, host)
-
-    def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
-        """Return the image properties of the instances on some hosts, as the databases have them."""
-        return self._snapshot.hosts.instances.image_properties(places)
-
-    def members_of(self, group_uuid: str) -> Sequence[str]:
-        group = self._snapshot.groups.get(group_uuid)
-        return () if group is None else group.members
-
-    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
-        """Return the service hosts of instances that users still see."""
-        instances, rows = self._snapshot.instances, self._snapshot.table.rows
-        known = (instances.index_of.get(uuid, -1) for uuid in instance_uuids)
-        seen = [at for at in known if at >= 0 and instances.visible[at] and self.rows[at] >= 0]
-        return {rows[self.rows[at]].host for at in seen}, True
-
-
-class Offers:
-    """Placement's answers to queries that the mirror cannot answer, less what the plan takes."""
-
-    def __init__(self, source: CandidateSource) -> None:
-        self._source = source
-        self._found: dict[tuple[Query, ...], Candidates] = {}
-        self._taken: Counter[tuple[str, str]] = Counter()
-
-    def take(self, allocations: Allocations, sign: int) -> None:
-        for provider, entry in allocations.items():
-            for resource, amount in entry["resources"].items():
-                self._taken[provider, resource] += sign * amount
-
-    def find(self, queries: Sequence[Query]) -> Candidates:
-        """Return the answer, which is the same for equal queries.
-
-        Raises:
-            NoValidHost: Placement refuses the query.
-            PlacementUnavailable: Placement does not answer.
-        """
-        key = tuple(map(without_limit, queries))
-        if key not in self._found:
-            self._found[key] = self._source.fetch(key, None)
-        offer = self._found[key]
-        if offer.rejection:
-            raise NoValidHost(f"Placement rejected the request: {offer.rejection}", final=True)
-        if offer.failed:
-            raise NoValidHost(f"Placement gives no usable answer: {offer.reason}")
-        return offer
-
-    def usage(self, offer: Candidates, provider: str) -> Mapping[str, Usage]:
-        """Return capacity and usage of a provider in an answer, with what the plan takes."""
-        return {
-            name: Usage(one.capacity, one.used + self._taken[provider, name])
-            for name, one in offer.usage(provider).items()
-        }
-
-    def fitting(self, offer: Candidates) -> Mapping[str, Sequence[AllocationCandidate]]:
-        """Return the candidates of each root that still fit."""
-        touched = {provider for provider, _ in self._taken}
-        return {
-            root: [each for each in some if touched.isdisjoint(each.stored) or self._fits(offer, each)]
-            for root, some in offer.by_root.items()
-        }
-
-    def _fits(self, offer: Candidates, candidate: AllocationCandidate) -> bool:
-        usages = {provider: self.usage(offer, provider) for provider in candidate.allocations}
-        return all(
-            usages[provider][name].used + amount <= usages[provider][name].capacity
-            for provider, entry in candidate.allocations.items()
-            for name, amount in entry["resources"].items()
-            if name in usages[provider]
-        )
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        candidate = self._claims.granted.get(self._uuids[number]) or hosts.candidates(index)[0]
+        topology = None
+        if self._is_fitted:
+            topology = hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]
+        self.chosen.append(Chosen(int(hosts.table_rows[index]), candidate, topology))
+        hosts.consume(int(index), num_io_ops=-1)
 
 
 class PlannedCloud:
@@ -209,15 +128,23 @@ class PlannedCloud:
         """
         conf = snapshot.conf if conf is None else conf
         self.snapshot = snapshot
-        self.closed = np.zeros(len(snapshot.table), bool)
-        self.places = Places(snapshot)
         self.conf = conf
-        self.rules, self._driver = make_driver(conf, snapshot.hosts.mapped, rules=rules)
-        self._pending = PendingPlacements()
-        self._mirrored = MirroredHosts(snapshot.mirror, self.places, self._pending)
-        self._groups = ServerGroups()
-        self._offers = Offers(snapshot.candidates)
+        self.rules, driver = make_driver(conf, snapshot.hosts.mapped, rules=rules)
+        self._world = PlannedWorld(snapshot, driver)
+        self._names = Names(snapshot.cell_names(), conf.default_availability_zone)
         self._undo: list[Callable[[], None]] = []
+
+    @property
+    def closed(self) -> np.ndarray:
+        return self._world.closed
+
+    @closed.setter
+    def closed(self, hosts: np.ndarray) -> None:
+        self._world.closed = hosts
+
+    @property
+    def places(self) -> Places:
+        return self._world.places
 
     # -- decisions -------------------------------------------------------------------------------------------
 
@@ -232,34 +159,34 @@ class PlannedCloud:
         """Decide for instances of one request; nothing is charged.
 
         Args:
-            explain: Note what each step left, also if all have hosts.
-            alternates: Choose alternates too, for ``Decision.why``.
+            explain: Note what led to it, also if all have hosts.
+            alternates: Choose alternates too.
 
         Raises:
             PlacementUnavailable: Placement does not answer a query that the mirror cannot answer.
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
-        decision, claims = Decision(), _Planned()
+        claims = WithoutClaims()
+        taken, decision = _Taken(request, claims), Decision()
         self.snapshot.keep_time()
-        watcher = Watcher(request, self.snapshot.table, partial(self._chosen, claims))
+        trace = Trace(request, names=lambda: self._names, also=taken)
+        error: BerthError | None = None
         try:
-            decision.queries = self.snapshot.candidate_hosts.queries(request)
-            watcher.asked(decision.queries, self.snapshot.mirror)
-            with self._groups.serialized(request, self.places) as current:
-                hosts, usages = self._hosts(decision.queries, current)
-                hosts = watcher.offered(hosts, self.closed)
-                watcher.selections = self._driver.select(
-                    hosts, current, claims, usages=usages, observer=watcher
-                )
-        except BerthError as error:
-            if not isinstance(error, NoValidHost) and not decision.queries:
+            request = with_queries(request, self._world, trace)
+            decision.selections = decide(request, self._world, claims, trace)
+        except BerthError as caught:
+            if not isinstance(caught, NoValidHost) and not request.queries:
                 raise
-            watcher.failed(error)
-            explain = True
+            error = caught
         finally:
-            self._pending.remove(uuids)
-        decision.chosen = watcher.chosen
-        decision.why = watcher.why() if explain else None
+            self._world.pending.remove(uuids)
+        decision.chosen, decision.queries = taken.chosen, request.queries
+        if explain or error:
+            causes = placement_causes(self.snapshot.table, self.snapshot.mirror, request, self.closed)
+            trace.decision.candidates.reason = ", ".join(
+                filter(None, (trace.decision.candidates.reason, *causes))
+            )
+            decision.document = trace.finish(error)
         return decision
 
     def ask(self, spec: objects.RequestSpec, uuid: str | None = None) -> Asked:
@@ -273,43 +200,13 @@ class PlannedCloud:
         """
         request = SchedulingRequest.of(spec, None if uuid is None else [uuid])
         self.snapshot.keep_time()
-        queries = self.snapshot.candidate_hosts.queries(request)
-        with self._groups.serialized(request, self.places) as current:
-            hosts, usages = self._hosts(queries, current)
-            return Asked(current, queries, hosts.where(~self.closed[hosts.table_rows]), usages)
+        with offered(request, self._world, Trace(request)) as (offer, current):
+            return Asked(current, offer.hosts, offer.usages)
 
     def rank(self, spec: objects.RequestSpec, uuid: str) -> Ranking:
         """Return the hosts that an instance may have now, with their weights; raises as ``ask``."""
         asked = self.ask(spec, uuid)
-        chain = self.rules.chain.prepare(asked.request)
-        weighers = prepare_weighers(self.rules.weighers, asked.request)
-        return rank(chain, weighers, asked.hosts, asked.request, self.conf.filter_scheduler)
-
-    def _chosen(
-        self, claims: _Planned, uuid: str, hosts: HostView, index: ViewIndex, *, fitted: bool
-    ) -> Chosen:
-        candidate = claims.granted.get(uuid) or hosts.candidates(index)[0]
-        topology = (hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]) if fitted else None
-        return Chosen(int(hosts.table_rows[index]), candidate, topology)
-
-    def _hosts(self, queries: Sequence[Query], request: SchedulingRequest) -> tuple[HostView, Usages]:
-        """Return the hosts that may have the request, and what is used of them.
-
-        Raises:
-            NoValidHost: Placement refuses the query.
-            PlacementUnavailable: Placement does not answer.
-        """
-        table = self.snapshot.table
-        found = self._mirrored.find(queries, lambda: table, request.cell_uuid)
-        if found is not None:
-            return found[0], found[1].usage
-        offer = self._offers.find(queries)
-        fitting = self._offers.fitting(offer)
-        rows = table.find(offer.by_root, request.cell_uuid)
-        rows = TableRows(np.array([row for row in rows.tolist() if fitting[table.rows[row].uuid]], np.int64))
-        candidates = CandidateLists(lambda position: fitting[table.rows[int(rows[position])].uuid])
-        view = HostView.of(table, rows, candidates, self.places, self._pending)
-        return view, partial(self._offers.usage, offer)
+        return self._world.driver.rank(asked.hosts, asked.request)
 
     def free(self, resource_class: str) -> np.ndarray:
         """Return what Placement has left of a mirrored class on each host, 0 for nothing; int64, (hosts,)."""
@@ -366,7 +263,7 @@ class PlannedCloud:
             if name != "num_io_ops":
                 self.snapshot.table.numbers[name][row] += sign * amount
         self.snapshot.mirror.known.heard(allocations, 0.0, sign)
-        self._offers.take(allocations, sign)
+        self._world.offers.take(allocations, sign)
 
     def _replace(self, name: str, row: int, value: Any) -> None:
         coded = self.snapshot.table.coded

@@ -27,7 +27,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
     """Return the request that the arguments of a command describe.
 
     Args:
-        args: ``flavor``, ``like`` or ``spec``, and the other options of ``cmd.plan_requests``.
+        args: ``flavor``, ``like`` or ``spec``, and the other options of ``operators.plan.request_commands``.
 
     Raises:
         BerthError: It cannot be made.

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 
 from scheduler import conf as options
 from scheduler.conf import derived
-from scheduler.decisions.refusals import count_text
+from scheduler.conf.log_output import log_output
 from scheduler.errors import BerthError, ConfigError
-from scheduler.logs import brief
+from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, host_mappings, services
@@ -33,7 +33,7 @@ from scheduler.placement.providers import decode_list, list_path
 from scheduler.placement.session import make_adapter
 from scheduler.request.query import MICROVERSION
 from scheduler.rpc.broker_errors import advice, refusal_in
-from scheduler.rpc.transport import TOPIC
+from scheduler.rpc.transport import TOPIC, rpc_transport
 from scheduler.rules import load_filters, load_weighers, nova_modules
 from scheduler.stream.broker import BrokerOptions, StreamUnavailable
 
@@ -84,6 +84,7 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     engines = Engines(conf)
     try:
         yield from _options(conf)
+        yield from _log(conf)
         yield from _rules(conf)
         yield from _databases(conf, engines)
         yield from _placement(conf)
@@ -97,7 +98,10 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 
 def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     found = False
+    lost = set(derived.lost_log(conf))
     for remark in options.remarks(conf):
+        if remark in lost:
+            continue
         found = True
         yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")
     try:
@@ -107,6 +111,19 @@ def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         yield Finding(State.FAILURE, "Options", str(error), "Keep nova-scheduler, or use the driver db")
     if not found:
         yield Finding(State.SUCCESS, "Options", "All values can be used")
+
+
+def _log(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    output = log_output(conf)
+    if output is None:
+        text = f"[DEFAULT]/log_config_append: {conf.log_config_append} cannot be read"
+        yield Finding(
+            State.FAILURE, "Log", text, "Correct it; `berth-scheduler --check-config` says what is wrong"
+        )
+    elif output.places:
+        yield Finding(State.SUCCESS, "Log", str(output))
+    for text in derived.lost_log(conf):
+        yield Finding(State.WARNING, "Log", text, "Give the logger nova a handler in this file")
 
 
 def _rules(conf: cfg.ConfigOpts) -> Iterator[Finding]:
@@ -280,11 +297,17 @@ def _newest_version(document: Any) -> tuple[int, int]:
 def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     step = "Check [DEFAULT]/transport_url and that RabbitMQ runs"
     try:
+        rpc_transport(conf).cleanup()
+    except ConfigError as error:
+        yield Finding(State.FAILURE, "Message broker", str(error), "Correct the option in nova.conf")
+        return
+    try:
         broker = BrokerOptions.from_conf(conf)
     except ConfigError:
-        text = "[DEFAULT]/transport_url or [oslo_messaging_rabbit]/ssl_version cannot be read"
-        next_step = "Percent-encode special characters of the password"
-        yield Finding(State.FAILURE, "Message broker", text, next_step)
+        text = "[oslo_messaging_rabbit]/ssl_version is no version of TLS"
+        yield Finding(
+            State.FAILURE, "Message broker", text, "Correct the option in nova.conf, or leave it unset"
+        )
         return
     if broker is None:
         text = "The driver is not that of RabbitMQ, so the broker is not checked"

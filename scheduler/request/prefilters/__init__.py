@@ -13,7 +13,7 @@ from scheduler.request.prefilters.base import Network, PrefilterServices
 
 __all__ = ["PREFILTERS", "Network", "PrefilterServices", "run"]
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # nova's order: some of them read what earlier ones added.
 PREFILTERS = (

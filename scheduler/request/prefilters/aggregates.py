@@ -9,7 +9,7 @@ from scheduler.request import resource_request
 from scheduler.request.prefilters.base import PrefilterServices, forbid_aggregates, require_any_aggregate
 from scheduler.request.reading import read
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 _TENANT_KEY = "filter_tenant_id"
 _ZONE_KEY = "availability_zone"
@@ -34,7 +34,8 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     if found:
         require_any_aggregate(spec, found)
     elif options.placement_aggregate_required_for_tenants:
-        LOG.warning(
+        services.warnings.warning(
+            ("tenant", project),
             "No aggregate is for project %s, and placement_aggregate_required_for_tenants requires one",
             project,
         )

@@ -12,7 +12,7 @@ from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.prefilters.base import PrefilterServices, forbid_root, require_root
 from scheduler.request.reading import read
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 # In the order in which they are tried: the first one without a trait is the one that the log names.
 _PREFIXES = {
@@ -39,7 +39,11 @@ def require_image_type_support(spec, _context, services: PrefilterServices) -> b
         return False
     trait = f"COMPUTE_IMAGE_TYPE_{disk_format.upper()}"
     if not _exists(trait):
-        LOG.error("Trait %s of the image's disk format does not exist; it is not required", trait)
+        services.warnings.error(
+            trait,
+            "Trait %s of the image's disk format does not exist; it is not required",
+            trait,
+        )
         return False
     require_root(spec, trait)
     return True
@@ -59,7 +63,11 @@ def transform_image_metadata(spec, _context, services: PrefilterServices) -> boo
     traits = [trait_of(name, value) for name, value in values.items() if value]
     unknown = next((trait for trait in traits if not _exists(trait)), None)
     if unknown:
-        LOG.error("Trait %s of an image property does not exist; no trait of the image is required", unknown)
+        services.warnings.error(
+            unknown,
+            "Trait %s of an image property does not exist; no trait of the image is required",
+            unknown,
+        )
         return False
     if traits:
         require_root(spec, *traits)
@@ -178,7 +186,7 @@ def ephemeral_encryption_filter(spec, _context, _services: PrefilterServices) ->
     return True
 
 
-def tpm_secret_security_filter(spec, _context, _services: PrefilterServices) -> bool:
+def tpm_secret_security_filter(spec, _context, services: PrefilterServices) -> bool:
     """``hw:tpm_secret_security`` (``user``, ``host``, ``deployment``), for requests with a vTPM (4.14).
 
     Raises:
@@ -190,8 +198,11 @@ def tpm_secret_security_filter(spec, _context, _services: PrefilterServices) -> 
     level = wishes.extra_specs.get("hw:tpm_secret_security") or "user"
     trait = _TPM_SECURITY.get(level)
     if trait is None:
-        LOG.warning(
-            "hw:tpm_secret_security=%s of the flavor is not one of %s", level, ", ".join(_TPM_SECURITY)
+        services.warnings.warning(
+            ("tpm", level),
+            "hw:tpm_secret_security=%s of the flavor is not one of %s",
+            level,
+            ", ".join(_TPM_SECURITY),
         )
         raise errors.RequestFilterFailed(f"Unknown TPM secret security {level!r}")
     require_root(spec, trait)

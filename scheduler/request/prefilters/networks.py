@@ -14,7 +14,7 @@ from scheduler.request.prefilters.base import (
 )
 from scheduler.request.reading import read
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
@@ -70,18 +70,18 @@ def _aggregates_of_segments(
     try:
         known = [segment for segment in segments() if segment]
     except errors.NetworkError as error:
-        raise _not_found(what, error) from error
+        raise _not_found(services, what, error) from error
     uuids: list[str] = []
     for segment in known:
         found = services.provider_aggregates(context, segment)
         if not found:
-            raise _not_found(what, f"segment {segment} is in none")
+            raise _not_found(services, what, f"segment {segment} is in none")
         uuids.extend(found)
     return uuids
 
 
-def _not_found(what: str, why) -> errors.RequestFilterFailed:
-    LOG.warning("No aggregates found for the %s: %s", what, why)
+def _not_found(services: PrefilterServices, what: str, why) -> errors.RequestFilterFailed:
+    services.warnings.warning(("segments", what), "No aggregates found for the %s: %s", what, why)
     return errors.RequestFilterFailed(f"Aggregates not found for the {what}")
 
 

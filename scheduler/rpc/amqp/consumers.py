@@ -6,7 +6,7 @@ from collections.abc import Collection
 from oslo_log import log as logging
 from oslo_messaging._drivers import impl_rabbit
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 
 class Consumers:

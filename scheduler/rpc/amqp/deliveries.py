@@ -12,7 +12,7 @@ from oslo_messaging._drivers.impl_rabbit import RabbitMessage
 
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds after which a call is acknowledged although it is not answered. A broker closes the channel of a
 #: consumer that takes longer than its consumer_timeout, by default half an hour.

@@ -75,7 +75,7 @@ class RecordingChain(FilterChain):
         self.steps = []
 
     def prepare(self, request):
-        return _RecordingPreparedChain(super().prepare(request).rules, request, self)
+        return _RecordingPreparedChain(super().prepare(request).rules, self)
 
     def note(self, hosts):
         """Note who has passed for the next instance."""
@@ -107,8 +107,8 @@ class RecordingChain(FilterChain):
 
 
 class _RecordingPreparedChain(PreparedChain):
-    def __init__(self, rules, request, record):
-        super().__init__(rules, request)
+    def __init__(self, rules, record):
+        super().__init__(rules)
         self.record = record
 
     def run(self, hosts, index=0, changed=None):

@@ -15,7 +15,7 @@ PROGRAM = pathlib.Path(__file__).with_name("options_nova.py")
 #: Not in nova's sample: of the libraries' own, of the command line, or of Berth.
 UNLISTED_GROUPS = {"berth", "oslo_messaging_metrics", "oslo_messaging_tracing"}
 UNLISTED = {
-    "DEFAULT": {"config_file", "config_dir", "config_source", "shell_completion", "check_config"},
+    "DEFAULT": {"config_file", "config_dir", "config_source", "shell_completion", "check_config", "strict"},
     "api_database": {"use_db_reconnect"},
     "placement": {"version", "min_version", "max_version", "interface"},
     "scheduler": {"driver"},  # of older releases of nova

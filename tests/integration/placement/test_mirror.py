@@ -47,7 +47,7 @@ def offered(mirror, query):
     """The hosts that the mirror offers, and those of them that pass the check."""
     answer = mirror.find([query])
     nodes = [answer.uuids[row] for row in answer.rows]
-    return set(nodes), {node for node in nodes if not mirror.check(answer.query, None)([node])}
+    return set(nodes), {node for node in nodes if not mirror.check(answer, None)([node])}
 
 
 class Others:
@@ -203,7 +203,7 @@ def cloud_query():
 
 def reads_of_a_check(mirror, noting, root):
     noting.asked.clear()
-    assert mirror.check(plain_query(cloud_query()), None)([root]) == {}
+    assert mirror.check(mirror.known.find(plain_query(cloud_query())), None)([root]) == {}
     return len(noting.asked)
 
 
@@ -228,12 +228,13 @@ def test_own_writes_are_expected_and_those_of_others_are_not(own, cloud):
 
 def test_a_refused_write_is_expected_not_to_raise_a_generation(own):
     roots, mirror, claimer, noting, _ = own
-    too_much = mirror.find([cloud_query()]).candidate(roots[0])
+    (too_much,) = mirror.find([cloud_query()]).candidates(roots[0])
     many = {f"{uuid.uuid4()}": too_much for _ in range(6)}
     outcomes = [claimer.claim(request_for(name, each)).claimed for name, each in many.items()]
     assert outcomes == [True] * 4 + [False] * 2
     noting.asked.clear()
-    reason = mirror.check(PlainQuery({"VCPU": 1, "MEMORY_MB": 512}), None)([roots[0]])[roots[0]]
+    answer = mirror.known.find(PlainQuery({"VCPU": 1, "MEMORY_MB": 512}))
+    reason = mirror.check(answer, None)([roots[0]])[roots[0]]
     assert reason.endswith("4 of 4 VCPU are used")
     assert len(noting.asked) == 1
 

@@ -9,7 +9,7 @@ import kombu
 import oslo_messaging as messaging
 import pytest
 
-from scheduler.rpc import delivery, serializer, server, transport
+from scheduler.rpc import delivery, scheduler_endpoint, serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
@@ -107,7 +107,7 @@ def serve(conf):
 
         def serve(manager, queue="", topic="scheduler", announce=lambda _taken: None):
             bus = transport.rpc_transport(conf)
-            running = server.build(conf, bus, manager)
+            running = scheduler_endpoint.build(conf, bus, manager)
             running.topic = topic
             if queue:
                 running.own_queue = server.OwnQueue(queue, announce)

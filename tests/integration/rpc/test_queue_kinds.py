@@ -151,7 +151,7 @@ def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, 
     serve(manager)
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    with caplog.at_level("INFO", "scheduler.rpc.amqp"):
+    with caplog.at_level("INFO", "nova.scheduler.rpc.amqp"):
         rabbit.close_connections(url.rpartition("/")[2])
         assert eventually(lambda: "was redelivered while" in caplog.text, 20)
     manager.may_answer.set()

@@ -63,8 +63,11 @@ class SleepClock(Clock):
 
 
 def candidate(*providers, root=None):
+    """What takes one of each provider: a CPU, of ``disks`` a GB."""
     root = root or providers[0]
-    entries = {provider: {"resources": {"VCPU": 1}} for provider in providers}
+    entries = {
+        provider: {"resources": {"DISK_GB" if provider == "disks" else "VCPU": 1}} for provider in providers
+    }
     return AllocationCandidate.of(root, tuple(sorted({root, *providers})), entries, {"": list(providers)})
 
 

@@ -64,6 +64,11 @@ CASES = {
         DONE,
         [A, B, C],
     ),
+    "evacuated, holds a host of another partition": (
+        {"held": holding(B, "dddd"), "source": {B}},
+        CHANGED,
+        [B, "dddd"],
+    ),
     "evacuated, uses shared disks": (
         {"held": holding(B, "disks"), "source": {B}},
         DONE,
@@ -108,6 +113,41 @@ def test_under_random_faults_a_claim_ends_and_holds_what_it_says(writes, reads, 
         assert bool(world.result.previous) is bool(held)
     elif not world.result.lost:
         assert sorted(world.held.allocations) == before
+
+
+def test_what_an_evacuated_instance_holds_is_read_before_its_first_write():
+    world = World(held=holding(B), source={B}).run()
+    assert (world.result.claimed, world.api.calls) == (True, ["read", "put"])
+    assert [event.next_step.name for event in world.result.events] == ["KEEPING_SOURCE", "GRANTED"]
+
+
+def test_an_evacuated_instance_that_cannot_be_read_is_read_after_its_first_write():
+    world = World(held=holding(B), source={B}, reads=["silent"]).run()
+    assert (world.result.claimed, world.api.calls) == (True, ["read", "put", "read", "put"])
+
+
+@pytest.mark.parametrize(
+    ("refused", "final"), [("f0", True), ("f011", False)], ids=["what it keeps", "the new host"]
+)
+def test_an_evacuation_that_is_refused_for_what_its_instance_keeps_ends(refused, final):
+    """All claims write that. Placement refuses it if the limits of the failed host have changed since."""
+    names = {"f0": "failed host"}
+    world = World(
+        writes=["refused"] if final else [],
+        held=holding("f0"),
+        source={"f0"},
+        where="f011",
+        host_name=lambda provider: names[provider],
+    )
+    world.api.capacity["f0"] = 1
+    result = world.run().result
+    assert (result.outcome, result.refused_provider) == (Outcome.REFUSED, refused)
+    assert (result.final, result.try_next, result.hopeless) == (final, not final, final)
+    last = result.events[-1]
+    assert (last.host, last.next_step.name) == (
+        ("failed host", "GIVEN_UP") if final else ("host 1", "NEXT_HOST")
+    )
+    assert world.held == holding("f0")
 
 
 def test_events_name_try_host_status_cause_and_next_step():

@@ -1,11 +1,14 @@
 """What a bad day left: it is settled, however long that takes, and also by the next process."""
 
+import os
 import threading
 
+import orjson
 import pytest
 
+from scheduler.claims import spool as spool_module
 from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TOGETHER, Kept, Spool
-from scheduler.claims.spool_file import SpoolFile
+from scheduler.claims.spool_file import PART, SpoolFile
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
@@ -47,7 +50,7 @@ class World:
         return sorted(self.api.get_allocations(UUID).allocations)
 
 
-STATES = {GIVEN_UP: [], DELETED: [], MISSING: [], PLACED: [A], WAITING: [A], MOVING: [A], UNKNOWN: [A]}
+STATES = {GIVEN_UP: [], DELETED: [], MISSING: [A], PLACED: [A], WAITING: [A], MOVING: [A], UNKNOWN: [A]}
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
@@ -142,12 +145,48 @@ def test_a_write_that_was_to_show_what_is_hidden_may_come_late_itself():
     assert (world.held, len(world.spool)) == ([], 0)
 
 
-def test_what_a_caller_was_told_stays_though_nova_does_not_know_the_instance():
+@pytest.mark.parametrize("answered", [True, False])
+def test_what_an_instance_holds_that_nova_does_not_know_is_left_to_the_audit(caplog, answered):
+    """The scheduler may read the wrong database."""
     world = World(state=MISSING, held=holding(A))
     world.spool.note_unknown([UUID])
-    world.spool.note_answered({UUID: candidate(A).allocations})
+    if answered:
+        world.spool.note_answered({UUID: candidate(A).allocations})
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [A]
+    assert len(world.spool) == 0
+    assert f"Instance {UUID} holds allocations, and nova does not know it" in caplog.text
+
+
+def test_an_own_claim_that_was_not_released_is_released_though_nova_does_not_know_the_instance():
+    world = World(state=MISSING, held=holding(A))
+    world.spool.note_unreleased(UUID, 1)
+    world.work(60.0)
+    assert world.held == []
+
+
+def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplog):
+    world = World()
+    others = [f"i{number}" for number in range(3)]
+    world.api.consumers |= {uuid: holding(A) for uuid in others}
+    world.spool.note_unknown(["bad", *others])
+    read = world.api.get_allocations
+
+    def fails(uuid, context=None):
+        if uuid == "bad":
+            raise TypeError("what is this?")
+        return read(uuid, context)
+
+    world.api.get_allocations = fails
+    for _ in range(3):
+        world.work(LATE_WRITE_WINDOW)
+    assert not world.api.consumers
+    assert list(world.spool._entries) == ["bad"]
+    assert [
+        record.exc_info for record in caplog.records if "Cannot settle instance bad" in record.message
+    ] == [None]
+    world.api.get_allocations = read
+    world.work(600.0)
     assert len(world.spool) == 0
 
 
@@ -318,6 +357,7 @@ def die(_lines):
 
 BAD = {
     "a directory in its place": lambda path: path.mkdir(),
+    "a FIFO": os.mkfifo,
     "another format": lambda path: path.write_bytes(b'{"v": 9}\n'),
     "no JSON": lambda path: path.write_bytes(b"\x00\x01\n"),
 }
@@ -335,6 +375,77 @@ def test_a_file_that_cannot_be_read_is_told_once_and_left(make, tmp_path, caplog
     assert path.exists()
     world.spool.note_unknown([UUID])
     assert len(world.spool) == 1
+
+
+DAMAGED = {
+    "a consumer that is no text": {"consumer": 5},
+    "no allocations": {"lost": ["VCPU"]},
+    "an answer of another shape": {"answered": {"p": {"VCPU": "many"}}},
+    "a generation that is no number": {"generation": "seven"},
+    "nobody's": {"owner": 3},
+    "no time": {"since": "today"},
+    "no line": None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_line_is_told_and_the_others_are_settled(damage, tmp_path, caplog):
+    first = World(tmp_path)
+    first.api.consumers |= {uuid: holding(A) for uuid in ("a", "b")}
+    first.spool.note_unknown(["a", UUID, "b"])
+    end(first)
+    (path,) = tmp_path.iterdir()
+    lines = path.read_bytes().splitlines()
+    lines[1] = b"{" if damage is None else orjson.dumps(orjson.loads(lines[1]) | damage)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    second = World(tmp_path, clock=first.clock, api=first.api)
+    second.work(LATE_WRITE_WINDOW)
+    assert not second.api.consumers
+    assert not list(tmp_path.iterdir())
+    assert [record.levelname for record in caplog.records if "unreadable" in record.message] == ["ERROR"]
+
+
+def test_a_file_that_is_larger_than_the_spool_is_taken_over_in_parts(tmp_path, monkeypatch, caplog):
+    first = World(tmp_path)
+    uuids = [f"i{number:02}" for number in range(25)]
+    first.api.consumers |= {uuid: holding(A) for uuid in uuids}
+    first.spool.note_unknown(uuids)
+    first.file.append([{"consumer": "i03", "settled": True}])
+    end(first)
+    monkeypatch.setattr(spool_module, "MOST_ENTRIES", 10)
+    second = World(tmp_path, clock=first.clock, api=first.api, state=WAITING)
+    second.work()
+    assert len(second.spool) == 10
+    assert len(list(tmp_path.iterdir())) == 2
+    second.state = GIVEN_UP
+    for _ in range(4):
+        second.work(LATE_WRITE_WINDOW)
+    assert list(second.api.consumers) == ["i03"]
+    assert not list(tmp_path.iterdir())
+    assert "Spool is full" not in caplog.text
+
+
+def test_a_stop_ends_a_take_over_and_what_is_left_stays_in_the_file(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([f"i{number}" for number in range(2 * PART)])
+    end(first)
+    second = World(tmp_path, clock=first.clock, state=WAITING)
+    append = second.file.append
+    second.file.append = lambda lines: append(lines) and not second.spool.stop(0.0)
+    second.work()
+    assert len(second.spool) == PART
+    end(second)
+    third = World(tmp_path, clock=first.clock, state=WAITING)
+    third.work()
+    assert len(third.spool) == 2 * PART
+
+
+def test_a_spool_that_is_full_says_so_once(monkeypatch, caplog):
+    monkeypatch.setattr(spool_module, "MOST_ENTRIES", 2)
+    world = World(state=WAITING)
+    world.spool.note_unknown(["a", "b", "c", "d"])
+    assert sorted(world.spool._entries) == ["a", "b"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_without_a_place_for_the_file_the_spool_is_in_memory(tmp_path, caplog):

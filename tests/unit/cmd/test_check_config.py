@@ -24,10 +24,10 @@ enabled_filters = {filters}
 def check(tmp_path, capfd):
     """A function from enabled filters and more options to exit status, standard output and standard error."""
 
-    def check(filters="ComputeFilter,NUMATopologyFilter", more=""):
+    def check(filters="ComputeFilter,NUMATopologyFilter", more="", *arguments):
         path = tmp_path / "nova.conf"
         path.write_text(CONF.format(filters=filters, more=more))
-        status = command.main(["--config-file", str(path), "--check-config"])
+        status = command.main(["--config-file", str(path), "--check-config", *arguments])
         captured = capfd.readouterr()
         assert "secret" not in captured.out + captured.err
         return status, captured.out, captured.err
@@ -84,3 +84,73 @@ def test_a_misspelt_option_is_a_warning(check):
     assert (
         "ram_weigth_multiplier does not exist and is ignored; did you mean ram_weight_multiplier?" in output
     )
+
+
+def test_it_says_where_the_log_goes(check, tmp_path):
+    _, output, _ = check()
+    assert "Log: Lines of INFO and above go to standard output" in output.splitlines()
+    (tmp_path / "logging.conf").write_text(NOTHING)
+    _, output, _ = check(more=f"[DEFAULT]\nlog_config_append = {tmp_path}/logging.conf")
+    (line,) = [line for line in output.splitlines() if line.endswith("all lines of the log are lost")]
+    assert line.startswith(f"Warning: [DEFAULT]/log_config_append = {tmp_path}/logging.conf gives no handler")
+
+
+NOTHING = """
+[loggers]
+keys = root
+[handlers]
+keys = nothing
+[formatters]
+keys =
+[handler_nothing]
+class = logging.NullHandler
+args = ()
+[logger_root]
+handlers = nothing
+"""
+
+
+#: Nothing to warn of on any machine.
+SETTLED = "[database]\nconnection = sqlite://\n[scheduler]\nworkers = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "status"), [("", 0), ("[berth]\ncell_timout = 2", 4)], ids=["clean", "warning"]
+)
+def test_with_strict_warnings_have_a_status_of_their_own(check, more, status):
+    assert check(more=SETTLED + more)[0] == 0
+    found, output, _ = check("ComputeFilter", SETTLED + more, "--strict")
+    assert found == status
+    assert "The configuration can be used" in output
+
+
+def test_each_finding_is_one_line(check):
+    more = "[DEFAULT]\ntempdir = /no/such\n[berth]\nmonitoring_listen = 0.0.0.0:1"
+    status, _, errors = check("Nope", more)
+    assert status == 1
+    lines = errors.splitlines()
+    assert [line.split()[0] for line in lines] == ["berth-scheduler:"] * 3
+    for line, said in zip(
+        lines, ("[DEFAULT]/tempdir", "[berth]/monitoring_listen", "Filter Nope"), strict=True
+    ):
+        assert said in line
+
+
+def test_each_wrong_value_is_one_line(check):
+    status, _, errors = check(more="host_subset_size = 0\n[scheduler]\nworkers = many")
+    assert status == 1
+    assert len(errors.splitlines()) == 2
+
+
+def test_an_unknown_driver_is_named_with_one_option(check):
+    status, _, errors = check(more="[DEFAULT]\ntransport_url = rabit://u:secret@127.0.0.1:1/")
+    assert status == 1
+    (line,) = errors.splitlines()
+    assert line.startswith(
+        'berth-scheduler: [DEFAULT]/transport_url cannot be used: Failed to load transport driver "rabit"'
+    )
+
+
+def test_a_state_path_that_cannot_be_written_is_a_warning(check):
+    _, output, _ = check(more="[DEFAULT]\nstate_path = /no/such")
+    assert "Warning: [DEFAULT]/state_path /no/such is no directory that this user can write" in output

@@ -86,7 +86,7 @@ class Recorder:
 
 
 class Allocations:
-    """``claims.Allocations`` in memory; claims on the hosts of ``full`` are refused."""
+    """``conductor_client.claims.Allocations`` in memory; claims on the hosts of ``full`` are refused."""
 
     def __init__(self, full=(), error=None):
         self.full = set(full)

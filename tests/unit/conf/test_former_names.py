@@ -16,7 +16,6 @@ def remarks(tmp_path, text):
 @pytest.mark.parametrize(
     ("line", "today"),
     [
-        ("scheduler_driver = x", "[scheduler]/driver"),
         ("scheduler_default_filters = ComputeFilter", "[filter_scheduler]/enabled_filters"),
         ("scheduler-available-filters = a.b", "[filter_scheduler]/available_filters"),
         ("scheduler_host_subset_size = 3", "[filter_scheduler]/host_subset_size"),
@@ -27,6 +26,15 @@ def test_an_option_of_an_older_release_is_told_with_todays_name(tmp_path, line, 
     (told,) = remarks(tmp_path, f"[DEFAULT]\n{line}\n")
     former = f"{tmp_path}/nova.conf: [DEFAULT]/{line.split()[0]} is a name of an older release of nova"
     assert told == f"{former} and is ignored; today's is {today}"
+
+
+@pytest.mark.parametrize("name", ["scheduler_driver", "compute_scheduler_driver"])
+def test_an_option_that_nova_does_not_have_any_more_is_named_so(tmp_path, name):
+    (line,) = remarks(tmp_path, f"[DEFAULT]\n{name} = nova.scheduler.chance.ChanceScheduler\n")
+    assert line.partition(": ")[2] == (
+        f"[DEFAULT]/{name} is of an older release of nova and is ignored; nova has no such option any more, "
+        "and Berth reads [scheduler]/driver"
+    )
 
 
 def test_names_of_today_are_not_told(tmp_path):

@@ -144,6 +144,8 @@ def test_sighup_with_options_that_no_worker_can_start_with_changes_nothing_anywh
     refusals = [line for line in daemon.errors.read_text().splitlines() if reason in line]
     assert len(refusals) == 1
     assert "all options stay as they were" in refusals[0]
+    assert "re-reads its configuration" not in daemon.errors.read_text()
+    assert "Worker 0 keeps its options" in daemon.errors.read_text()
 
 
 def test_a_worker_that_starts_after_a_sighup_has_the_changed_options(start):

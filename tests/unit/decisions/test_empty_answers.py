@@ -84,7 +84,7 @@ def test_the_record_and_the_log_say_what_would_have_helped(world, caplog):
 def test_the_line_has_the_context_of_the_request(world, caplog):
     caplog.set_level(logging.INFO)
     world.run(failed_request(request_id="req-7"))
-    (line,) = [each for each in caplog.records if each.name == empty_answers.__name__]
+    (line,) = [each for each in caplog.records if each.name == f"nova.{empty_answers.__name__}"]
     assert line.context.request_id == "req-7"
 
 

@@ -67,7 +67,7 @@ def h1():
         ),
         (
             lambda: of(h1().aggregate("a")),
-            ["1 of its aggregates are not in Placement"],
+            ["1 of its aggregates missing in Placement"],
         ),
         (lambda: of(h1().aggregate("a"), provider=state(aggregates=[uuid_of("aggregate a")])), []),
         (

@@ -137,7 +137,7 @@ def test_siblings_placed_by_the_same_request_count():
     view.place_instance(0, "X")
     request.progress.instance_uuid = "Y"
     assert judge.passes(view).tolist() == [False, True]
-    assert judge.reason(view.host(0)) == "1 members of group g on host, limit 1"
+    assert judge.reason(view.host(0)) == "members of group g on host: 1, limit 1"
     assert not rule.local
 
 
@@ -188,7 +188,7 @@ def test_all_nodes_of_a_group_host_pass():
     [
         (DifferentHostFilter, {"hints": {"different_host": ["B", "A"]}}, "holds instance A"),
         (SameHostFilter, {"hints": {"same_host": ["B", "C"]}}, "holds none of ['B', 'C']"),
-        (ServerGroupAntiAffinityFilter, {"group": apart(["A"])}, "1 members of group g on host, limit 1"),
+        (ServerGroupAntiAffinityFilter, {"group": apart(["A"])}, "members of group g on host: 1, limit 1"),
         (ServerGroupAffinityFilter, {"group": together(["h2"])}, "host not among group hosts ['h2']"),
         (
             SimpleCIDRAffinityFilter,

@@ -71,7 +71,7 @@ def run(rules, hosts, index=0, changed=None, request=None):
 
 def test_counts_and_names_are_logged_if_no_host_is_left(log):
     never = FilterA("Host1")
-    run([FilterA("Host1", "Host2"), FilterB(), never], hosts("Host1", "Host2", "Host3"))
+    run([FilterA("Host1", "Host2"), FilterB(), never], hosts("Host1", "Host2", "Host3")).log_empty("X")
     assert log("INFO") == [
         "Filter FilterB returned 0 hosts",
         f"{REMOVED_ALL}['FilterA: (start: 3, end: 2)', 'FilterB: (start: 2, end: 0)']",
@@ -85,7 +85,7 @@ def test_counts_and_names_are_logged_if_no_host_is_left(log):
 
 
 def test_without_hosts_no_filter_is_run_and_the_first_is_logged(log):
-    run([FilterA("Host1"), FilterB()], hosts())
+    run([FilterA("Host1"), FilterB()], hosts()).log_empty("X")
     assert log("INFO") == [
         "Filter FilterA returned 0 hosts",
         f"{REMOVED_ALL}['FilterA: (start: 0, end: 0)']",
@@ -93,14 +93,14 @@ def test_without_hosts_no_filter_is_run_and_the_first_is_logged(log):
 
 
 def test_only_counts_are_logged_if_a_host_is_left(log):
-    run([FilterA("Host1")], hosts("Host1", "Host2"))
+    run([FilterA("Host1")], hosts("Host1", "Host2")).log_empty("X")
     assert log("INFO") == []
     assert log("DEBUG") == ["Starting with 2 host(s)", "Filter FilterA returned 1 host(s)"]
 
 
 def test_names_of_hosts_are_logged_at_debug_level_only(caplog):
     caplog.set_level(logging.INFO, "nova.filters")
-    run([FilterA()], hosts("Host1"))
+    run([FilterA()], hosts("Host1")).log_empty("X")
     assert "None)" not in caplog.text
 
 
@@ -143,7 +143,7 @@ def test_a_summary_has_the_commonest_reasons_and_some_hosts_of_each():
         "FilterA: rejected (x1)",
         "Racks: in rack a (4 hosts, such as a1, a2, a3)",
         "Racks: in rack b (b1, b2)",
-        "Racks: 1 other reasons (1 hosts)",
+        "Racks: 1 other reason (1 host)",
     ]
 
 

@@ -9,7 +9,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, limits_from
-from scheduler.numa.usage import consume_instance
+from scheduler.numa.usage import InstanceDemand, consume_instance
 from scheduler.pci.pools import from_flat
 from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
@@ -186,9 +186,8 @@ def test_what_the_filter_fitted_is_not_fitted_again_when_it_is_taken():
     assert all(verdicts(rule, view, request))
     made, limits = rule.fitter.made, limits_from(view.limits(0)["numa_topology"])
     wanted = request.guest
-    taken = consume_instance(
-        fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {}
-    )
+    demand = InstanceDemand(wanted, limits, (), {})
+    taken = consume_instance(fitter_of([rule], conf), PLAIN, view.coded("pci_stats")[0], demand)
     assert taken.host != PLAIN
     assert rule.fitter.made == made
 

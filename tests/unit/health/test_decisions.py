@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
+from scheduler.cmd.traffic import traffic_counter
 from scheduler.decisions.document import Candidates, Error, Step
 from scheduler.decisions.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
-from scheduler.health.decisions import DecisionCounter, traffic_counter
+from scheduler.health.decisions import DecisionCounter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.delivery import Delivery

@@ -5,13 +5,16 @@ import http.client
 from pathlib import Path
 import queue
 import socket
+import ssl
 import threading
 
 import pytest
 
 from scheduler import errors
+from scheduler.health.access import Access
 from scheduler.health.address import Address
 from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, Endpoint, Page
+from tests.integration.certificates import make_certificates
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
@@ -197,6 +200,69 @@ def test_the_oldest_connection_makes_room_for_a_new_one(world):
         client.close()
     assert eventually(lambda: world.endpoint.connections == 0)
     assert world.get("/page")[0] == 200
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """What a server encrypts by, and a client that trusts it."""
+    directory = tmp_path_factory.mktemp("tls")
+    make_certificates(directory)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(directory / "server.pem", directory / "server.key")
+    return server, ssl.create_default_context(cafile=directory / "ca.pem")
+
+
+def connect_from(world, client):
+    return socket.create_connection(
+        ("127.0.0.1", world.endpoint.port), timeout=30, source_address=(client, 0)
+    )
+
+
+def get_over_tls(world, tls, client="127.0.0.2"):
+    with tls.wrap_socket(connect_from(world, client), server_hostname="localhost") as connection:
+        connection.sendall(b"HEAD /page HTTP/1.1\r\n\r\n")
+        return connection.recv(12)
+
+
+def test_handshakes_that_do_not_end_cost_no_tracebacks_and_keep_no_probe_away(clock, tls, caplog):
+    server, client = tls
+    world, open_ones = World(Address("127.0.0.1", 0), clock, access=Access(server)), []
+    for number in range(6 * MOST_CONNECTIONS):
+        open_ones.append(connect_from(world, "127.0.0.1"))
+        if number % 3 == 0:
+            open_ones[-1].sendall(b"\x16\x03\x01\x02\x00")  # a handshake begins
+        if number % 3 == 1:
+            open_ones[-1].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        if number % 10 == 9:
+            assert get_over_tls(world, client) == b"HTTP/1.1 200"
+    for one in open_ones:
+        one.close()
+    assert eventually(lambda: world.endpoint.connections == 0)
+    assert get_over_tls(world, client) == b"HTTP/1.1 200"
+    assert "Traceback" not in caplog.text
+    assert len(caplog.records) <= 2
+
+
+def test_a_handshake_has_a_second(clock, tls):
+    world = World(Address("127.0.0.1", 0), clock, access=Access(tls[0]), longest=60.0)
+    with world.connect() as silent:
+        assert silent.recv(100) == b""
+
+
+def test_a_connection_that_has_shown_its_token_is_not_closed_for_one_that_has_not(clock, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret")
+    world = World(Address("127.0.0.1", 0), clock, access=Access(token_file=token))
+    with world.connect() as admitted:
+        admitted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        admitted.sendall(b"GET /page HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n")
+        assert admitted.recv(15) == b"HTTP/1.1 200 OK"
+        strangers = [world.connect() for _ in range(2 * MOST_CONNECTIONS)]
+        assert eventually(lambda: world.endpoint.connections == MOST_CONNECTIONS)
+        received = b"".join(iter(lambda: admitted.recv(65536), b""))
+        assert received.endswith(BODY)
+    for stranger in strangers:
+        stranger.close()
 
 
 def test_a_page_is_made_once_a_second_at_most(world, clock):

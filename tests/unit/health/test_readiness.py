@@ -109,7 +109,7 @@ def test_a_worker_that_takes_no_requests_is_not_ready(phase):
     health, document = readiness(good(), phase=phase).ready()
     assert health is Health.FAIL
     (check,) = document["checks"]["workers:serving"]
-    assert check["output"] == "1 of 1 workers take no requests"
+    assert check["output"] == "workers that take no requests: 1 of 1"
 
 
 def test_a_check_names_the_worker_the_age_and_the_time():

@@ -9,7 +9,7 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import Metric, Metrics, Stats
 from scheduler.hosts.view import HostView
 from scheduler.numa.topology import HostTopology
-from scheduler.pci.pools import PoolSet
+from scheduler.pci.pools import PoolSet, from_flat
 from tests.builders import CELL, Instances, make_host, make_table, make_view, uuid_of
 
 # spec: filters-and-weighers 1.12
@@ -187,3 +187,28 @@ def test_what_a_rule_changes_is_seen_by_later_rules_of_the_request():
     view = make_view([make_host("h1")])
     view.host(0).stats["seen"] = "yes"
     assert view.host(0).stats["seen"] == "yes"
+
+
+def test_metrics_are_a_list_as_nova_s():
+    metric = Metric("cpu.idle.percent", 90, "2026-01-02T03:04:05", "test")
+    memory = Metric("numa.membw.current", None, "2026-01-02T03:04:05", "test", {"0": 1})
+    metrics = state_of(make_host("h1").set(metrics=Metrics((metric, memory)))).metrics
+    assert [one.name for one in metrics.objects] == ["cpu.idle.percent", "numa.membw.current"]
+    source = {"timestamp": "2026-01-02T03:04:05", "source": "test"}
+    assert metrics.to_list() == [
+        {"name": "cpu.idle.percent", "value": 0.9, **source},
+        {"name": "numa.membw.current", "numa_membw_values": {"0": 1}, **source},
+    ]
+
+
+def test_the_hosts_of_an_aggregate_are_a_list():
+    view = make_view([make_host("h2").aggregate("a"), make_host("h1").aggregate("a")])
+    (aggregate,) = view.host(0).aggregates
+    assert aggregate.hosts == ["h1", "h2"]
+
+
+@pytest.mark.parametrize(("value", "there"), [("true", True), ("false", False), (None, False)])
+def test_pools_of_devices_that_another_machine_manages(value, there):
+    tags = {} if value is None else {"remote_managed": value}
+    state = state_of(make_host("h1").pci(from_flat([{"vendor_id": "1", "count": 1, **tags}])))
+    assert state.pci_stats.has_remote_managed_device_pools() is there

@@ -99,7 +99,7 @@ def test_the_list_is_read_again_after_its_interval(nova, cells, clock):
 
 
 def test_a_disabled_cell_is_named_once_and_so_is_its_return(nova, cells, caplog):
-    caplog.set_level(logging.INFO, "scheduler.nova_db.cells")
+    caplog.set_level(logging.INFO, "nova.scheduler.nova_db.cells")
     nova.insert_api(cell_mappings, uuid="c2", name="two", disabled=True)
     cells.load()
     cells.load()
@@ -112,7 +112,7 @@ def test_a_disabled_cell_is_named_once_and_so_is_its_return(nova, cells, caplog)
 
 
 def test_cells_that_come_and_go_are_named(nova, cells, caplog):
-    caplog.set_level(logging.INFO, "scheduler.nova_db.cells")
+    caplog.set_level(logging.INFO, "nova.scheduler.nova_db.cells")
     cells.load()
     nova.insert_api(cell_mappings, uuid="c2", name="two")
     cells.load()

@@ -1,14 +1,16 @@
+from contextlib import nullcontext
 import traceback
 
-from oslo_db.exception import DBConnectionError
+from oslo_db.exception import DBConnectionError, DBError
 import pytest
 from sqlalchemy.engine import make_url
 
 from scheduler import conf as options
-from scheduler.bounds.circuit_breaker import CircuitOpen
+from scheduler.bounds.circuit_breaker import FIRST_PROBE, CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.nova_db import engines
 from scheduler.nova_db.engines import Engines, make_engine, normalised, refusal_in
+from tests.support.clock import Clock
 
 
 @pytest.fixture
@@ -149,6 +151,37 @@ def test_an_api_database_to_which_no_connection_can_be_made_is_left_out(conf, sc
     for expected in (DBConnectionError, CircuitOpen):
         with pytest.raises(expected), made.api_connection():
             pass
+
+
+@pytest.mark.parametrize("failure", [DBConnectionError(), DBError()], ids=["away", "refused"])
+def test_whether_the_api_database_answers_is_what_its_last_use_has_shown(conf, tmp_path, failure):
+    conf.set_override("connection", f"sqlite:///{tmp_path}/api.sqlite", "api_database")
+    clock = Clock()
+    made = Engines(conf, clock)
+    assert made.api_answers is None
+    for broken in (False, True, False):
+        clock.now += FIRST_PROBE
+        with pytest.raises(DBError) if broken else nullcontext(), made.api_connection():
+            if broken:
+                raise failure
+        assert made.api_answers is not broken
+
+
+def test_a_call_of_an_outage_that_ends_after_it_says_nothing_of_the_api_database(conf, tmp_path):
+    conf.set_override("connection", f"sqlite:///{tmp_path}/api.sqlite", "api_database")
+    clock = Clock()
+    made = Engines(conf, clock)
+
+    def fail_late():
+        with made.api_connection():
+            clock.now += 1
+            with made.api_connection():
+                pass
+            raise DBConnectionError
+
+    with pytest.raises(DBConnectionError):
+        fail_late()
+    assert made.api_answers is True
 
 
 class Refusal(Exception):

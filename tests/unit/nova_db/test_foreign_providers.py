@@ -45,6 +45,6 @@ def test_new_providers_are_reported_once_and_only_if_all_cells_were_asked(clock,
     clock.now += FOREIGN_TTL + 1
     foreign.add(["a", "b", "c"])
     assert caplog.messages == [
-        "Placement offers 2 resource providers that are not compute nodes, such as a",
-        "Placement offers 1 resource providers that are not compute nodes, such as c",
+        "Resource providers in Placement that are not compute nodes: 2, such as a",
+        "Resource providers in Placement that are not compute nodes: 1, such as c",
     ]

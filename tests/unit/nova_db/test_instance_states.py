@@ -88,4 +88,35 @@ def test_a_cell_that_is_not_listed_tells_nothing(nova, states):
 def test_without_the_api_database_nothing_is_known(nova, states, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     assert states.of([UUID, "another"]) == {UUID: UNKNOWN, "another": UNKNOWN}
-    assert "Cannot read the state of 2 instances" in caplog.text
+    assert "Cannot read the state of instances (2)" in caplog.text
+
+
+EXPECTED = {
+    "a build that waits": ({}, {"requested": True}, True),
+    "its user deleted the request": ({}, {}, False),
+    "buried": ({}, {"cell": CELL0}, False),
+    "deleted": ({}, {"deleted": True, "requested": True}, False),
+    "created in its cell": ({"vm_state": "building", "task_state": "scheduling"}, {}, True),
+    "being built there": ({"vm_state": "building", "task_state": "spawning", "host": "h1"}, {}, True),
+    "being built elsewhere": ({"vm_state": "building", "task_state": "spawning", "host": "h2"}, {}, False),
+    "its build failed": ({"vm_state": "error"}, {}, False),
+    "being moved": ({"vm_state": "active", "task_state": "resize_prep", "host": "h2"}, {}, True),
+    "being unshelved": ({"vm_state": "shelved_offloaded", "task_state": "unshelving"}, {}, True),
+    "its move failed": ({"vm_state": "active", "host": "h2"}, {}, False),
+    "there": ({"vm_state": "active", "host": "h1"}, {}, True),
+    "its row is deleted": ({"vm_state": "active", "host": "h1", "deleted": 7}, {}, False),
+}
+
+
+@pytest.mark.parametrize(("row", "mapping", "expected"), EXPECTED.values(), ids=EXPECTED)
+def test_whether_an_instance_is_on_its_way_to_a_host(nova, states, row, mapping, expected):
+    if row:
+        mapping = {"cell": nova.cell1}
+        add_instance(nova, **row)
+    map_instance(nova, **mapping)
+    assert states.on_their_way({UUID: "h1", "unknown": "h1"}) == ({UUID} if expected else set())
+
+
+def test_without_the_api_database_nothing_is_known_to_be_on_its_way(nova, states):
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+    assert states.on_their_way({UUID: "h1"}) == set()

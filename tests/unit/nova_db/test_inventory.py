@@ -68,7 +68,7 @@ def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
     with caplog.at_level(logging.INFO):
         assert inventory.wait_until_ready(60)
     assert list(inventory.aggregates().by_id) == [aggregate]
-    assert "Loaded 1 cells and 1 compute nodes" in caplog.text
+    assert "Loaded cells: 1, compute nodes: 1" in caplog.text
     assert inventory.wait_until_ready(0)
 
 
@@ -287,6 +287,28 @@ def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, part
     table = inventory.snapshot(0)
     assert inventory.nodes_of_hosts(table, ["cmp1", "cmp2"]) == {here, there}
     assert inventory.nodes_of_hosts(table, []) == frozenset()
+
+
+def test_hosts_of_other_partitions_are_read_when_an_instance_holds_them(nova, partition):
+    other = nova.add_cell("cell2")
+    nova.add_cell("away", reachable=False)
+    nova.add_host("cmp1")
+    nova.add_host("cmp3", cell=other)
+    there = nova.add_host("cmp2", cell=other, hypervisor_hostname="node2", free_ram_mb=77)
+    nova.update(services, services.c.host == "cmp2", cell=other, forced_down=True)
+    inventory = partition(cells=["cell1"])
+    table = inventory.outside([there, "no compute node"])
+    assert [(row.host, row.nodename, row.cell_uuid, row.free_ram_mb) for row in table.rows] == [
+        ("cmp2", "node2", other, 77)
+    ]
+    assert [service.forced_down for service in table.services] == [True]
+    assert hosts_in(inventory) == ["cmp1"]
+
+
+def test_without_partitions_there_are_no_hosts_outside(nova, inventory):
+    nova.add_cell("away", reachable=False)
+    inventory.start()
+    assert len(inventory.outside(["some provider"])) == 0
 
 
 def test_members_of_a_group(nova, inventory, caplog):

@@ -1,5 +1,5 @@
 from scheduler.numa.fit import Fitter
-from scheduler.numa.usage import consume_instance
+from scheduler.numa.usage import InstanceDemand, consume_instance
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
 from tests.unit.numa.shapes import guest, host, host_cell, pinned
@@ -11,7 +11,7 @@ ONE = host(host_cell(0))
 
 
 def consumed(topology=ONE, wanted=guest(pinned()), pools=POOLS, requests=(REQUEST,)):  # noqa: B008 - a value
-    return consume_instance(Fitter(), topology, wanted, None, pools, requests, None)
+    return consume_instance(Fitter(), topology, pools, InstanceDemand(wanted, requests=requests))
 
 
 def test_cells_and_devices_are_consumed():

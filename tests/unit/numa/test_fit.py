@@ -99,7 +99,7 @@ TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, networ
             host(host_cell(0, pinned=frozenset({0, 1, 2}))),
             guest(pinned(vcpus=2)),
             None,
-            "no NUMA cell with 2 free dedicated CPUs and 512 MiB (cell 0: 1 dedicated CPUs free)",
+            "no NUMA cell with 2 free dedicated CPUs and 512 MiB (cell 0: free dedicated CPUs: 1)",
         ),
         (
             TWO,
@@ -107,7 +107,7 @@ TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, networ
             None,
             (
                 "no NUMA cell with 2 free dedicated CPUs on thread siblings and 512 MiB of large pages"
-                " (cell 0: 4 dedicated CPUs free, but not on suitable cores; cell 1: 4 dedicated CPUs free, but not on"
+                " (cell 0: free dedicated CPUs: 4, but not on suitable cores; cell 1: free dedicated CPUs: 4, but not on"
                 " suitable cores)"
             ),
         ),

@@ -124,3 +124,36 @@ def test_flavor_null_is_refused():
     bad["nova_object.data"]["flavor"] = None
     with pytest.raises(errors.InvalidRequest, match=r"RequestSpec\.flavor"):
         objects.hydrate(bad)
+
+
+def test_pre_filters_of_operators_may_add_to_groups_and_destinations():
+    group = objects.RequestGroup()
+    for rclass, amount in (("VGPU", "2"), ("CUSTOM_X", 1), ("BOGUS", 1), ("VCPU", -1), ("PCPU", "many")):
+        group.add_resource(rclass, amount)
+    for trait, kind in (("HW_A", "required"), ("HW_B", "forbidden"), ("HW_C", "wanted")):
+        group.add_trait(trait, kind)
+    assert group.resources == {"VGPU": 2, "CUSTOM_X": 1}
+    assert (group.required_traits, group.forbidden_traits) == ({"HW_A"}, {"HW_B"})
+    assert objects.RequestGroup().resources == {}
+    destination = objects.Destination()
+    destination.require_aggregates(["a", "b"])
+    destination.require_aggregates(["c"])
+    destination.append_forbidden_aggregates({"d"})
+    destination.append_forbidden_aggregates({"e"})
+    assert destination.aggregates == ["a,b", "c"]
+    assert destination.forbidden_aggregates == {"d", "e"}
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "migratable"),
+    [
+        ([{"live_migratable": "true"}], True),
+        ([{"live_migratable": "true"}, {"vendor_id": "8086"}], False),
+        ([{"live_migratable": "false"}], False),
+        ([], True),
+    ],
+)
+def test_devices_that_can_be_migrated_live(alternatives, migratable):
+    assert objects.InstancePCIRequest(spec=alternatives).is_live_migratable() is migratable
+    assert objects.InstancePCIRequest().is_live_migratable() is False
+    assert objects.InstancePCIRequests(requests=[]).neutron_requests() is True

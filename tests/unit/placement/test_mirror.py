@@ -168,7 +168,7 @@ def test_unit_limits_are_known_once_a_node_was_read_alone(mirror, limits, offere
 
 def test_a_candidate_takes_everything_from_the_node(mirror):
     answer = mirror.find(PlainQuery(MEMORY))
-    candidate = answer.candidate("a")
+    (candidate,) = answer.candidates("a")
     assert (candidate.root, candidate.roots) == ("a", ("a",))
     assert candidate.allocations == allocation("a", MEMORY_MB=1024)
     assert candidate.mappings == {"": ["a"]}
@@ -300,6 +300,36 @@ def test_writes_while_the_list_is_read_explain_a_move_or_none(mirror):
     for generation in (7, 8):
         assert mirror.compare(reading, {"a": 5, "b": generation}) == []
     assert mirror.compare(reading, {"a": 5, "b": 9}) == ["b"]
+
+
+def newcomer(mirror, uuid="n", generation=3):
+    """Add a node by a reading of it alone."""
+    memory = {"MEMORY_MB": Inventory(total=4096)}
+    mirror.add([uuid])
+    begun = mirror.clock.now
+    mirror.correct(ProviderState(uuid, generation, memory, {}, frozenset(), frozenset()), begun)
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["in the answer", "not in it"])
+def test_a_node_that_is_added_while_all_are_read_is_kept(mirror, answered):
+    reading = mirror.begin_reading()
+    mirror.clock.now += 1
+    newcomer(mirror)
+    nodes = two_nodes()
+    if answered:
+        nodes = wide(a=provider("a", MEMORY_MB=(4096, 4096)), n=provider("n", MEMORY_MB=(9, 0))).nodes
+    publish(mirror, nodes, GENERATIONS | ({"n": 2} if answered else {}), reading=reading)
+    assert found(mirror) == (["n", "b"] if answered else ["a", "b", "n"])
+    assert generation(mirror, "n") == 3
+
+
+def test_a_node_that_is_added_while_the_list_is_read_is_not_missing_in_it(mirror):
+    reading = mirror.begin_reading()
+    newcomer(mirror)
+    assert mirror.compare(reading, GENERATIONS) == []
+    assert found(mirror) == ["a", "b", "n"]
+    assert mirror.compare(mirror.begin_reading(), GENERATIONS) == []
+    assert found(mirror) == ["a", "b"]
 
 
 def test_new_nodes_and_missing_ones(mirror):

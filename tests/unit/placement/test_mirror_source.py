@@ -425,6 +425,15 @@ def test_providers_that_are_no_compute_nodes(mirror, client, kind, classes, answ
     assert found(mirror) == ["a", "b"]
 
 
+def test_a_sharing_provider_that_was_created_again_at_the_same_generation(mirror, client):
+    for name, answers in (("IPV4_ADDRESS", True), ("DISK_GB", False)):
+        client.providers["s"] = FakeProvider(
+            "s", memory=0, inventories={name: {"total": 9}}, traits={SHARING}
+        )
+        next_round(mirror, WIDE_INTERVAL)
+        assert (found(mirror) is not None) is answers
+
+
 # -- claims --------------------------------------------------------------------------------------------------
 
 

@@ -37,15 +37,17 @@ def test_hosts_that_placement_lacks_are_named_once(caplog):
     partition.look()
     partition.look()
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line.startswith("2 hosts of partition gpu are not in its aggregates in Placement")
-    assert "h1, h3;" in line
+    assert line.startswith("Hosts of partition gpu that are not in its aggregates in Placement")
+    assert "(h1, h3);" in line
 
 
 def test_hosts_of_no_partition_are_named(caplog):
     stray = [f"h{number}" for number in range(7)]
     client = FakeClient(["u1", "u2", "u3"])
     PartitionMembers(client, "gpu", lambda: frozenset("a"), lambda: NODES, lambda: stray).look()
-    assert caplog.messages == ["7 hosts belong to no partition and get no instances: h0, h1, h2, h3, h4, ..."]
+    assert caplog.messages == [
+        "Hosts that belong to no partition and get no instances: 7 (h0, h1, h2, h3, h4, ...)"
+    ]
 
 
 def test_nothing_is_said_if_all_are_there(caplog):

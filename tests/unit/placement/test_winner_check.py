@@ -8,14 +8,18 @@ from scheduler.placement.plain_query import PlainQuery
 from scheduler.placement.winner_check import MOST_REFUSED
 from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement, FakeProvider
-from tests.unit.placement.test_mirror_source import QUERY, next_round, reads, write
+from tests.unit.placement.test_mirror_source import QUERY, next_round, query, reads, write
 
 INTERVAL = 8.0
 MEMORY = {"MEMORY_MB": 1024}
 
 
 def node(uuid):
-    return f"/resource_providers/{uuid}"
+    return f"/resource_providers/{uuid}/traits"
+
+
+def aggregates(uuid):
+    return f"/resource_providers/{uuid}/aggregates"
 
 
 @pytest.fixture
@@ -31,9 +35,13 @@ def mirror(client):
     return mirror
 
 
+def checking(mirror, wanted):
+    return mirror.check(mirror.known.find(wanted), None)
+
+
 def check(mirror, *nodes, **conditions):
     conditions = {name: frozenset(traits) for name, traits in conditions.items()}
-    return mirror.check(PlainQuery(MEMORY, **conditions), None)(nodes or ["a"])
+    return checking(mirror, PlainQuery(MEMORY, **conditions))(nodes or ["a"])
 
 
 def test_an_unchanged_host_costs_one_read(mirror, client):
@@ -77,28 +85,74 @@ def test_a_host_that_does_not_suit_any_more_is_refused_and_not_offered_again(
     mirror, client, change, wanted, reason
 ):
     client.providers["a"].change(**change)
-    for asked in ([node("a"), *reads("a")], [node("a")]):
-        client.asked.clear()
+    for _ in range(2):
         refused = check(mirror, **wanted)
         assert refused["a"].startswith(f"changed in Placement since the mirror was read: {reason}")
-        assert client.asked == asked
+    assert client.asked[:5] == [node("a"), *reads("a")]
     conditions = {name: frozenset(names) for name, names in wanted.items()}
     answer = mirror.known.find(PlainQuery(MEMORY, **conditions))
     assert "a" not in [answer.uuids[row] for row in answer.rows]
 
 
-def test_a_host_that_left_its_aggregate_is_refused(mirror, client):
+ZONE = PlainQuery(MEMORY, member_of=(frozenset(["zone"]),))
+ELSEWHERE = PlainQuery(MEMORY, not_member_of=frozenset(["other"]))
+
+
+def learn_aggregates(mirror):
+    mirror.find([query(member_of="in:zone")])
+    mirror.find([query(member_of="!in:other")])
+    mirror._client.asked.clear()
+
+
+@pytest.mark.parametrize("wanted", [ZONE, ELSEWHERE], ids=["left", "joined"])
+def test_a_host_that_left_or_joined_an_aggregate_is_refused(mirror, client, wanted):
     client.providers["a"].change(aggregates={"other"})
-    query = PlainQuery(MEMORY, member_of=(frozenset(["zone"]),))
-    assert mirror.check(query, None)(["a"]) == {
+    assert checking(mirror, wanted)(["a"]) == {
         "a": "changed in Placement since the mirror was read: its aggregates do not suit"
     }
 
 
+def test_a_host_whose_aggregates_suit_costs_two_reads(mirror, client):
+    learn_aggregates(mirror)
+    assert checking(mirror, ZONE)(["a"]) == {}
+    assert client.asked == [node("a"), aggregates("a")]
+
+
+@pytest.mark.parametrize("wanted", [ZONE, ELSEWHERE], ids=["left", "joined"])
+@pytest.mark.parametrize("nodes", [["a"], ["a", "b", "c"]], ids=["alone", "in a list"])
+def test_aggregates_that_were_set_without_a_generation_are_seen(mirror, client, wanted, nodes):
+    """As with microversions below 1.19."""
+    learn_aggregates(mirror)
+    client.providers["a"].aggregates = {"other"}
+    refused = checking(mirror, wanted)(nodes)
+    assert refused == {"a": "changed in Placement since the mirror was read: its aggregates do not suit"}
+    assert client.asked[-4:] == reads("a")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({"required": ["AVX"]}, "trait AVX is missing"),
+        ({"forbidden": ["HDD"]}, "it has the forbidden trait HDD"),
+    ],
+    ids=["taken", "given"],
+)
+@pytest.mark.parametrize("nodes", ["a", "abc"], ids=["alone", "in a list"])
+def test_a_host_that_was_created_again_at_the_same_generation_is_seen(mirror, client, wanted, reason, nodes):
+    client.providers["a"] = FakeProvider("a", traits={"HDD"}, aggregates={"zone"})
+    for _ in range(2):
+        assert check(mirror, *nodes, **wanted) == {
+            "a": f"changed in Placement since the mirror was read: {reason}"
+        }
+        next_round(mirror)
+    conditions = {name: frozenset(names) for name, names in wanted.items()}
+    answer = mirror.known.find(PlainQuery(MEMORY, **conditions))
+    assert "a" not in [answer.uuids[row] for row in answer.rows]
+
+
 def test_a_host_is_read_if_its_aggregates_are_not_known(mirror, client):
-    query = PlainQuery(MEMORY, member_of=(frozenset(["zone"]),))
-    assert mirror.check(query, None)(["a"]) == {}
-    assert client.asked == reads("a")
+    assert checking(mirror, ZONE)(["a"]) == {}
+    assert client.asked[-4:] == reads("a")
 
 
 def test_what_the_request_did_not_ask_for_does_not_matter(mirror, client):
@@ -143,8 +197,18 @@ def test_without_an_answer_it_is_not_known_whether_a_host_may_be_claimed(mirror,
 
 def test_several_hosts_are_read_by_one_list_where_that_costs_less(mirror, client):
     client.providers["b"].change(traits=set())
-    assert check(mirror, "a", "b", required=["AVX"]).keys() == {"b"}
-    assert client.asked == ["/resource_providers", *reads("b")]
+    assert check(mirror, *"abc", required=["AVX"], forbidden=["HDD"]).keys() == {"b"}
+    assert client.asked == ["/resource_providers?required=AVX%2C%21HDD", *reads("b")]
+
+
+def test_a_list_tells_which_other_hosts_suit(mirror, client):
+    answer = mirror.known.find(PlainQuery(MEMORY, required=frozenset(["AVX"])))
+    client.providers["c"].change(traits=set())
+    client.providers["d"] = FakeProvider("d", traits={"AVX"})
+    next_round(mirror)
+    client.providers["b"].change(traits=set())
+    assert mirror.check(answer, None)(["a", "c", "d"]).keys() == {"c"}
+    assert [bool(answer.candidates(uuid)) for uuid in "abcd"] == [True, False, False, True]
 
 
 def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
@@ -164,7 +228,7 @@ def test_a_request_does_not_go_through_all_hosts_of_a_mirror_that_is_stale(clien
     next_round(mirror)
     for provider in client.providers.values():
         provider.change(used={"MEMORY_MB": 4096})
-    one_by_one = mirror.check(PlainQuery(MEMORY), None)
+    one_by_one = checking(mirror, PlainQuery(MEMORY))
     for uuid in list(client.providers)[:-1]:
         assert one_by_one([uuid])
     with pytest.raises(MirrorStale, match="9 hosts have changed"):

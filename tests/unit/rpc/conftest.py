@@ -7,7 +7,7 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler import conf as configuration
-from scheduler.rpc import heartbeats, serializer, server, transport
+from scheduler.rpc import heartbeats, scheduler_endpoint, serializer, transport
 from scheduler.rpc.context import RequestContext
 
 
@@ -50,7 +50,9 @@ def shared():
     bus = transport.rpc_transport(made)
     # each warning counts as the first one in a long time, and a caller's second is ten milliseconds
     beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
-    running = server.build(made, bus, manager, clock=itertools.count(step=1000).__next__, heartbeats=beating)
+    running = scheduler_endpoint.build(
+        made, bus, manager, clock=itertools.count(step=1000).__next__, heartbeats=beating
+    )
     running.start()
     yield running, bus, manager
     running.stop()

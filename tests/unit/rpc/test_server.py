@@ -12,7 +12,7 @@ from oslo_messaging.rpc import server as library_server
 import pytest
 
 from scheduler import errors, objects
-from scheduler.rpc import forwarding, heartbeats, server, transport
+from scheduler.rpc import forwarding, heartbeats, scheduler_endpoint, server, transport
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
@@ -121,7 +121,7 @@ def test_base_api_of_a_later_version(serving, client, context):
 def test_rpc_ping(conf, manager, enabled):
     bus = transport.rpc_transport(conf)
     conf.set_override("rpc_ping_enabled", enabled)
-    running = server.build(conf, bus, manager)
+    running = scheduler_endpoint.build(conf, bus, manager)
     target = messaging.Target(topic="scheduler")
     running.start()
     try:
@@ -180,7 +180,7 @@ def test_an_exception_that_ends_threads_is_answered_and_every_thread_lives(
 ):
     bus = transport.rpc_transport(conf)
     conf.set_override("executor_thread_pool_size", 2)
-    running = server.build(conf, bus, manager)
+    running = scheduler_endpoint.build(conf, bus, manager)
     running.start()
     try:
         manager.answer = raised
@@ -202,7 +202,7 @@ def test_a_call_is_answered_after_the_system_has_run_out_of_threads(
 
     bus = transport.rpc_transport(conf)
     conf.set_override("executor_thread_pool_size", 2)
-    running = server.build(conf, bus, manager)
+    running = scheduler_endpoint.build(conf, bus, manager)
     running.start()
     try:
         with monkeypatch.context() as patch:
@@ -219,7 +219,7 @@ def test_a_server_without_threads_does_not_start(conf, manager, monkeypatch):
     def no_thread(self):
         raise RuntimeError("can't start new thread")
 
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(RuntimeError):
         running.start()
@@ -244,7 +244,7 @@ def test_messages_that_no_endpoint_takes_are_logged_once_and_without_a_traceback
     conf, caller, context, manager, caplog, method, version, error
 ):
     bus = transport.rpc_transport(conf)
-    running = server.build(conf, bus, manager)
+    running = scheduler_endpoint.build(conf, bus, manager)
     running.start()
     try:
         for _ in range(3):
@@ -303,7 +303,7 @@ def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, ma
     ids=str,
 )
 def test_a_message_that_the_library_cannot_read_is_refused_without_a_traceback(conf, manager, caplog, frame):
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = {"method": "ping", "args": {"arg": 1}, "version": "1.1", "namespace": "baseapi"}
     incoming = SimpleNamespace(message=message | frame, ctxt={})
     with pytest.raises(messaging.ExpectedException) as refused:
@@ -359,7 +359,7 @@ class TestHeartbeats:
         bus = transport.rpc_transport(conf)
         conf.set_override("executor_thread_pool_size", 1)
         beating = heartbeats.Heartbeats(lambda: time.monotonic() * 100, 0.01)
-        running = server.build(conf, bus, manager, heartbeats=beating)
+        running = scheduler_endpoint.build(conf, bus, manager, heartbeats=beating)
         running.start()
         first, go_on = threading.Event(), threading.Event()
 
@@ -461,7 +461,7 @@ def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
 ):
     clock, beats = Clock(100.0), []
     watching = heartbeats.Heartbeats(clock, make_loop=NoLoop)
-    running = server.build(conf, transport.rpc_transport(conf), manager, heartbeats=watching)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager, heartbeats=watching)
     monkeypatch.setattr(library_server.RPCServer, "_on_incoming", lambda *_: None)
     message = Redelivered({})
     message.redelivered, message.headers, message.client_timeout = redelivered, headers, 60
@@ -508,7 +508,7 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     conf, manager, caplog, redelivered, deaths, deliveries, runs
 ):
     seen = []
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     running.in_flight = Deaths(deaths)
     manager.answer = lambda *_: seen.extend(running.in_flight.running)
     message = Redelivered(frame_of_a_call())
@@ -524,7 +524,7 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
 def test_a_request_knows_whether_its_call_has_a_past(conf, manager, past):
     told = []
     manager.answer = lambda context, *_: told.append(context.delivery.has_past)
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.has_past = past
     running._process_incoming([message])
@@ -542,7 +542,7 @@ def test_a_call_that_the_broker_has_again_ends_without_a_reply_and_keeps_what_it
 
     manager.answer = answer
     message.is_lost = when == "before"
-    server.build(conf, transport.rpc_transport(conf), manager)._process_incoming([message])
+    scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)._process_incoming([message])
     assert message.ends == ["requeued"]
     assert claims.ends == ([] if when == "before" else ["kept"])
 
@@ -553,7 +553,7 @@ def test_calls_whose_callers_have_left_are_dropped_with_one_error_each_and_one_l
         raise errors.CallerLeft("their instances were given up")
 
     manager.answer = answer
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     dropped = []
     running.count = lambda *what: dropped.append(what)
     for _ in range(20):
@@ -588,7 +588,7 @@ REFUSED = {
 @pytest.mark.parametrize("frame", REFUSED.values(), ids=REFUSED)
 def test_a_refused_message_is_freed_at_once(conf, manager, frame):
     """The collector is set to run seldom, and large messages have few objects."""
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     manager.answer = lambda *_: {}["of a rule"]
     frame = {"method": "select_destinations", "version": "4.5"} | copy.deepcopy(frame)
     message = Redelivered(frame)
@@ -623,7 +623,7 @@ def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, re
 
     manager.answer = answer
     counted = []
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     running.count = lambda *what: counted.append(what)
     arguments = {"spec_obj": spec("boot_two_instances")}
     message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
@@ -642,7 +642,7 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
         raise errors.SchedulerStopping("the scheduler is stopping")
 
     manager.answer = answer
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     running._process_incoming([message])
     assert (message.ends, claims.ends) == (["requeued"], ["given back"])
@@ -650,7 +650,7 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
 
 def test_messages_that_come_to_nothing_are_counted(conf, manager):
     counted = []
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     running.count = lambda *what: counted.append(what)
     message = Redelivered({"method": "no such method", "args": {}, "version": "4.5"})
     message.undelivered = ValueError("the broker does not take it")
@@ -673,7 +673,7 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again(
         return []
 
     manager.answer = answer
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.undelivered = OSError("not confirmed")
     running._process_incoming([message])
@@ -685,7 +685,7 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again(
 def test_a_call_that_was_acknowledged_meanwhile_cannot_be_answered_again(conf, manager):
     claims = Claims()
     manager.answer = lambda context, *_: context.delivery.hold(claims)
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.undelivered, message.may_be_requeued = OSError("refused"), False
     running._process_incoming([message])
@@ -722,7 +722,7 @@ def without_callers(conf, manager):
         context.delivery.hold(claims[-1])
 
     manager.answer = answer
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     running._reply_queues._loop = NoLoop("", None)
     return running, claims
 
@@ -776,7 +776,7 @@ def test_calls_that_wait_for_their_reply_queue_do_not_count_as_a_stall(without_c
 def test_a_request_knows_when_its_message_was_received(conf, manager):
     times = []
     manager.answer = lambda context, *_: times.append(context.delivery.received) or []
-    running = server.build(conf, transport.rpc_transport(conf), manager)
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     frame = {
         "method": "select_destinations",
         "args": {"spec_obj": spec("boot_two_instances")},

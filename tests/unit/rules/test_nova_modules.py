@@ -10,9 +10,10 @@ import pytest
 from scheduler import conf as options
 from scheduler.errors import ClassNotFound
 from scheduler.filters import builtin as built_in_filters
+from scheduler.rules import dotted_paths, nova_modules
+from scheduler.rules import installed_nova as rules_of_nova
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
-from scheduler.rules import nova_modules
 from scheduler.weights import builtin as built_in_weighers
 from tests.builders import make_host, make_view
 from tests.support.novas_modules import novas_modules, without_novas_modules
@@ -218,3 +219,135 @@ def test_where_nova_is_installed_it_is_left_alone(monkeypatch):
     monkeypatch.setattr(nova_modules.importlib.util, "find_spec", lambda name: object())
     nova_modules.provide(plugged())
     assert novas_modules() == []
+
+
+BASES = "class {0}:\n    RUN_ON_REBUILD = False\n    run_filter_once_per_request = False\n    minval = maxval = None\n"
+CONFIGURED = "CALLS = []\ndef {0}(conf):\n    CALLS.append(conf.api_database.connection)\n"
+
+#: A nova as far as it concerns rules, with what an operator has put into its package.
+INSTALLED = {
+    "__init__.py": "",
+    "objects/__init__.py": "def register_all():\n    global AggregateList\n    class AggregateList: pass\n",
+    "rpc.py": CONFIGURED.format("init"),
+    "db/__init__.py": "",
+    "db/api/__init__.py": "",
+    "db/api/api.py": CONFIGURED.format("configure"),
+    "db/main/__init__.py": "",
+    "db/main/api.py": CONFIGURED.format("configure"),
+    "conf.py": """
+        from oslo_config import cfg
+        CONF = cfg.CONF
+        CONF.register_opts([cfg.StrOpt("connection")], "api_database")
+    """,
+    "scheduler/__init__.py": "",
+    "scheduler/filters/__init__.py": BASES.format("BaseHostFilter")
+    + "def all_filters():\n    from nova.scheduler.filters import own, ram_filter\n"
+    "    return [own.OwnFilter, ram_filter.RamFilter]\n",
+    "scheduler/filters/ram_filter.py": """
+        from nova.scheduler import filters
+        class RamFilter(filters.BaseHostFilter): pass
+    """,
+    "scheduler/filters/own.py": """
+        import nova.conf
+        from nova import objects
+        from nova.scheduler import filters
+
+        class OwnFilter(filters.BaseHostFilter):
+            def __init__(self):
+                self.known = objects.AggregateList
+
+            def host_passes(self, host_state, spec_obj):
+                return True
+    """,
+    "scheduler/weights/__init__.py": BASES.format("BaseHostWeigher"),
+}
+
+
+@pytest.fixture
+def installed_nova(monkeypatch, tmp_path):
+    """A nova in the path, not imported yet; what was imported is taken away again."""
+    for name, text in INSTALLED.items():
+        path = tmp_path / "nova" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    with without_novas_modules():
+        rules_of_nova.configure.cache_clear()
+        dotted_paths._returned.cache_clear()
+        yield tmp_path / "nova"
+    dotted_paths._returned.cache_clear()
+    rules_of_nova.configure.cache_clear()
+    cfg.CONF.reset()
+
+
+@pytest.fixture
+def conf_of_nova(tmp_path):
+    """A function from lines of [filter_scheduler] to options from a file."""
+
+    def conf_of_nova(lines):
+        path = tmp_path / "nova.conf"
+        path.write_text(f"[api_database]\nconnection = sqlite:///api\n[filter_scheduler]\n{lines}\n")
+        return options.load(["--config-file", str(path)])
+
+    return conf_of_nova
+
+
+ALL_OR_ONE = ("nova.scheduler.filters.all_filters", "nova.scheduler.filters.own.OwnFilter")
+
+
+@pytest.mark.parametrize("available", ALL_OR_ONE)
+def test_a_class_inside_the_package_of_an_installed_nova_finds_nova_set_up(
+    installed_nova, conf_of_nova, available
+):
+    conf = conf_of_nova(f"available_filters = {available}\nenabled_filters = OwnFilter")
+    for _ in range(2):  # as at SIGHUP
+        nova_modules.provide(conf)
+        (rule,) = filter_loader.load(conf)
+    assert rule.inner.known.__name__ == "AggregateList"
+    for module in ("nova.rpc", "nova.db.api.api", "nova.db.main.api"):
+        assert sys.modules[module].CALLS == ["sqlite:///api"]
+
+
+def test_built_in_classes_stay_those_of_berth(installed_nova, conf_of_nova):
+    conf = conf_of_nova("enabled_filters = RamFilter")
+    nova_modules.provide(conf)
+    (rule,) = filter_loader.load(conf)
+    assert type(rule).__module__ == "scheduler.filters.amount_filters"
+
+
+def test_a_nova_without_classes_of_the_operator_is_not_imported(installed_nova, conf_of_nova):
+    (installed_nova / "scheduler/filters/own.py").unlink()
+    conf = conf_of_nova("enabled_filters = ComputeFilter")
+    nova_modules.provide(conf)
+    filter_loader.load(conf)
+    assert novas_modules() == []
+
+
+def test_a_nova_that_cannot_be_imported_is_named(installed_nova, conf_of_nova):
+    (installed_nova / "conf.py").write_text("import no_such_library\n")
+    conf = conf_of_nova("enabled_filters = OwnFilter")
+    nova_modules.provide(conf)
+    with pytest.raises(
+        ClassNotFound, match=r"nova\.scheduler\.filters in .*No module named 'no_such_library'"
+    ):
+        filter_loader.load(conf)
+
+
+@pytest.mark.usefixtures("without_nova")
+@pytest.mark.parametrize(
+    "path",
+    ["needy_plugin.Needy", "nova.scheduler.filters.own.OwnFilter", "nova.scheduler.weights.own.OwnWeigher"],
+)
+def test_without_nova_a_class_that_needs_it_says_to_install_it(tmp_path, path):
+    (tmp_path / "needy_plugin.py").write_text("import nova.objects\n")
+    nova_modules.provide(plugged([path]))
+    with pytest.raises(ClassNotFound, match=r"install nova where Berth runs \(pip install nova\)"):
+        filter_loader.available([path])
+
+
+@pytest.mark.usefixtures("without_nova")
+def test_texts_of_old_filters_are_left_as_they_are():
+    nova_modules.provide(plugged())
+    from nova.i18n import _LI, _
+
+    assert (_("a %s"), _LI("b")) == ("a %s", "b")

@@ -298,7 +298,8 @@ def test_names_close_to_available_ones_are_suggested():
     names = ["NumaTopologyFiltr", "Nope", "nova.scheduler.filters.compute_filter.ComputeFilter"]
     with pytest.raises(HostFilterNotFound) as raised:
         load(["nova.scheduler.filters.all_filters"], names)
-    assert str(raised.value).endswith("could not be found. Did you mean NUMATopologyFilter, ComputeFilter?")
+    hint = f"Did you mean NUMATopologyFilter for {names[0]}, ComputeFilter for {names[2]}?"
+    assert str(raised.value).endswith(f"could not be found. {hint}")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_an_error_in_a_topology_is_a_warning(monkeypatch, caplog):
 
     monkeypatch.setattr(consume, "consume_instance", broken)
     spec = make_spec(
-        pci_requests=objects.InstancePCIRequests(requests=[]),
+        pci_requests=objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(count=1, spec=[{}])]),
         instance_group=group(policy="affinity", policies=["affinity"], members=["i0"], hosts=[]),
     )
     host = take(spec)

@@ -19,6 +19,7 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
+from scheduler.selection.observer import NO_OBSERVER
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,
@@ -43,12 +44,12 @@ def driver(**options):
     return FilterDriver(conf, chain, weight_loader.load(conf), Fitter())
 
 
-def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
+def select(hosts, uuids, claims=None, spec=None, alternates=True, observer=NO_OBSERVER, **options):
     spec = spec or make_spec()
     request = make_request(spec, uuids, context=CONTEXT, with_alternates=alternates)
     claimer = FakeClaimer(claims or FakeClaims())
     with ClaimSession(claimer, PendingPlacements(), request) as of_request:
-        reply = driver(**options).select(make_view(hosts), request, of_request)
+        reply = driver(**options).select(make_view(hosts), request, of_request, observer=observer)
     request.write_progress()
     return reply
 

@@ -10,7 +10,8 @@ from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnava
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.placement.answer import Usage
+from scheduler.numa.usage import InstanceDemand
+from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.placement.outcomes import Outcome
 from scheduler.rules import load_weighers
 from scheduler.selection.consume import consumed_amounts
@@ -105,6 +106,31 @@ def test_a_refusal_that_holds_for_all_hosts_ends_the_request(claim, outcome, err
     with pytest.raises(error):
         getattr(claiming, claim)("i1"), claiming.claim_chosen()
     assert len(claims.tried) == 1
+
+
+def on_disks(name, disks):
+    """A host with a candidate that takes its disk from another provider."""
+    host = host_with_candidate(name)
+    root = host.columns["uuid"]
+    allocations = {root: {"resources": {"VCPU": 2}}, disks: {"resources": {"DISK_GB": 4}}}
+    host.candidates[:] = [AllocationCandidate.of(root, (root, disks), allocations, {})]
+    return host
+
+
+@pytest.mark.parametrize(
+    ("pools", "tried"),
+    [(["pool"] * 3, 1), (["pool", "pool", "another"], 3)],
+    ids=["all share it", "one has another"],
+)
+def test_a_provider_that_all_hosts_share_is_tried_once(caplog, pools, tried):
+    hosts = [on_disks(f"h{number}", pool) for number, pool in enumerate(pools)]
+    refusal = ClaimResult(Outcome.REFUSED, "no room", "DISK_GB", "pool")
+    claims = FakeClaims({host.columns["uuid"]: refusal for host in hosts})
+    _, claiming = claiming_on(hosts, claims)
+    with pytest.raises(NoValidHost):
+        claiming.claim_best("i1")
+    assert len(claims.tried) == tried
+    assert ("by provider pool, which all hosts share" in caplog.text) is (tried == 1)
 
 
 def test_a_planned_claim_leaves_less_headroom_to_the_next_instance():
@@ -222,3 +248,19 @@ class TestHostsFilledMeanwhile:
         h1 = uuid_of("h1")
         assert pending.claims.has_newer(h1, self.ASKED_AT)
         assert not pending.claims.has_newer(h1, self.ASKED_AT + 1)
+
+
+def test_the_candidate_that_is_claimed_says_which_devices_are_taken():
+    host = host_with_candidate("h1")
+    node = host.columns["uuid"]
+    candidates = [make_candidate(node, {"g": [f"p{number}"]}, VCPU=number) for number in (2, 1)]
+    pending, table = PendingPlacements(), make_table([host])
+    view = HostView.of(table, np.arange(1), [candidates], None, pending)
+
+    def demand(_hosts, _index, candidate):
+        return InstanceDemand(mappings=candidate.mappings)
+
+    _, claiming = claiming_in(view, FakeClaims({node: [REFUSED]}), demand=demand)
+    _, claimed = claiming.claim_best("i1")
+    assert claimed is candidates[1]
+    assert pending.get("i1").demand.mappings == {"g": ["p1"]}

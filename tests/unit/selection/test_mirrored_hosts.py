@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.mirror_source import FIRST_WAIT, MOST_LOOKED_UP, CandidateMirror
 from scheduler.request.query import Query
-from scheduler.selection.mirrored_hosts import MirroredHosts
-from tests.builders import CELL, OTHER_CELL, Instances, make_host, make_table, uuid_of
+from scheduler.selection.mirrored_hosts import DISABLED, MirroredHosts
+from tests.builders import CELL, OTHER_CELL, HostBuilder, Instances, make_host, make_table, uuid_of
+from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement, FakeProvider
 
 
@@ -15,9 +17,11 @@ class NotingMirror(CandidateMirror):
     """A mirror of nodes with 4 GiB each; writes down which nodes changed."""
 
     def __init__(self, names):
-        super().__init__(FakePlacement(*(FakeProvider(uuid_of(name)) for name in names)), lambda: 8.0)
-        self.run_round()
+        providers = (FakeProvider(uuid_of(name)) for name in names)
+        super().__init__(FakePlacement(*providers), lambda: 8.0, Clock())
         self.changed = []
+        self.run_round()
+        self._clock.now += 1.0
 
     def nodes_changed(self, nodes):
         self.changed += nodes
@@ -31,9 +35,9 @@ def query(*pairs, memory=1024):
     return [Query((("resources", f"MEMORY_MB:{memory}"), *pairs), "", None)]
 
 
-def make(hosts, names=None):
+def make(hosts, names=None, **options):
     mirror = NotingMirror(names or [host.columns["host"] for host in hosts])
-    return mirror, MirroredHosts(mirror, Instances(hosts), PendingPlacements())
+    return mirror, MirroredHosts(mirror, Instances(hosts), PendingPlacements(), **options)
 
 
 def names(found):
@@ -94,6 +98,131 @@ def test_hosts_that_lost_instances_are_read_again():
 
 def _with_instances(row, number):
     return replace(row, num_instances=number)
+
+
+# -- nodes of which the table knows more than the mirror -----------------------------------------------------
+
+ZONE = uuid_of("aggregate az-a")
+IN_ZONE = ("member_of", ZONE)
+OPEN = ("required", f"!{DISABLED}")
+
+
+def state_of(name):
+    return f"/resource_providers/{uuid_of(name)}/inventories"
+
+
+def come_up(mirror, name, **fields):
+    """Let Placement have a node since a moment ago."""
+    mirror._client.providers[uuid_of(name)] = FakeProvider(uuid_of(name), **fields)
+    mirror._client.asked.clear()
+
+
+def newer(**options):
+    """A mirror of h1, and a table that has h2 too."""
+    hosts = [node("h1").az("a"), node("h2").az("a")]
+    mirror, mirrored = make(hosts, ["h1"], looks_up=True)
+    mirror._client.providers[uuid_of("h1")].aggregates = {ZONE}
+    return hosts, mirror, mirrored
+
+
+def test_a_node_that_came_up_since_the_last_round_is_found():
+    hosts, mirror, mirrored = newer()
+    come_up(mirror, "h2")
+    assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1", "h2"]
+    mirror._client.asked.clear()
+    assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1", "h2"]
+    assert mirror._client.asked == []
+
+
+def test_a_node_that_placement_lacks_is_read_once_and_later_and_later():
+    hosts, mirror, mirrored = newer()
+    readings = []
+    for _ in range(200):
+        mirror._client.asked.clear()
+        mirrored.find(query(), lambda: make_table(hosts), None)
+        readings.append(mirror._client.asked.count(state_of("h2")))
+        mirror._clock.now += 0.25
+    assert readings[:9] == [1, 0, 0, 0, 1, 0, 0, 0, 0]
+    assert sum(readings) == 6
+
+
+@pytest.mark.parametrize("change", [HostBuilder.disabled, HostBuilder.forced_down])
+def test_a_node_that_is_closed_is_not_read(change):
+    hosts, mirror, mirrored = newer()
+    change(hosts[1])
+    come_up(mirror, "h2")
+    assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
+    assert mirror._client.asked == []
+
+
+def test_a_node_of_another_cell_is_not_read():
+    hosts, mirror, mirrored = newer()
+    hosts[1].cell(OTHER_CELL)
+    come_up(mirror, "h2")
+    assert names(mirrored.find(query(), lambda: make_table(hosts), CELL)) == ["h1"]
+    assert mirror._client.asked == []
+
+
+def test_few_nodes_are_read_for_one_request():
+    hosts = [node("h1"), *(node(f"new{number}") for number in range(3 * MOST_LOOKED_UP))]
+    mirror, mirrored = make(hosts, ["h1"], looks_up=True)
+    for number in range(3 * MOST_LOOKED_UP):
+        come_up(mirror, f"new{number}")
+    for number in (1, 2, 3, 3):
+        found = names(mirrored.find(query(), lambda: make_table(hosts), None))
+        assert len(found) == 1 + number * MOST_LOOKED_UP
+
+
+def test_a_node_that_was_put_into_the_zone_since_the_last_round_is_found():
+    hosts, mirror, mirrored = newer()
+    come_up(mirror, "h2")
+    mirror.run_round()
+    mirror._clock.now += 1.0
+    assert names(mirrored.find(query(IN_ZONE), lambda: make_table(hosts), None)) == ["h1"]
+    mirror._client.providers[uuid_of("h2")].change(aggregates={ZONE})
+    mirror._clock.now += FIRST_WAIT
+    assert names(mirrored.find(query(IN_ZONE), lambda: make_table(hosts), None)) == ["h1", "h2"]
+
+
+def test_a_node_that_was_enabled_since_the_last_round_is_found():
+    hosts, mirror, mirrored = newer()
+    come_up(mirror, "h2", traits={DISABLED})
+    mirror.run_round()
+    mirror._client.providers[uuid_of("h2")].change(traits=set())
+    assert names(mirrored.find(query(OPEN), lambda: make_table(hosts), None)) == ["h1", "h2"]
+
+
+def test_nodes_of_another_zone_are_not_read():
+    hosts, mirror, mirrored = newer()
+    come_up(mirror, "h2")
+    hosts[1] = node("h2").az("b")
+    assert names(mirrored.find(query(IN_ZONE), lambda: make_table(hosts), None)) == ["h1"]
+    assert state_of("h2") not in mirror._client.asked
+
+
+def test_full_nodes_are_not_read_for_a_request():
+    hosts = [node("h1"), node("h2")]
+    mirror, mirrored = make(hosts, ["h1"], looks_up=True)
+    come_up(mirror, "h2", used={"MEMORY_MB": 4096})
+    mirror._reader.wants_wide = True
+    mirror.run_round()
+    mirror._client.asked.clear()
+    assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
+    assert mirror._client.asked == []
+
+
+def test_without_placement_the_hosts_that_are_known_are_offered():
+    hosts, mirror, mirrored = newer()
+    mirror._client.failures[state_of("h2")] = PlacementUnreachable("down")
+    assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
+
+
+def test_nothing_is_read_for_a_cloud_as_it_was():
+    hosts = [node("h1"), node("h2")]
+    mirror, mirrored = make(hosts, ["h1"])
+    come_up(mirror, "h2")
+    assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
+    assert mirror._client.asked == []
 
 
 def test_rows_of_a_view_are_those_of_the_table():

@@ -1,13 +1,18 @@
 from datetime import datetime
+import json
 
 import numpy as np
 import pytest
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from scheduler.hosts.view import HostView
+from scheduler.numa.topology import Limits, Network
+from scheduler.numa.usage import InstanceDemand
+from scheduler.pci.requests import make_request
 from scheduler.stream.records import Entry, Kind, Record, decode, encode
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from tests.builders import make_host, make_table, uuid_of
+from tests.unit.numa.shapes import floating, guest, pinned
 
 STAMP = datetime(2026, 1, 1, 12)
 ONE = np.array([-512, -20480, 1, 1, 1])
@@ -45,6 +50,13 @@ class Scheduler:
 
     def reserve(self, instance, row):
         return self.pending.add(instance, self.table, row, ONE)
+
+    def reserve_demand(self, instance, row, demand):
+        return self.pending.add(instance, self.table, row, ONE, demand=demand)
+
+    def demands_on(self, row):
+        found = self.pending.demands.on(self.table, np.array([row]))
+        return list(found.get(0, {}).values())
 
     def on(self, row):
         return self.pending.overlay(self.table, np.array([row]))[:, 0].tolist()
@@ -171,3 +183,53 @@ def test_a_refusal_on_another_node_leaves_the_placement(one):
     one.reserve("i1", 0)
     one.shared.apply(record(Kind.RELEASED, node=H2))
     assert one.on(0) == ONE.tolist()
+
+
+DEMANDS = {
+    "devices": InstanceDemand(
+        requests=(
+            make_request(2, [{"vendor_id": "10de"}, {"product_id": None}], alias_name="gpu", request_id="r"),
+        ),
+        mappings={"r-0": ("p1",)},
+    ),
+    "cells": InstanceDemand(
+        guest(pinned(0, thread_policy="require"), floating(1, pagesize=2048), isolated_emulator=True),
+        Limits(16.0, 1.5, Network(frozenset({"physnet1"}), tunneled=True)),
+        (),
+    ),
+    "cells without limits": InstanceDemand(guest(pinned()), Limits(1.0, 1.0), (), {}),
+}
+
+
+@pytest.mark.parametrize("demand", DEMANDS.values(), ids=DEMANDS)
+def test_cells_and_devices_are_taken_of_the_table_of_another_scheduler(one, another, demand):
+    one.reserve_demand("i1", 0, demand)
+    assert another.demands_on(0) == [demand]
+    one.shared.claimed("i1", allocations())
+    assert another.demands_on(0) == [demand]
+    one.pending.remove(["i1"])
+    assert another.demands_on(0) == []
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        {"cells": [{"id": -1}]},
+        {"devices": [{"count": "2"}]},
+        {"cells": [{"id": 0, "cpuset": [0] * 5000}]},
+        [],
+    ],
+    ids=["negative", "text", "many CPUs", "no object"],
+)
+def test_a_record_with_needs_that_cannot_be_read_is_left_out(needs):
+    entry = {"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}, "needs": needs}
+    written = {"version": 1, "kind": "intent", "sender": "s", "counter": 0, "time": 0, "entries": [entry]}
+    message = decode(json.dumps([written]))
+    assert (message.records, len(message.faults)) == ([], 1)
+
+
+def test_needs_that_are_too_large_are_not_kept_and_the_placement_is(one, another):
+    cells = [pinned(number, vcpus=500) for number in range(4)]
+    one.reserve_demand("i1", 0, InstanceDemand(guest(*cells)))
+    assert another.demands_on(0) == []
+    assert another.on(0) == ONE.tolist()

@@ -3,7 +3,6 @@
 import pytest
 
 from scheduler.weights.amounts import (
-    BuildFailureWeigher,
     CPUWeigher,
     DiskWeigher,
     HypervisorVersionWeigher,
@@ -11,6 +10,7 @@ from scheduler.weights.amounts import (
     NumInstancesWeigher,
     RAMWeigher,
 )
+from scheduler.weights.build_failure import BuildFailureWeigher
 from tests.builders import make_host
 from tests.unit.weights.weighing import totals
 

@@ -56,6 +56,17 @@ class Cloud:
             self.records[consumer] = replace(one, migrations=(*one.migrations, move))
         return self
 
+    def deleted(self, instance, at=OLD):
+        """nova has deleted an instance, at a time."""
+        for uuid, one in self.records.items():
+            moves = [
+                replace(move, instance_gone=True, gone_since=at) if move.instance == instance else move
+                for move in one.migrations
+            ]
+            self.records[uuid] = replace(one, migrations=tuple(moves))
+        self.records[instance] = replace(self._records(instance), deleted_at=at)
+        return self
+
     def mapping(self, uuid, cell=None, changed=OLD):
         self.records[uuid] = replace(self._records(uuid), mapping=InstanceMapping(cell, changed))
         return self

@@ -1,9 +1,11 @@
+from datetime import timedelta
+
 import pytest
 
-from scheduler.operators.audit.compare import inventories
+from scheduler.operators.audit.compare import ConsumerCheck, inventories
 from scheduler.operators.audit.findings import Finding, Gap, Kind
 from scheduler.operators.audit.values import Provider, ProviderState
-from tests.unit.operators.audit.clouds import NEW, Cloud
+from tests.unit.operators.audit.clouds import NEW, NOW, OLD, Cloud
 
 
 def two_hosts():
@@ -17,6 +19,8 @@ IN_ORDER = {
     "an ironic instance on its node": Cloud().host("ironic", node="n1").instance("i", "ironic", node="n1").holds("i", "n1", CUSTOM_BAREMETAL=1),
     "an instance whose node is not recorded": two_hosts().instance("i", "a", node=None).holds("i", "a"),
     "an ironic instance whose node another compute service has taken over": Cloud().host("ironic2", node="n1").instance("i", "ironic1", node="n1").holds("i", "n1", CUSTOM_BAREMETAL=1),
+    "an instance that keeps the former name of its node": Cloud().host("a", node="a.example.com").host("b").instance("i", "a", node="a").holds("i", "a.example.com"),
+    "an instance that was deleted a moment ago": two_hosts().deleted("i", NEW).holds("i", "a"),
     "a shelved instance that holds nothing": two_hosts().instance("i", None, vm_state="shelved_offloaded"),
     "a build that is being scheduled": two_hosts().build_request("i", at=NEW).mapping("i", changed=NEW).holds("i", "a"),
     "a build whose instance has no host yet": two_hosts().instance("i", None, changed=NEW, vm_state="building").holds("i", "a"),
@@ -62,6 +66,52 @@ def test_what_no_record_explains_is_a_finding(cloud, kind):
     verdict = cloud.verdict("i")
     assert isinstance(verdict, Finding), verdict
     assert (verdict.kind, verdict.subject) == (kind, "i")
+
+
+@pytest.mark.parametrize("status", ["finished", "accepted", "migrating", "post-migrating", "confirmed"])
+def test_what_the_migration_of_a_deleted_instance_holds_is_a_finding(status):
+    cloud = two_hosts().migration("m", "i", "a", "b", status=status).holds("m", "a")
+    if status != "confirmed":
+        assert cloud.verdict("m") is None
+    assert cloud.deleted("i", NEW).verdict("m") is None or status == "confirmed"
+    verdict = cloud.deleted("i").verdict("m")
+    assert (verdict.kind, verdict.host) == (Kind.ENDED_MIGRATION, "a")
+    if status != "confirmed":
+        assert verdict.detail == (
+            f"Migration of instance i is {status}, and nova has deleted the instance at 2025-12-31 12:00 UTC. "
+            "It still holds VCPU 2."
+        )
+
+
+@pytest.mark.parametrize("held", [("b",), ("a", "b")], ids=["there only", "on both"])
+def test_a_completed_migration_whose_instance_keeps_its_former_host_names_no_command(held):
+    cloud = two_hosts().instance("i", "a").holds("i", *held)
+    cloud.migration("m", "i", "a", "b", status="completed", kind="live-migration")
+    verdict = cloud.verdict("i")
+    assert verdict.detail.endswith(
+        "holds VCPU 2 on b; a live-migration there ended as completed at 2025-12-31 12:00 UTC."
+    )
+    assert verdict.next_step == (
+        "Check on which host the guest runs. It is probably b: keep the allocation there, and correct the host "
+        "of the instance in nova's database."
+    )
+    cloud.migration(
+        "m2", "i", "b", "a", status="completed", kind="live-migration", changed=OLD + timedelta(hours=1)
+    )
+    assert "no migration explains that" in cloud.verdict("i").detail
+
+
+@pytest.mark.parametrize(("minutes", "waits"), [(9, True), (11, False)])
+def test_a_server_that_was_deleted_minutes_ago_may_yet_be_freed(minutes, waits):
+    deleted_at = NOW - timedelta(minutes=minutes)
+    cloud = two_hosts().deleted("i", deleted_at).holds("i", "a")
+    verdict = ConsumerCheck(cloud.topology, NOW, timedelta()).consumer(
+        cloud.holdings["i"], cloud.records["i"]
+    )
+    assert verdict.detail.startswith(
+        f"nova deleted the instance at 2026-01-01 11:{60 - minutes} UTC. It holds"
+    )
+    assert ("openstack resource provider allocation delete" in verdict.next_step) is not waits
 
 
 def test_an_instance_on_two_hosts_is_told_where_it_runs_and_what_to_remove():

@@ -84,7 +84,7 @@ class FakeNova:
     def nodes_at(self, hosts):
         return self._nodes(host for host in hosts if host in self.hosts)
 
-    def instances_on(self, nodes):
+    def instances_on(self, nodes, is_only_node):
         hosts = {node.host for node in nodes}
         return [self._record(uuid) for uuid, host in self.instances.items() if host in hosts]
 

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from hashlib import sha256
 import re
+import unicodedata
 
 import pytest
 
@@ -57,3 +58,12 @@ def test_a_page_loads_nothing_and_has_no_style_that_the_policy_forbids(html):
     assert not [each["href"] for tag, each in elements if ":" in each.get("href", "")]
     assert "default-src 'none'" in frame.policy()
     assert "unsafe" not in frame.policy()
+
+
+def test_a_page_has_no_control_characters_of_names_and_hints():
+    """Whoever prints it to a terminal would be shown what a user of the cloud has written."""
+    decision = made()
+    decision.flavor.name = decision.availability_zone = "a\x1b]0;PWN\x07\x9b \u202e<b>"
+    page = render(decision)
+    assert not [each for each in page if unicodedata.category(each) in {"Cc", "Cf"} and each != "\n"]
+    assert r"a\x1b]0;PWN\x07\x9b \u202e&lt;b&gt;" in page

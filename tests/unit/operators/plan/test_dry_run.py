@@ -1,3 +1,9 @@
+import json
+
+from scheduler.decisions import rendering
+from scheduler.decisions.document import decode
+from scheduler.operators.explain import page as decision_page
+from scheduler.operators.plan import page, text
 from scheduler.operators.plan.dry_run import dry_run
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
@@ -13,8 +19,9 @@ def test_hosts_alternates_and_weights_are_told():
     assert (found["placed"], found["instances"]) == (2, 2)
     assert [one["host"] for one in found["hosts"]] == ["h3", "h2"]
     assert found["hosts"][0]["alternates"] == ["h1"]
-    assert [one["host"] for one in found["best"]] == ["h3", "h2", "h1"]
-    assert found["best"][0]["weight"] == max(one["weight"] for one in found["best"])
+    decision = decode(json.dumps(found["decision"]))
+    weighed = {one.host: one.total for one in rendering.hosts(decision)}
+    assert sorted(weighed, key=weighed.get, reverse=True) == ["h3", "h2", "h1"]
     assert planned.snapshot.table.numbers["num_instances"].tolist() == [1, 0, 0]
 
 
@@ -23,11 +30,33 @@ def test_what_leaves_no_host_is_told_filter_by_filter():
     _, spec = request(cloud, flavor("m1", ram=1024))
     found = dry_run(cloud.planned(), spec)
     assert found["placed"] == 0
-    stages = {one["name"]: one for one in found["why"]["stages"]}
-    assert (stages["Placement"]["before"], stages["Placement"]["after"]) == (2, 1)
-    assert stages["Placement"]["causes"] == ["less than 1024 MEMORY_MB free: 1"]
-    assert stages["ComputeFilter"]["after"] == 0
-    assert "disabled" in stages["ComputeFilter"]["causes"][0]
+    decision = decode(json.dumps(found["decision"]))
+    stages = {one.name: one for one in rendering.funnel(decision)}
+    offered = stages["Mirror of Placement"]
+    assert (offered.end, [cause.reason for cause in offered.causes]) == (
+        1,
+        ["less than 1024 MEMORY_MB free: 1"],
+    )
+    assert stages["ComputeFilter"].end == 0
+    assert "disabled" in stages["ComputeFilter"].causes[0].reason
+
+
+def test_how_many_of_several_find_a_host_is_told():
+    cloud = MadeCloud(node("h1", ram=2048))
+    _, spec = request(cloud, flavor("m1", ram=1024))
+    spec.num_instances = 3
+    found = dry_run(cloud.planned(), spec)
+    assert (found["placed"], found["fitting"]) == (0, 2)
+    assert "A host for 0 of 3 instances of flavor m1; the first 2 would find one" in text.shown(found).head
+
+
+def test_the_page_of_a_dry_run_is_that_of_its_decision():
+    cloud = MadeCloud(node("h1").disabled())
+    _, spec = request(cloud, flavor("m1", ram=1024))
+    found = dry_run(cloud.planned(), spec)
+    shown = text.shown(found)
+    html = page.render(found | {"all_placed": False}, shown.head, shown.tables)
+    assert html == decision_page.render(decode(json.dumps(found["decision"])), "plan", None)
 
 
 def test_new_members_of_a_server_group_are_kept_apart():

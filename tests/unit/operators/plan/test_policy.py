@@ -4,7 +4,7 @@ from scheduler.errors import ConfigError
 from scheduler.operators.plan.policy import policy
 from tests.builders import uuid_of
 from tests.support.options import make_conf
-from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
+from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_drain import pinned_spec
 
 
@@ -77,3 +77,17 @@ def test_other_options_may_come_from_another_file():
     other = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=1)
     found = policy(made.snapshot(), {}, names(4), other)
     assert found["sides"]["changed"]["refused"] == 1
+
+
+def test_the_most_members_of_a_group_in_one_failure_domain_are_told():
+    hosts = [node(f"h{number}", ram=8192 - 64 * number) for number in range(6)]
+    for number, host in enumerate(hosts):
+        host.aggregate(f"rack{number // 2}", failure_domain=f"rack{number // 2}")
+    made, spread = MadeCloud(*hosts), group("g", "anti-affinity", ["i0", "i1", "i2"])
+    for number in range(3):
+        made.put(f"i{number}", f"h{number}", in_group=spread)
+    snapshot = made.snapshot()
+    snapshot.instances.group_of = dict.fromkeys(names(3), spread.uuid)
+    settings = {"berth.failure_domain_weight_multiplier": "10"}
+    sides = policy(snapshot, settings, names(3), same_options())["sides"]
+    assert [sides[name]["members_in_one_domain"] for name in ("now", "changed")] == [2, 1]

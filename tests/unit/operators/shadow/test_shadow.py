@@ -258,6 +258,17 @@ def test_the_page_and_the_text_show_each_difference_and_no_markup_of_others():
     assert "       90   90.0 %  the same host" in lines
 
 
+def test_comparisons_are_for_their_owner_alone(tmp_path):
+    (tmp_path / "berth-shadow.jsonl").touch(0o644)  # of an earlier version
+    file = ComparisonFile(tmp_path)
+    file.write(comparison(Verdict.SAME, 9.0))
+    file._handler.doRollover()
+    file.write(comparison(Verdict.SAME, 9.0))
+    file.close()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"berth-shadow.jsonl": 0o600, "berth-shadow.jsonl.1": 0o600}
+
+
 def test_comparisons_are_read_from_all_files_and_broken_lines_are_skipped(tmp_path):
     (tmp_path / "berth-shadow.jsonl.1").write_text(
         json.dumps({"time": 5, "request_id": "old", "verdict": "same", "instances": 1}) + "\nbroken\n"

@@ -10,6 +10,7 @@ from scheduler.nova_db.cells import CELL0
 from scheduler.operators.status import main as status
 from scheduler.operators.status.upgrade_check import CUT, State, cut_answers
 from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.unit.cmd.test_check_config import NOTHING
 
 CONF = """\
 [DEFAULT]
@@ -139,3 +140,42 @@ def test_answers_that_placement_cuts_are_a_warning_with_both_numbers(bound):
 def test_answers_that_cannot_be_read_are_a_warning():
     (row,) = cut_answers(lambda _path: SimpleNamespace(content=b"<html>"))
     assert (row.state, row.check) == (State.WARNING, CUT)
+
+
+def test_where_the_log_goes_is_a_row(check, tmp_path):
+    row = check()[1]["Log"]
+    assert (row["Result"], row["Detail"]) == ("Success", "Lines of INFO and above go to standard output")
+    (tmp_path / "logging.conf").write_text(NOTHING)
+    row = check(f"[DEFAULT]\nlog_config_append = {tmp_path}/logging.conf\n")[1]["Log"]
+    assert row["Result"] == "Warning"
+    assert row["Detail"].endswith("all lines of the log are lost")
+    row = check("[DEFAULT]\nlog_config_append = /no/such\n")[1]["Log"]
+    assert (row["Result"], row["Detail"]) == (
+        "Failure",
+        "[DEFAULT]/log_config_append: /no/such cannot be read",
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "detail"),
+    [
+        (
+            "[DEFAULT]\ntransport_url = rabit://u:secret@127.0.0.1/\n",
+            "[DEFAULT]/transport_url cannot be used",
+        ),
+        (
+            "[DEFAULT]\ntransport_url = rabbit://u:se/cret@127.0.0.1/\n",
+            "[DEFAULT]/transport_url cannot be read",
+        ),
+        (
+            "[oslo_messaging_rabbit]\nssl = true\nssl_version = odd\n",
+            "[oslo_messaging_rabbit]/ssl_version is no version of TLS",
+        ),
+    ],
+    ids=["driver", "password", "version of TLS"],
+)
+def test_an_option_of_the_broker_that_cannot_be_used_is_named_alone(check, more, detail):
+    row = check(more)[1]["Message broker"]
+    assert row["Result"] == "Failure"
+    assert row["Detail"].startswith(detail)
+    assert "ssl_version" not in row["Detail"] or "transport_url" not in row["Detail"]

@@ -10,9 +10,9 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import checks, delivery, endpoints
+from scheduler.rpc import checks, delivery, endpoints, scheduler_endpoint
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.serializer import Unreadable
+from scheduler.rpc.endpoints import Unreadable
 from tests.support.clock import Clock
 from tests.support.wire_examples import message, spec
 
@@ -21,7 +21,7 @@ OTHER = "2b54e988-4739-4ca3-96e9-82b0ebb53539"
 
 
 def make_endpoint(manager, largest_reply=16 << 20, most_selections=1):
-    return endpoints.Scheduler(
+    return scheduler_endpoint.Scheduler(
         manager, RateLimitedLogger(endpoints.LOG), largest_reply, lambda: most_selections
     )
 
@@ -223,7 +223,7 @@ def test_unreadable_argument(endpoint, manager):
     ],
 )
 def test_errors_of_the_manager(endpoint, manager, caplog, raised, kind, level):
-    caplog.set_level(logging.DEBUG, logger="scheduler.rpc.endpoints")
+    caplog.set_level(logging.DEBUG, logger="nova.scheduler.rpc.endpoints")
     manager.answer = raised
     assert type(sent_error(select, endpoint)).__name__ == kind
     assert [record.levelno for record in caplog.records] == [level]
@@ -256,7 +256,7 @@ def test_an_exception_that_ends_threads_becomes_an_internal_error(endpoint, mana
 def test_refused_messages_of_one_kind_are_logged_once_in_an_interval(manager, caplog):
     clock = Clock()
     warnings = RateLimitedLogger(logging.getLogger("refused"), clock=clock)
-    endpoint = endpoints.Scheduler(manager, warnings, 16 << 20, lambda: 1)
+    endpoint = scheduler_endpoint.Scheduler(manager, warnings, 16 << 20, lambda: 1)
     for _ in range(100):
         sent_error(select, endpoint, instance_uuids=["x"])
         sent_error(select, endpoint, unknown=1)
@@ -275,7 +275,9 @@ def test_the_context_is_that_of_the_thread(endpoint, manager):
 
 
 def test_only_the_documented_methods_are_there():
-    public = {name for name in vars(endpoints.Scheduler) | vars(endpoints.Base) if not name.startswith("_")}
+    public = {
+        name for name in vars(scheduler_endpoint.Scheduler) | vars(endpoints.Base) if not name.startswith("_")
+    }
     assert public - {"target"} == {
         "select_destinations",
         "update_aggregates",

@@ -1,0 +1,234 @@
+"""One decision: the hosts of all instances of a request, and their alternates.
+
+    pre-filters -> queries -> hosts of the mirror -> turn in the server group
+                                                       -> narrow -> filter -> weigh -> claim -> alternates
+    and if no host is left: Placement's answer -> the same again
+
+This is the only place where a decision is composed. Its callers differ in two things, the ``World`` that it
+reads and the ``Claims`` that it makes:
+
+    caller                       world                             claims
+    manager (``request_run``)    as it is now (``live_world``)     in Placement, secured before the reply
+    shadow                       as it is now (``live_world``)     none: each is granted
+    berth-plan                   a snapshot (``planned_world``)    none: the plan charges them later
+
+What happens on the way is noted in the ``Trace``, which becomes the document of the decision.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from oslo_log import log as logging
+
+from scheduler.claims.claim_session import Check, check_nothing
+from scheduler.claims.result import ClaimResult
+from scheduler.decisions.trace import Trace
+from scheduler.errors import NoValidHost, PlacementUnavailable
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.placement.candidates import AllocationCandidate, Candidates
+from scheduler.placement.outcomes import Outcome
+from scheduler.request.decision_line import amounts_of
+from scheduler.request.query import Query
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection import host_claiming
+from scheduler.selection.alternates import Selections
+from scheduler.selection.driver import FilterDriver, More
+from scheduler.selection.headroom import Usages, no_usages
+
+LOG = logging.getLogger(f"nova.{__name__}")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Hosts that a request may have, before any rule.
+
+    Attributes:
+        usages: What is used of their providers.
+        more: Returns further hosts if none of these passes; None: there are none.
+        check: Checks the chosen hosts before they are claimed.
+        recover: Returns whether other hosts are known now, so that the same answer offers others.
+        recount: Returns whether hosts have more now, as what was pending on them came to nothing.
+        exact: Whether no host is missing. If not, Placement is queried before a request fails.
+        age: How old the answer is, in seconds.
+    """
+
+    hosts: HostView
+    usages: Usages = no_usages
+    more: More = lambda: None
+    check: Check = check_nothing
+    recover: Callable[[], bool] = lambda: False
+    recount: Callable[[], bool] = lambda: False
+    exact: bool = True
+    age: float = 0.0
+
+
+class World(Protocol):
+    """What a decision reads.
+
+    Attributes:
+        driver: Narrows, filters and weighs hosts, and chooses among them.
+    """
+
+    @property
+    def driver(self) -> FilterDriver: ...
+
+    def queries(self, request: SchedulingRequest) -> tuple[Query, ...]:
+        """Run the pre-filters, which change the request, and return the queries for Placement.
+
+        Raises:
+            NoValidHost: A pre-filter refuses the request.
+            PlacementUnavailable: A pre-filter needs Placement.
+        """
+
+    def mirrored(self, request: SchedulingRequest) -> Offer | None:
+        """Return the hosts by the mirror of Placement; None if it cannot answer the queries."""
+
+    def ask_placement(self, request: SchedulingRequest) -> Candidates:
+        """Return Placement's answer to the queries."""
+
+    def offered(self, found: Candidates, request: SchedulingRequest, *, late: bool) -> Offer:
+        """Return the hosts of an answer.
+
+        Args:
+            late: Whether the mirror had no host, so that hosts must be as they are now.
+        """
+
+    def to_check(self, request: SchedulingRequest) -> HostView:
+        """Return the hosts that a rebuild check forces."""
+
+    def turn(self, request: SchedulingRequest) -> AbstractContextManager[SchedulingRequest]:
+        """Wait for the turn of the request in its server group; give it with the group as it is then."""
+
+    def now(self) -> float:
+        """Return the time, in seconds of the arrival of requests."""
+
+
+class Claims(Protocol):
+    """What a decision claims."""
+
+    def open(
+        self, table: HostTable, request: SchedulingRequest, check: Check
+    ) -> AbstractContextManager[host_claiming.Claims | None]:
+        """Give what claims for one pass over hosts; None: the request claims nothing.
+
+        If the context ends with an error, nothing stays claimed.
+        """
+
+
+class WithoutClaims:
+    """Grants each claim and sends nothing.
+
+    Attributes:
+        granted: What each instance would hold.
+    """
+
+    def __init__(self) -> None:
+        self.granted: dict[str, AllocationCandidate] = {}
+
+    def open(
+        self, table: HostTable, request: SchedulingRequest, check: Check
+    ) -> AbstractContextManager[host_claiming.Claims]:
+        return nullcontext(self)
+
+    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
+        self.granted[instance_uuid] = candidate
+        return ClaimResult(Outcome.DONE)
+
+    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
+        return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
+
+
+def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trace) -> Selections:
+    """Return for each instance the chosen host, then its alternates.
+
+    Raises:
+        NoValidHost: An instance would be left without a host.
+        DependencyUnavailable: It is not known whether there is a host.
+        BerthError: What ``claims`` raises.
+    """
+    if request.is_rebuild:
+        forced = world.to_check(request)
+        trace.looked_up(forced)
+        return _choose(Offer(forced), request, world, claims, trace)
+    request = with_queries(request, world, trace)
+    mirrored = world.mirrored(request)
+    late = mirrored is not None or bool(request.kept_providers)
+    if mirrored is not None:
+        trace.mirrored(mirrored.hosts, mirrored.age)
+        try:
+            with world.turn(request) as current:
+                return _choose(mirrored, current, world, claims, trace)
+        except (NoValidHost, PlacementUnavailable) as error:
+            # Each host needs what a provider that all of them share has refused: further hosts do not help
+            if mirrored.exact or (isinstance(error, NoValidHost) and error.final):
+                raise
+            LOG.info("No host of the mirror is left (%s); querying Placement", error)
+        request = replace(request.restarted(), arrived_at=world.now())
+    found = candidates(request, world, trace)
+    with world.turn(request) as current:
+        recounted = False
+        while True:
+            offer = world.offered(found, current, late=late)
+            trace.mark("table")
+            try:
+                return _choose(offer, current.restarted(), world, claims, trace)
+            except NoValidHost:
+                if not offer.recover():
+                    if recounted or not offer.recount():
+                        raise
+                    recounted = True
+
+
+@contextmanager
+def offered(
+    request: SchedulingRequest, world: World, trace: Trace
+) -> Iterator[tuple[Offer, SchedulingRequest]]:
+    """Give the hosts that a request may have, and the request as it is decided: a decision without a choice.
+
+    Raises:
+        NoValidHost: There are none, or a pre-filter refuses the request.
+        DependencyUnavailable: They are not known.
+    """
+    request = with_queries(request, world, trace)
+    offer = world.mirrored(request)
+    if offer is not None:
+        with world.turn(request) as current:
+            yield offer, current
+        return
+    found = candidates(request, world, trace)
+    with world.turn(request) as current:
+        yield world.offered(found, current, late=False), current
+
+
+def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> SchedulingRequest:
+    """Return the request with its queries, for which pre-filters are run; once, as they change its spec."""
+    if not request.queries:
+        request = replace(request, queries=world.queries(request))
+        trace.asked(request.queries)
+    request.counts.amounts = amounts_of(request.queries[0].params)
+    return request
+
+
+def candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candidates:
+    """Return Placement's answer, if it offers a host."""
+    found = world.ask_placement(request)
+    trace.answered(found)
+    if found.rejection:  # a mistake of a flavor, an image or a port, not an outage
+        raise NoValidHost(f"Placement rejected the request: {found.rejection}", final=True)
+    if found.failed and not found.by_root:
+        raise PlacementUnavailable(found.reason, timed_out=found.timed_out)
+    if not found.by_root:
+        raise NoValidHost
+    return found
+
+
+def _choose(
+    offer: Offer, request: SchedulingRequest, world: World, claims: Claims, trace: Trace
+) -> Selections:
+    if not (len(offer.hosts) or offer.exact):
+        raise NoValidHost(host_claiming.NOT_ENOUGH)
+    with claims.open(offer.hosts.table, request, offer.check) as session:
+        return world.driver.select(offer.hosts, request, session, offer.more, offer.usages, trace)
