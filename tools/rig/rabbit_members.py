@@ -15,9 +15,12 @@ listeners.tcp.1 = {address}:{port}
 loopback_users = none
 cluster_partition_handling = pause_minority
 cluster_formation.peer_discovery_backend = classic_config
+cluster_name = berth
+"""
+#: RabbitMQ 4 has no such delay any more.
+NO_DELAY = """\
 cluster_formation.randomized_startup_delay_range.min = 0
 cluster_formation.randomized_startup_delay_range.max = 1
-cluster_name = berth
 """
 ERLANG = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
@@ -29,6 +32,7 @@ class Member(RabbitNode):
         self, network: Network, name: str, names: Sequence[str], directory: Path, system: Path | None
     ) -> None:
         more = CONFIGURATION.format(address=network.address(name), port=PORT)
+        more += NO_DELAY if system is None else ""
         for number, each in enumerate(names, 1):
             node = f"rabbit@{network.address(each)}"
             more += f"cluster_formation.classic_config.nodes.{number} = {node}\n"
