@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from scheduler.operators.plan.movable import COLD, way_of
+from scheduler.operators.plan.movable import way_of
 from scheduler.operators.plan.moves import (
     Document,
     Move,
@@ -97,17 +97,3 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> list[Document]:
 def _memory(cloud: PlannedCloud, move: Move) -> int:
     snapshot = cloud.snapshot
     return int(snapshot.requests.flavor(int(snapshot.instances.specs[move.index])).memory_mb)
-
-
-def commands(plan: Document) -> list[str]:
-    """Return the lines of a shell script that carries out a plan.
-
-    A cold migration has to be confirmed before the next move.
-    """
-    lines = []
-    for move in plan["moves"]:
-        live = "" if move["way"] == COLD else " --live-migration"
-        lines.append(f"openstack server migrate{live} --host {move['to']} --wait {move['instance']}")
-        if move["way"] == COLD:
-            lines.append(f"openstack server migration confirm {move['instance']}")
-    return lines
