@@ -61,7 +61,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.request.targets import named_target
 from scheduler.selection.headroom import Headroom, Usages, no_usages
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Queries of one explanation, and their seconds in all; compute nodes that are read, one of each kind.
 MOST_QUESTIONS = 16

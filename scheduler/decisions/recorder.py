@@ -19,7 +19,7 @@ from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 MIB = 2**20
 
