@@ -116,7 +116,9 @@ def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(
     (root / "var/lib/dpkg/info").mkdir()
     (root / "var/lib/dpkg/status").touch()
     before = files_of(root)
-    dpkg = ["dpkg", f"--root={root}", "--force-not-root", "--force-depends", "--log=/dev/null"]
+    # There is nothing in the root that its scripts could be run by
+    force = ["--force-not-root", "--force-depends", "--force-script-chrootless"]
+    dpkg = ["dpkg", f"--root={root}", *force, "--log=/dev/null"]
     run(*dpkg, "--install", package)
     program = root / "opt/berth/bin/berth-scheduler"
     assert program.read_text().splitlines()[0] == "#!/opt/berth/bin/python"
@@ -124,9 +126,12 @@ def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(
     packages = sysconfig.get_path("purelib", vars={"base": str(root / "opt/berth")})
     dependencies = pathlib.Path(packages, "dependencies.pth")
     dependencies.write_text("\n".join(site.getsitepackages()))
-    python = [root / "opt/berth/bin/python", "-B"]  # no files that the package does not know
+    python = [root / "opt/berth/bin/python"]
     version = run(*python, program, "--version", cwd=tmp_path, env=environment())
     assert version.strip() == "0.1.0"
+    assert list((root / "opt/berth/lib").rglob("*.pyc")), "which nobody may write later"
+    (root / "var/lib/berth").mkdir()
+    (root / "var/lib/berth/capacity.html").touch()
     dependencies.unlink()
     run(*dpkg, "--purge", "berth-scheduler")
     assert files_of(root) == before

@@ -56,6 +56,7 @@ class Instances:
 
     Attributes:
         states: ``vm_state`` of each.
+        tasks: ``task_state`` of each; "" for none.
         rows: The row of the table of each one's node, -1 for a node that the table lacks; int32.
         visible: Whether it counts as a member of a server group: not soft-deleted, nor hidden; bool.
         specs: The number of each one's request among the distinct ones, or ``UNREAD`` or ``MISSING``; int32.
@@ -64,6 +65,7 @@ class Instances:
 
     uuids: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
     visible: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
     specs: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
@@ -261,6 +263,7 @@ def _read_instances(snapshot: Snapshot) -> Instances:
                 row = next(iter(snapshot.table.rows_of_host.get((cell.uuid, one.host), ())), -1)
             found.uuids.append(one.uuid)
             found.states.append(states.setdefault(one.vm_state, one.vm_state))
+            found.tasks.append(states.setdefault(one.task_state, one.task_state))
             rows.append(row)
             visible.append(not one.hidden and one.vm_state != SOFT_DELETED)
         snapshot.progress("instances", len(rows), total)

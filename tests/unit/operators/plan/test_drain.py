@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.numa.topology import HostCell, HostTopology
-from scheduler.operators.plan.drain import commands, drain
+from scheduler.operators.plan.drain import drain
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tests.builders import OTHER_CELL, uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
@@ -132,14 +132,6 @@ def test_the_order_is_one_that_works():
     plan = plan_of(cloud, "h1")
     assert plan["without_place"] == []
     assert plan["moves"][0]["instance"] == uuid_of("large")
-
-
-def test_commands_name_the_chosen_host():
-    cloud = MadeCloud(node("h1"), node("h2")).put("run", "h1").put("off", "h1", state="stopped")
-    lines = commands(plan_of(cloud, "h1"))
-    assert f"openstack server migrate --live-migration --host h2 --wait {uuid_of('run')}" in lines
-    at = lines.index(f"openstack server migrate --host h2 --wait {uuid_of('off')}")
-    assert lines[at + 1] == f"openstack server migration confirm {uuid_of('off')}"
 
 
 def test_instances_of_one_request_are_decided_as_if_one_came_after_the_other():
