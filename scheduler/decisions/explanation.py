@@ -121,6 +121,7 @@ class Failure:
         chain: The filters for them.
         number: The instance that has no host, from 0.
         placed: For each instance that had found one, the row of its host and what it took.
+        rejected: The rows of the hosts that each filter rejected for that instance.
         refused: Why claims on hosts were refused, by row.
         usages: What is used of the providers in Placement's answer.
     """
@@ -132,6 +133,7 @@ class Failure:
     chain: PreparedChain | None = None
     number: int = 0
     placed: Mapping[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
+    rejected: Mapping[str, np.ndarray] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
     usages: Usages = no_usages
 
@@ -237,9 +239,9 @@ class _Explanation:
         judges = [self._judge(parts) for parts in queries]
         others = self._of_request()
         query = self._judged(judges, queries)
-        self._of_filters(others, query.counts() + others.counts() <= 1)
-        if self._learn_limits(judges, ~self._offered & (query.counts() + others.counts() <= 1)):
-            query = self._judged(judges, queries)
+        self._of_filters(others, query.with_all(others).counts() <= 1)
+        self._learn_limits(judges, ~self._offered & (query.with_all(others).counts() <= 1))
+        query = self._judged(judges, queries)
         if queries:
             self._ask(queries[0], judges[0], query)
         self._of_charges([part for parts in queries for part in parts], query, others)
@@ -288,9 +290,7 @@ class _Explanation:
             for row, state in zip(rows, states.values(), strict=True):
                 nodes.set_state(row, state)
             at = nodes.rows(uuids)
-        judge = PlainJudge(nodes, at, self._charged)
-        judge.spread_limits()
-        return judge
+        return PlainJudge(nodes, at, self._charged)
 
     def _states(self, uuids: Iterable[str]) -> dict[str, ProviderState]:
         """Return what Placement has of compute nodes, as far as it answers."""
@@ -331,9 +331,8 @@ class _Explanation:
         failed.add(UNKNOWN, full)
         failed.add(Constraint("a resource provider in Placement", ConstraintKind.PROVIDER), unknown & ~full)
 
-    def _learn_limits(self, judges: Sequence[PlainJudge | None], near: np.ndarray) -> bool:
-        """Learn the unit limits of hosts that lack little; return whether any was read."""
-        learnt = False
+    def _learn_limits(self, judges: Sequence[PlainJudge | None], near: np.ndarray) -> None:
+        """Learn the unit limits of hosts that lack little."""
         for judge in judges:
             if judge is None or self._alone is not None:
                 continue
@@ -342,9 +341,7 @@ class _Explanation:
             for at in samples:
                 if state := states.get(self._row(at).uuid):
                     judge.learn(at, state, limits_alone=self._world.closed is not None)
-                    learnt = True
             judge.spread_limits()
-        return learnt
 
     # -- what Placement requires, by questions ---------------------------------------------------------------
 
@@ -360,25 +357,36 @@ class _Explanation:
         unjudged = self._unjudged(judge, parts)
         if not unjudged:
             return
-        before, explained, left = query.counts(), self._offered.copy(), list[Part]()
-        if self._alone is None and any(part.kind is ConstraintKind.HOST for part in parts):
-            # other hosts may lack nothing but to be the named one
-            named = next(part for part in parts if part.kind is ConstraintKind.HOST)
-            if (offer := self._offer(named)) is not None:
-                explained |= self._among(offer.nodes)
+        before, fitting, left = query.counts(), self._offered.copy(), list[Part]()
+        named = self._named(parts)
+        if named is not None:
+            # other hosts may lack nothing but to be the named one, and that one nothing but what others share
+            host = next(part for part in parts if part.kind is ConstraintKind.HOST)
+            offer = self._offer(host)
+            anywhere = self._among(offer.nodes if offer else ())
+            fitting |= anywhere & ~named
+            query.add_alternative(host.constraint, anywhere & named)
+        explained = fitting.copy()
         for part in parts:
             if part.kind is ConstraintKind.HOST:
                 continue
             fails = before == 0 if part in unjudged else query.failed(part.constraint.text) & (before == 1)
-            if not (fails & ~explained).any():
+            fails &= ~fitting
+            if not fails.any():
                 continue
             offer = self._offer(part)
             if offer is None:
                 left.append(part)
                 continue
-            helped = fails & ~explained & self._among(offer.nodes)
+            helped = fails & self._among(offer.nodes)
+            if named is not None:
+                # a query for one host leaves out what other providers share with it
+                here = self._offer(part, host=self._row(int(np.flatnonzero(named)[0])).uuid)
+                helped = (helped & ~named) | (fails & named & self._among(here.nodes if here else ()))
             self._cut[part.constraint.text] = offer.cut
-            query.add(part.constraint, helped, self._reasons_by_reading(part))
+            reasons = self._reasons_by_reading(part)
+            query.add(part.constraint, helped & ~explained, reasons)
+            query.add_alternative(part.constraint, helped & explained, reasons)
             explained |= helped
         rest = (before <= 1) & ~explained
         if len(unjudged) == 1:
@@ -390,10 +398,22 @@ class _Explanation:
             words = ", ".join(part.constraint.text for part in left)
             self._notes.append(f"Placement was not queried without {words}")
 
-    def _offer(self, part: Part) -> OfferedHosts | None:
-        """Return what Placement offers without a part; None if that cannot be asked, or is not answered."""
+    def _named(self, parts: Sequence[Part]) -> np.ndarray | None:
+        """Return which host the query is for; None if it names none, or if one host is explained alone."""
+        uuids = [part.value for part in parts if part.kind is ConstraintKind.HOST]
+        if not uuids or self._alone is not None:
+            return None
+        named = self._among(uuids)
+        return named if named.any() else None
+
+    def _offer(self, part: Part, host: str | None = None) -> OfferedHosts | None:
+        """Return what Placement offers without a part; None if that cannot be asked, or is not answered.
+
+        Args:
+            host: The one compute node that it is for; None: all, or the one that is explained alone.
+        """
         query = self._failure.queries[0]
-        text = without(query, part, host=self._row(0).uuid if self._alone is not None else None)
+        text = without(query, part, host=self._row(0).uuid if self._alone is not None else host)
         if text is None or self._questions >= MOST_QUESTIONS:
             return None
         self._questions += 1
@@ -456,13 +476,19 @@ class _Explanation:
     def _of_filters(self, failed: FailedConstraints, near: np.ndarray) -> None:
         """Let all filters judge the hosts that were offered, and those that fail one constraint or none."""
         failure = self._failure
-        chain = failure.chain or self._world.chain().prepare(self._request)
-        if failure.chain is None and _is_forced(self._request.spec):
+        if _is_forced(self._request.spec):
             return
+        chain = failure.chain
+        if chain is None or not chain.rules:  # no host was left for it to judge
+            chain = self._world.chain().prepare(self._request)
+        judged = self._none()
+        for name, rejected in failure.rejected.items():
+            failed.add(Constraint(name, ConstraintKind.FILTER, filter=name), np.isin(self._rows, rejected))
         if failure.judged is not None and len(failure.judged):
+            judged = np.isin(self._rows, failure.judged.table_rows)
             view = failure.judged.where(np.ones(len(failure.judged), bool))
             Rejections(chain, view, self._rows).note(failed)
-        others = np.flatnonzero(near & ~self._offered)
+        others = np.flatnonzero(near & ~judged)
         if (self._request.guest or self._request.pci_requests) and len(others) > MOST_FITTED:
             left, others = len(others) - MOST_FITTED, others[:MOST_FITTED]
             self._notes.append(
@@ -488,7 +514,7 @@ class _Explanation:
         for _, candidate in failure.placed.values():
             if candidate is not None:
                 taken.plan(candidate)
-        passed = self._offered & (query.counts() + others.counts() == 0)
+        passed = self._offered & (query.with_all(others).counts() == 0)
         index_of = {row: index for index, row in enumerate(failure.offered.table_rows.tolist())}
         for at in np.flatnonzero(passed)[:MOST_HOSTS].tolist():
             candidates = failure.offered.candidates(ViewIndex(index_of[int(self._rows[at])]))

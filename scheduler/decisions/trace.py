@@ -29,6 +29,7 @@ from scheduler.decisions.document import (
 from scheduler.decisions.explanation import Failure
 from scheduler.decisions.summary import is_unspecific, summarize
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
+from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -118,6 +119,7 @@ class Trace(DecisionObserver):
         self._best_rows: list[int] = []
         self._rows: list[list[int]] = []
         self._failure = Failure(request, ())
+        self._filtered: Filtered | None = None
         self._placed: dict[int, tuple[HostView, ViewIndex]] = {}
         self.request = request
         self.times: dict[str, float] = {}
@@ -232,7 +234,6 @@ class Trace(DecisionObserver):
             narrowed.hosts,
             chain,
         )
-        failure.number, self._placed = 0, {}
         self._excluded = [
             (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
             for each in narrowed.excluded
@@ -246,6 +247,8 @@ class Trace(DecisionObserver):
         decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
         self._offered, self._left, self._last_round, self._best_rows = None, None, 0, []
         self._codes, self._excluded, self._rejected, self._rows = {}, [], [], []
+        self._failure.offered = self._failure.judged = self._failure.chain = None
+        self._failure.number, self._placed, self._filtered = 0, {}, None
         self._log.begin()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
@@ -255,6 +258,7 @@ class Trace(DecisionObserver):
         self._also.filtered(number, hosts, filtered)
         first, end = not steps, self._clock() + PATIENCE
         self._left, self._failure.number = len(filtered.hosts), number
+        self._filtered = filtered
         del steps[MOST_STEPS:]
         self._last_round = len(steps)
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
@@ -293,6 +297,12 @@ class Trace(DecisionObserver):
             number: (int(hosts.table_rows[index]), next(iter(hosts.candidates(index)), None))
             for number, (hosts, index) in self._placed.items()
         }
+        if failure.offered is not None and self._filtered is not None:
+            failure.rejected = {
+                step.filter.name: step.hosts.table_rows[~step.kept]
+                for step in self._filtered.steps
+                if step.judge is not None and not isinstance(step.judge, ServiceUp)
+            }
         if failure.offered is not None:
             rows = failure.offered.table.rows_named
             refused = [
@@ -329,7 +339,7 @@ class Trace(DecisionObserver):
         """Name the hosts of the document: all, or the most important."""
         offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
         table, self._table = self._table, None
-        self._failure, self._placed = Failure(self.request, ()), {}
+        self._failure, self._placed, self._filtered = Failure(self.request, ()), {}, None
         decision = self.decision
         if offered is None or table is None:
             return

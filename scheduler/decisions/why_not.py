@@ -60,6 +60,17 @@ class FailedConstraints:
         """Let no host fail anything."""
         self._hosts = hosts
         self._entries: dict[str, _Entry] = {}
+        self._others: dict[str, _Entry] = {}
+
+    def add_alternative(
+        self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons
+    ) -> None:
+        """Note hosts that would suit without another constraint than the one that they fail, too.
+
+        Two constraints may exclude a host together only, as a zone and a disk of a pool outside of the zone.
+        """
+        if mask.any():
+            self._others[constraint.text] = _Entry(constraint, mask, explain)
 
     def add(self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons) -> None:
         """Note which hosts fail a constraint, besides those that fail it already; bool, shape (hosts,)."""
@@ -100,10 +111,18 @@ class FailedConstraints:
             kept.add(entry.constraint, entry.mask & ~hosts, entry.explain)
         return kept
 
+    def with_all(self, other: "FailedConstraints") -> "FailedConstraints":
+        """Return what hosts fail of both."""
+        both = FailedConstraints(self._hosts)
+        both.merge(self)
+        both.merge(other)
+        return both
+
     def merge(self, other: "FailedConstraints") -> None:
         """Note what hosts fail besides."""
         for entry in other._entries.values():  # noqa: SLF001 - of the same class
             self.add(*entry)
+        self._others |= other._others  # noqa: SLF001
 
     def of(self, position: int) -> list[tuple[Constraint, Sequence[Reason]]]:
         """Return what one host fails, with the reasons."""
@@ -129,7 +148,29 @@ class FailedConstraints:
                 each.reasons = list(entry.explain(positions))[:MOST_REASONS]
                 each.cut = bool(cut and cut.get(entry.constraint.text))
             why.failing.append(each)
+        self._add_alternatives(why, name)
         return why
+
+    def _add_alternatives(self, why: Why, name: Callable[[int], str]) -> None:
+        alone = self.counts() == 1
+        for other in self._others.values():
+            positions = np.flatnonzero(other.mask & alone & ~self.failed(other.constraint.text))
+            if not len(positions):
+                continue
+            names = [name(int(at)) for at in positions[:NAMED]]
+            known = next((each for one, each in why.alone() if one.text == other.constraint.text), None)
+            if known is not None:
+                known.hosts += len(positions)
+                known.names = [*known.names, *names][:NAMED]
+                continue
+            texts = [one.text for one in why.constraints]
+            if other.constraint.text not in texts:
+                why.constraints.append(other.constraint)
+                texts.append(other.constraint.text)
+            reasons = list(other.explain(positions))[:MOST_REASONS]
+            each = Failing([texts.index(other.constraint.text)], len(positions), names, reasons)
+            singles = sum(len(one.constraints) == 1 for one in why.failing)
+            why.failing.insert(singles, each)
 
     def _sets(self) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
         """Yield each distinct set of failed constraints with the positions of its hosts."""
@@ -199,6 +240,7 @@ class PlainJudge:
         positions = np.flatnonzero(among & self._known & ~self._read[self._at])
         if len(positions) <= most:
             return [int(position) for position in positions]
+        self.spread_limits()
         positions = positions[~self._nodes.limits_known()[self._at[positions]]]
         if not len(positions):
             return []

@@ -205,6 +205,11 @@ class RefusingCloud(Cloud):
         if send("PUT", f"{self.placement_url}/allocations/{instance}", body).status_code == 204:
             computes.built(host, instance, flavor)
             self.members.setdefault(host.name, []).append(instance)
+            cells, mappings = schema.cell_mappings, schema.instance_mappings
+            cell = sa.select(cells.c.id).where(cells.c.uuid == host.cell.uuid).scalar_subquery()
+            row = {"instance_uuid": instance, "project_id": PROJECT, "cell_id": cell}
+            with self.connection("api") as connection:
+                connection.execute(sa.insert(mappings).values(row))
 
     # -- requests --------------------------------------------------------------------------------------------
 
