@@ -135,7 +135,7 @@ def _pci_requests(requests: objects.InstancePCIRequests) -> Payload:
 
 
 def _destination(destination: objects.Destination) -> Payload:
-    data = {"aggregates": destination.aggregates}
+    data: dict[str, object] = {"aggregates": destination.aggregates}
     data |= {name: value for name in ("host", "node") if (value := getattr(destination, name)) is not None}
     if destination.cell is not None:
         # of a cell only this: its URLs have passwords in them

@@ -10,12 +10,13 @@ Berth itself keeps no global options, but plug-ins know no other: oslo.config's 
 where nova is, reads the same files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 import importlib.machinery
 import importlib.util
 import sys
 from types import ModuleType
+from typing import Any
 
 from oslo_config import cfg
 
@@ -92,7 +93,7 @@ def provide(conf: cfg.ConfigOpts) -> None:
 def _own_modules(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield the modules of the operators' classes that the options name."""
     rules = conf.filter_scheduler
-    known = (load_filters.built_in(), load_weighers.BUILT_IN)
+    known: tuple[Mapping[str, Any], ...] = (load_filters.built_in(), load_weighers.BUILT_IN)
     for paths, built_in in zip((rules.available_filters, rules.weight_classes), known, strict=True):
         for path in paths:
             if path not in built_in:

@@ -143,7 +143,6 @@ COUNTED = re.compile(r"(?<!of )(?<!last )(?<!Worker )%d (?!seconds|bytes)[a-z ]*
 #: Lines about a number that is never one, and nova's own.
 NEVER_ONE = {
     "%d aggregate values found; using the %s of %s",
-    "%d compute services are down: %s",
     "There are %d hosts available but %d instances requested to build",
     "The best of the %d hosts that this scheduler owns is taken first",
 }

@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("drain", "drain cmp-00000 cmp-00002", 24),
-    Case("drain-commands", "drain cmp-00000 --commands", 4),
+    Case("drain-commands", "drain cmp-00000 --commands", 13),
     Case("survive", "survive --by aggregate:rack*"),
     Case("survive-hosts", "survive", 14),
     Case("balance", "balance --moves 5"),

@@ -85,5 +85,5 @@ def test_services_that_are_down_are_named_in_one_warning(caplog):
     assert ask_all(rule_of(make_conf()), hosts, make_request()) == [False] * 12 + [True]
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
-    assert warnings[0].startswith("12 compute services are down: h0, h1, h2")
+    assert warnings[0].startswith("Compute services that are down: 12 (h0, h1, h2")
     assert "h11" not in warnings[0]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 import random
+import time
 
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
@@ -245,4 +246,5 @@ class Decisions:
             claimer=claimer,
             mirror=mirror,
             stream=NoStream(),
+            clock=time.monotonic,
         )

@@ -160,7 +160,8 @@ def test_each_plan_has_a_page(run, tmp_path, argv):
     html = page.read_text()
     assert html.count("<svg") >= 1
     assert "prefers-color-scheme: dark" in html
-    assert "<script" not in html
+    # the table of hosts of a decision is sorted and searched by the one script that the page allows
+    assert html.count("<script") == (argv[0] == "dry-run")
     assert "http:" not in html
     assert "https:" not in html
 

@@ -1,0 +1,38 @@
+"""Plans as shell scripts for the openstack client."""
+
+import shlex
+
+from scheduler.operators.plan.movable import COLD
+from scheduler.operators.plan.moves import Document
+
+#: The first version of the API with a target host for cold migrations. Older clients choose 2.1 by default.
+MICROVERSION = "2.56"
+
+#: ``--wait`` also ends with status 0 when a migration has failed, so ``set -e`` does not see that.
+HEADER = f"""\
+export OS_COMPUTE_API_VERSION={MICROVERSION}
+set -e
+check_host() {{
+    host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
+    if [ "$host" != "$2" ]; then
+        echo "Stopped: instance $1 is on host ${{host:-unknown}}, the plan says $2" >&2
+        exit 1
+    fi
+}}"""
+
+
+def commands(plan: Document) -> list[str]:
+    """Return the lines of a shell script that carries out the moves of a plan; none if there is no move.
+
+    The script stops at the first command that fails, and at the first instance that is on another host than
+    planned after its move. A cold migration has to be confirmed before the next move.
+    """
+    lines = HEADER.splitlines() if plan["moves"] else []
+    for move in plan["moves"]:
+        instance, host = shlex.quote(move["instance"]), shlex.quote(move["to"])
+        live = "" if move["way"] == COLD else " --live-migration"
+        lines.append(f"openstack server migrate{live} --host {host} --wait {instance}")
+        lines.append(f"check_host {instance} {host}")
+        if move["way"] == COLD:
+            lines.append(f"openstack server migration confirm {instance}")
+    return lines
