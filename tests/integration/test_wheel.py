@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 
 import pytest
 
@@ -92,6 +93,20 @@ def test_every_file_of_the_packages_is_installed(installed):
     listed = run("git", "ls-files", "scheduler", "conductor_client", cwd=ROOT).split()
     packages = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(installed)}))
     assert [name for name in listed if (ROOT / name).exists() and not (packages / name).exists()] == []
+
+
+def test_a_wheel_of_sources_without_git_has_every_file_too(installed, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(
+        installed.parent / "checkout", source, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info")
+    )
+    options = ["-q", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    run(*PIP, "wheel", *options, source, env=environment() | {"PBR_VERSION": "0.1.0"})
+    (wheel,) = tmp_path.glob("*.whl")
+    listed = run(
+        "git", "ls-files", "scheduler", "conductor_client", cwd=installed.parent / "checkout"
+    ).split()
+    assert set(listed) - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
 def test_two_builds_of_one_commit_are_the_same(installed, tmp_path):

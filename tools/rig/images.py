@@ -84,7 +84,8 @@ class Container(ServiceProcess):
         self._user = configuration["User"]
         self._variables = [*configuration["Env"], *(f"{name}={value}" for name, value in more.items())]
         command = [*(configuration.get("Entrypoint") or ()), *(configuration.get("Cmd") or ())]
-        options = [f"--user={self._user}", f"--directory={root}", "--pipe"]
+        # By default its name is that of the directory, which is longer than a host name may be
+        options = [f"--user={self._user}", f"--directory={root}", "--pipe", "--machine=berth-container"]
         options += [f"--setenv={variable}" for variable in self._variables]
         options += [f"--bind-ro={source}:{target}" for source, target in binds.items()]
         super().__init__([*NSPAWN, *options, "--", *command], log)
