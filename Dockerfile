@@ -1,16 +1,19 @@
 # docker build -t berth-scheduler .        with git history: pbr takes the version from it
 # docker build --build-arg PBR_VERSION=0.1.0 -t berth-scheduler .        without
 
-FROM python:3.11-slim-bookworm AS build
+# Any Debian or Ubuntu with Python 3.11 to 3.13 and its venv module: --build-arg BASE=registry.example.org/debian:12
+ARG BASE=python:3.11-slim-bookworm
+
+FROM $BASE AS build
 RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
 ARG PBR_VERSION
 COPY . /source
-RUN python -m venv /opt/berth \
+RUN python3 -m venv /opt/berth \
     && PYTHON=/opt/berth/bin/python /source/tools/install --no-cache-dir -c constraints.txt \
     && /opt/berth/bin/pip install --no-cache-dir "psycopg2-binary>=2.9.9" \
     && /opt/berth/bin/pip uninstall -y pip
 
-FROM python:3.11-slim-bookworm
+FROM $BASE
 # The ids of nova in the images of kolla: /etc/nova and volumes of nova-scheduler can be taken over as they are.
 # OpenStack-Helm: --build-arg UID=42424
 ARG UID=42436

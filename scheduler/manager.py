@@ -3,9 +3,11 @@
 Its parts are put together in ``parts.py``; the steps of a request are in ``workflow/request_run.py``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+import math
 from typing import Any
 
 from oslo_config import cfg
@@ -15,9 +17,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
-from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.document import Decision
-from scheduler.decisions.empty_answers import EmptyAnswers
+from scheduler.decisions.explanation import FailureExplainer, World
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
@@ -68,6 +68,7 @@ class SchedulerManager:
         steps: What takes the steps of requests.
         world: What decisions read.
         decisions: The documents of the latest requests.
+        explainer: Explains requests that find no valid host.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
         filters: The filters in use.
@@ -79,13 +80,11 @@ class SchedulerManager:
         notifications: Notifications,
         parts: Parts,
         on_decision: Observe = ignore_decision,
-        on_failure: Callable[[Decision], None] = lambda _decision: None,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
 
         Args:
             on_decision: Called with what was noted of each decision.
-            on_failure: Called with the document of each failed request, once its cause is known.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -100,18 +99,20 @@ class SchedulerManager:
         self._mirror = parts.mirror
         self.stream = parts.stream
         self._clock = parts.clock
-        self._on_failure = on_failure
         self.steps = make_steps(conf, parts, notifications)
-        self._empty_answers = EmptyAnswers(
-            PlacementQuestions(parts.placement),
-            lambda: conf.berth.analyse_empty_answers and parts.placement.answers is not False,
-            lambda spec: RequestNames(spec, parts.hosts.aggregates()),
-            self._conclude,
+        self.explainer = FailureExplainer(
+            World(
+                table=partial(self.hosts.snapshot, math.inf),
+                mirror=parts.mirror,
+                questions=PlacementQuestions(parts.placement),
+                chain=lambda: self.filters,
+                is_mapped=lambda host: self.hosts.mapped(host),  # noqa: PLW0108 - of the hosts as they are then
+                instances=self.hosts.instances,
+                pending=self.hosts.pending,
+            ),
             parts.clock,
         )
-        self.decisions = DecisionRecorder(
-            conf, parts.clock, on_decision, self._empty_answers.consider, self.names
-        )
+        self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self.explainer.explain, self.names)
         self.outages = Outages(
             self._find_outage, lambda: conf.berth.outage_patience, parts.stream, parts.clock
         )
@@ -124,11 +125,6 @@ class SchedulerManager:
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
-
-    def _conclude(self, failed: Decision) -> None:
-        if failed.candidates.relaxed_at:
-            self.decisions.amend(failed)
-        self._on_failure(failed)
 
     def names(self) -> Names:
         """Return what cells and hosts without a zone are called."""
@@ -147,7 +143,6 @@ class SchedulerManager:
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
-        self._empty_answers.start()
         self.outages.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
@@ -196,7 +191,6 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self.outages.stop()
-        self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.spool.stop(timeout)
         self.stream.stop()

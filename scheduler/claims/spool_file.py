@@ -280,7 +280,7 @@ def _unsettled(path: Path, file: IO[bytes]) -> Sequence[int]:
     if unreadable and not readable:
         raise ValueError("it is of another format")
     if unreadable:
-        LOG.error("Skipped %d unreadable lines of spool file %s, such as %.300s", unreadable, path, first)
+        LOG.error("Skipped unreadable lines of spool file %s: %d, such as %.300s", path, unreadable, first)
     return list(found.values())
 
 

@@ -19,7 +19,6 @@ from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.host_status import HostStatusReader
 from scheduler.decisions.hosts_now import HostsNow
-from scheduler.decisions.obstacles import Obstacles
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.trace import Trace
 from scheduler.health.counters import Counters
@@ -73,9 +72,7 @@ def make_manager(
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     counter = DecisionCounter(counters)
     parts = put_together(conf, Outside.from_conf(conf), spool_directory)
-    return manager.SchedulerManager(
-        conf, notifier, parts, on_decision=counter.count, on_failure=counter.count_cause
-    )
+    return manager.SchedulerManager(conf, notifier, parts, on_decision=counter.count)
 
 
 def make_server(
@@ -116,7 +113,7 @@ def make_explanations(
         table,
         serving.steps.candidate_hosts.queries,
         candidates,
-        Obstacles(questions),
+        serving.explainer,
         lambda: serving.filters,
         serving.hosts.instances,
         serving.hosts.pending,

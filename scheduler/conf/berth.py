@@ -1,8 +1,11 @@
 """[berth]: options that nova-scheduler does not have."""
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 GROUP = "berth"
+
+#: Values of ``explain_no_valid_host`` that append something.
+EXPLAIN_CODE, EXPLAIN_FULL = "code", ("full", "true")
 
 OPTS = [
     cfg.FloatOpt(
@@ -103,22 +106,15 @@ OPTS = [
         help="Days that files of decision_log are kept. Lower it if the disk is small. A worker begins a "
         "file at least this often, and removes files to which nothing was written for this time.",
     ),
-    cfg.BoolOpt(
+    cfg.Opt(
         "explain_no_valid_host",
-        default=False,
+        type=types.String(choices=["off", EXPLAIN_CODE, "full", "false", "true"], ignore_case=True),
+        default="off",
         mutable=True,
-        help="Append to the reason of a NoValidHost one line that says which rules left no host. Set it to "
-        "true to show users the cause in the fault of their instance; it names hosts and rules. The log "
-        "has the line in any case.",
-    ),
-    cfg.BoolOpt(
-        "analyse_empty_answers",
-        default=True,
-        mutable=True,
-        help="Find out which constraint of a query left no host when Placement offers none: the query is "
-        "sent again without one or two of its constraints, for at most one query every 10 seconds. The "
-        "analysis stops when a response takes longer than 5 seconds. Set it to false if Placement has no "
-        "CPU to spare.",
+        help="Append the cause to the reason of a NoValidHost, which users see in the fault of their "
+        "instance. off: nothing, as nova. code: the code of the cause, such as 'Cause: resources', which "
+        "names no host and no rule. full: one line that says what left no host; it names hosts and rules. "
+        "The log has the line in any case. false and true are older words for off and full.",
     ),
     cfg.FloatOpt(
         "database_start_timeout",

@@ -63,7 +63,7 @@ FORMER = {
 #: Options of these groups that Berth does not need.
 _NOT_READ = frozenset({"track_instance_changes"})
 
-#: Groups of which Berth knows all options that nova has.
+#: Groups where Berth knows all options that nova has.
 WHOLE_GROUPS = ("scheduler", "filter_scheduler")
 
 #: Groups whose options are looked for in other groups. Names of the others are common (timeout, username).

@@ -11,11 +11,10 @@
 - host_status: a host in the databases and in Placement as of now
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis
-- obstacles: what keeps Placement from offering one host
 - explainer: answers questions to a worker
-- relaxation: which constraint of a query left no candidate, found by queries without it
-- refusals: which limit of their inventories makes hosts refuse an amount
 - constraint_names: the names of constraints for operators
-- empty_answers: analyses the empty answers of failed requests in the background
-- unoffered: why Placement does not offer a host, as far as the host table shows
+- constraints: the constraints of a query, and the query without one of them
+- why_not: for each host the set of constraints that it fails, from arrays; in words
+- explanation: why no host suits a request that failed: the mirror, questions, filters and claims together
+- remedies: what helps against a constraint in the case at hand
 """

@@ -13,9 +13,11 @@ class CauseCode(StrEnum):
         AGGREGATE: A required or forbidden aggregate, such as one of a tenant.
         HOST: The forced or requested host is not suitable.
         AVAILABILITY_ZONE: Only hosts of other zones are suitable.
-        COMBINATION: More than two constraints together.
+        CELL: Suitable hosts are in other cells.
+        PROVIDER: Hosts have no resource provider in Placement.
+        COMBINATION: Each host fails more than one constraint.
         CHANGED: The cloud has changed since; now there are suitable hosts.
-        NOT_OFFERED: Placement offers no host, for an unknown reason.
+        NOT_OFFERED: Placement offers no host, and there is none that could be offered.
         REQUEST: The request is wrong: it names something that does not exist, or its error says why.
         UNKNOWN_HOSTS: The offered hosts are in no cell that takes part.
         EXCLUDED: The request itself excludes all hosts.
@@ -28,7 +30,7 @@ class CauseCode(StrEnum):
         LOAD: Limits of instances, I/O operations or metrics of a host.
         FILTER: Another filter, such as one of the operator.
         CLAIMS: Placement refused the claims.
-        UNCLAIMABLE: Hosts passed, but none could be claimed: they are mapped to no cell, for one.
+        UNCLAIMABLE: Suitable hosts are mapped to no cell.
         LATE: The caller had timed out.
     """
 
@@ -38,6 +40,8 @@ class CauseCode(StrEnum):
     AGGREGATE = "aggregate"
     HOST = "host"
     AVAILABILITY_ZONE = "availability_zone"
+    CELL = "cell"
+    PROVIDER = "provider"
     COMBINATION = "combination"
     CHANGED = "changed"
     NOT_OFFERED = "not_offered"

@@ -1,6 +1,7 @@
 """The constraints of a request's query by the names that operators and users gave."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from scheduler import objects
 from scheduler.hosts.aggregates import Aggregate, Aggregates
@@ -15,6 +16,7 @@ class RequestNames:
 
     def __init__(self, spec: objects.RequestSpec, aggregates: Aggregates) -> None:
         self._spec = spec
+        self._extra_specs = read(read(spec, "flavor"), "extra_specs", None) or {}
         self._aggregates = {each.uuid: each for each in aggregates}
 
     def host(self, uuid: str) -> str:
@@ -44,14 +46,35 @@ class RequestNames:
         """Return the names of isolated aggregates, with the traits that the request lacks."""
         return f"forbidden aggregate {' or '.join(map(self._isolated, aggregates))}"
 
-    def group(self, suffix: str) -> str:
-        """Return the PCI alias, or the suffix."""
+    def group(self, suffixes: Sequence[str]) -> tuple[str, str]:
+        """Return the name of equal numbered groups, and where they come from."""
+        if alias := self.pci_alias(suffixes[0]):
+            return f"PCI alias {alias}", "flavor"
+        names = ", ".join(suffix.lstrip("_") for suffix in suffixes)
+        noun = "group" if len(suffixes) == 1 else "groups"
+        if any(f"resources{suffixes[0]}" in key for key in self._extra_specs):
+            return f"{noun} {names}", "flavor"
+        return f"{noun} {names}", "port or device profile"
+
+    def pci_alias(self, suffix: str) -> str | None:
+        """Return the PCI alias of a group; None for another group."""
         for each in read(read(self._spec, "pci_requests"), "requests", ()):
             alias = read(each, "alias_name")
             # each device of a PCI request has a group: REQUEST_ID-NUMBER
             if alias and suffix.lstrip("_").rpartition("-")[0] == read(each, "request_id"):
-                return f"PCI alias {alias}"
-        return f"group {suffix}"
+                return str(alias)
+        return None
+
+    def source_of_trait(self, element: str) -> str:
+        """Return where a trait comes from, as the query names it."""
+        names = element.removeprefix("!").removeprefix("in:").split(",")
+        ends = tuple(f":{name}" for name in names)
+        if any(key.startswith("trait") and key.endswith(ends) for key in self._extra_specs):
+            return "flavor"
+        image: Any = read(read(self._spec, "image"), "properties")
+        if set(names) & set(read(image, "traits_required", None) or ()):
+            return "image"
+        return "flavor or image" if element.startswith(("COMPUTE_", "HW_")) else ""
 
     def _known(self, aggregates: Sequence[str]) -> list[Aggregate]:
         return [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]

@@ -16,12 +16,12 @@ from scheduler import objects
 from scheduler.placement.claim_events import ClaimEvent
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
-VERSION = 2
+VERSION = 3
 
 SCHEDULED, FAILED = "scheduled", "failed"
 
-#: What is said if Placement offers no host without one or two constraints either.
-NOTHING_HELPS = "leaving out one or two constraints gives no host either"
+#: The kind of a constraint that stands for several: it is not known which a host fails.
+SEVERAL = "several"
 
 CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
 REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
@@ -46,31 +46,91 @@ class Error(msgspec.Struct, gc=False):
     text: str
 
 
-class Disabled(msgspec.Struct, gc=False):
-    """Hosts that Placement hides as their services are disabled: their number, and some names."""
-
-    count: int = 0
-    hosts: list[str] = msgspec.field(default_factory=list)
-
-
-class Relaxed(msgspec.Struct, gc=False):
-    """What Placement would offer without some constraints.
+class Reason(msgspec.Struct, gc=False):
+    """Why hosts fail a constraint, in words.
 
     Attributes:
-        without: The constraints that were left out; empty: the query is that of the request.
-        hosts: The number of compute nodes that Placement offers then.
-        cut: Whether there may be more, beyond the limit of the query.
-        limits: Which limits of these hosts refuse an amount that was left out.
-        text: All of it in one phrase.
-        kinds: What each constraint is about (``relaxation.ConstraintKind``).
+        hosts: The number of hosts; 0: it is not counted.
+        limit: For an amount what refuses it (``why_not.Limit``), otherwise "".
+        most: The most that one of these hosts can give; None if that does not apply.
     """
 
-    without: list[str]
-    hosts: int
-    cut: bool
-    limits: list[str]
     text: str
-    kinds: list[str] = msgspec.field(default_factory=list)
+    hosts: int = 0
+    limit: str = ""
+    most: int | None = None
+
+
+class Constraint(msgspec.Struct, gc=False):
+    """One condition that a host has to meet.
+
+    Attributes:
+        text: Its name for operators, such as ``required trait CUSTOM_GPU``.
+        kind: What it is about (``constraints.ConstraintKind``).
+        source: Where it comes from, such as ``flavor``; "" if that is not known.
+        filter: The filter, of one.
+    """
+
+    text: str
+    kind: str
+    source: str = ""
+    filter: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.text} ({self.source})" if self.source else self.text
+
+
+class Failing(msgspec.Struct, gc=False):
+    """Hosts that fail the same constraints, and no others.
+
+    Attributes:
+        constraints: Indices of ``Why.constraints``.
+        hosts: Their number.
+        names: The first of them.
+        reasons: Why, if they fail only one constraint.
+        cut: Whether there may be more hosts, beyond the limit of a query.
+    """
+
+    constraints: list[int]
+    hosts: int
+    names: list[str] = msgspec.field(default_factory=list)
+    reasons: list[Reason] = msgspec.field(default_factory=list)
+    cut: bool = False
+
+
+class Why(msgspec.Struct, gc=False):
+    """For which constraints each host does not suit a request that found no valid host.
+
+    Attributes:
+        hosts: The number of compute nodes that are known.
+        number: The number of the instance without a host, from 1.
+        instances: How many instances the request has.
+        placed: How many of them had found a host, which was released.
+        suitable: Hosts that fail nothing as of the end of the request.
+        constraints: All that a host fails.
+        failing: The sets, those of one constraint first, then by number of hosts.
+        notes: What was not looked at.
+    """
+
+    hosts: int
+    number: int = 1
+    instances: int = 1
+    placed: int = 0
+    suitable: int = 0
+    constraints: list[Constraint] = msgspec.field(default_factory=list)
+    failing: list[Failing] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+
+    def of(self, failing: Failing) -> list[Constraint]:
+        """Return the constraints that these hosts fail."""
+        return [self.constraints[index] for index in failing.constraints]
+
+    def alone(self) -> Iterator[tuple[Constraint, Failing]]:
+        """Yield each constraint that hosts fail alone, with these hosts."""
+        for each in self.failing:
+            if len(each.constraints) == 1 and self.constraints[each.constraints[0]].kind != SEVERAL:
+                yield self.constraints[each.constraints[0]], each
 
 
 class Candidates(msgspec.Struct, gc=False):
@@ -88,9 +148,6 @@ class Candidates(msgspec.Struct, gc=False):
         truncated: Whether a limit may have cut the answer.
         reason: Why there are none.
         failed: Whether Placement gave no answer, so that the candidates are unknown.
-        disabled: Hosts that Placement hides; only of failed requests.
-        relaxed: What Placement would offer without some constraints, once that was analysed.
-        relaxed_at: When it was analysed.
     """
 
     source: str = ""
@@ -102,20 +159,11 @@ class Candidates(msgspec.Struct, gc=False):
     truncated: bool = False
     reason: str = ""
     failed: bool = False
-    disabled: Disabled = msgspec.field(default_factory=Disabled)
-    relaxed: list[Relaxed] = msgspec.field(default_factory=list)
-    relaxed_at: str | None = None
 
     @property
     def origin(self) -> str:
         """The source, however many requests shared the answer."""
         return "placement" if self.source == "coalesced" else self.source
-
-    def findings(self) -> Iterator[str]:
-        """Yield the results of the analysis of an empty answer; nothing before it."""
-        yield from (each.text for each in self.relaxed)
-        if self.relaxed_at and not self.relaxed:
-            yield NOTHING_HELPS
 
 
 class Step(msgspec.Struct, gc=False):
@@ -254,7 +302,7 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
             "flavor": msgspec.to_builtins(self.flavor),
             "availability_zone": self.availability_zone,
             "result": self.result,
-            "summary": "; ".join(filter(None, (self.summary, *self.candidates.findings()))),
+            "summary": self.summary,
             "hosts": [one.host.host for one in self.chosen],
             "milliseconds": self.milliseconds.get("total", 0.0),
         }
@@ -271,6 +319,7 @@ class Decision(Entry, kw_only=True, gc=False):
         filters: All filters for the first instance; for others those that rejected a host.
         verdicts: Outcomes of hosts; ``hosts`` refers to them.
         hosts: All hosts of a failed request, some of a served one.
+        why: Of a request that found no valid host: for which constraints each host does not suit.
         claims: The events of claims by instance.
     """
 
@@ -283,6 +332,7 @@ class Decision(Entry, kw_only=True, gc=False):
     verdicts: list[Verdict] = msgspec.field(default_factory=list)
     hosts: Hosts = msgspec.field(default_factory=Hosts)
     best: Best = msgspec.field(default_factory=Best)
+    why: Why | None = None
     claims: dict[str, list[ClaimEvent]] = msgspec.field(default_factory=dict)
 
     @property

@@ -11,9 +11,22 @@ from typing import Any, NamedTuple
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.decisions import rendering
 from scheduler.decisions.cause_code import CauseCode
-from scheduler.decisions.document import EXCLUDED, FAILED, Candidates, Decision, Entry, Relaxed, decode
-from scheduler.decisions.relaxation import ConstraintKind
+from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.document import (
+    EXCLUDED,
+    FAILED,
+    Candidates,
+    Constraint,
+    Decision,
+    Entry,
+    Failing,
+    Reason,
+    Why,
+    decode,
+)
+from scheduler.decisions.remedies import is_pci, remedy_of
 from scheduler.decisions.summary import is_no_valid_host, is_unspecific
+from scheduler.decisions.why_not import failing_text, instance_text
 from scheduler.logs import count_text
 
 
@@ -25,15 +38,18 @@ class FailureCause(NamedTuple):
         subject: A constraint of the query, or the name of a filter: the same for requests that fail for the
             same reason; "" if the code says all.
         words: The cause of this request, in one line.
+        special: What helps in this case, if that is not what helps in general.
     """
 
     code: CauseCode
     subject: str
     words: str
+    special: str = ""
 
     @property
     def remedy(self) -> str:
-        return REMEDIES[self.code]
+        """What helps in this case."""
+        return self.special or REMEDIES[self.code]
 
 
 REMEDIES = {
@@ -43,9 +59,11 @@ REMEDIES = {
     CauseCode.AGGREGATE: "Add hosts to the aggregate, or correct its metadata, the flavor or the project.",
     CauseCode.HOST: "Choose another host, or let the scheduler choose.",
     CauseCode.AVAILABILITY_ZONE: "Choose another zone, or add hosts to this one.",
-    CauseCode.COMBINATION: "Compare the query with the inventories and traits of a host that should suit.",
+    CauseCode.CELL: "Enable the cell, or add hosts to the cell of the instance.",
+    CauseCode.PROVIDER: "Find out why nova-compute does not report the hosts to Placement.",
+    CauseCode.COMBINATION: "Change the constraints that the hosts with the fewest fail.",
     CauseCode.CHANGED: "Try again.",
-    CauseCode.NOT_OFFERED: "Look at the query; it is analysed within a few minutes.",
+    CauseCode.NOT_OFFERED: "Add hosts, or find out why none is known.",
     CauseCode.REQUEST: "Correct what the error names in the request, the flavor, the image or the port.",
     CauseCode.UNKNOWN_HOSTS: "Enable the cell, or delete resource providers whose compute nodes are gone.",
     CauseCode.EXCLUDED: "Request another host, or ignore fewer hosts.",
@@ -67,7 +85,7 @@ _FILTERS = {
     CauseCode.COMPUTE_DOWN: ("ComputeFilter",),
     CauseCode.SERVER_GROUP: (
         *("ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"),
-        *("GroupAffinityFilter", "GroupAntiAffinityFilter"),
+        *("GroupAffinityFilter", "GroupAntiAffinityFilter", "FailureDomainFilter"),
     ),
     CauseCode.NUMA: ("NUMATopologyFilter",),
     CauseCode.PCI: ("PciPassthroughFilter",),
@@ -89,17 +107,30 @@ _FILTERS = {
 }
 _CODE_OF_FILTER = {name: code for code, names in _FILTERS.items() for name in names}
 
-#: The causes by kind of constraint. If several constraints help alone, the first kind counts: suitable hosts
-#: that are only disabled, then suitable hosts without room, before other hosts.
+#: The causes by kind of constraint; of filters see ``code_of_filter``.
 _CODE_OF_KIND = {
     ConstraintKind.DISABLED: CauseCode.DISABLED,
     ConstraintKind.AMOUNT: CauseCode.RESOURCES,
+    ConstraintKind.GROUP: CauseCode.RESOURCES,
     ConstraintKind.TRAIT: CauseCode.TRAIT,
     ConstraintKind.AGGREGATE: CauseCode.AGGREGATE,
     ConstraintKind.HOST: CauseCode.HOST,
     ConstraintKind.ZONE: CauseCode.AVAILABILITY_ZONE,
+    ConstraintKind.IGNORED: CauseCode.EXCLUDED,
+    ConstraintKind.CELL: CauseCode.CELL,
+    ConstraintKind.PROVIDER: CauseCode.PROVIDER,
+    ConstraintKind.MAPPING: CauseCode.UNCLAIMABLE,
+    ConstraintKind.CLAIM: CauseCode.CLAIMS,
+    ConstraintKind.SEVERAL: CauseCode.COMBINATION,
 }
-_RANKS: dict[str, int] = {kind: rank for rank, kind in enumerate(_CODE_OF_KIND)}
+
+#: If several constraints are failed alone, the first of these counts: suitable hosts that are only disabled,
+#: then suitable hosts without room, before other hosts; hosts that the request itself rules out come last.
+_FIRST = (CauseCode.DISABLED, CauseCode.RESOURCES, CauseCode.CLAIMS)
+_LAST = (CauseCode.EXCLUDED, CauseCode.CELL, CauseCode.HOST)
+
+#: Sets of constraints that are named in one line.
+NAMED_SETS = 3
 
 
 def cause_of(decision: Decision) -> FailureCause | None:
@@ -112,55 +143,84 @@ def cause_of(decision: Decision) -> FailureCause | None:
     if not is_unspecific(error):
         text = error.text.removeprefix("No valid host was found. ").strip()
         return FailureCause(CauseCode.REQUEST, text, text)
-    return next(chain(_of_candidates(found, decision), _of_hosts(decision)))
+    return next(chain(_of_candidates(found, decision), _of_why(decision), _of_hosts(decision)))
 
 
 def _of_candidates(found: Candidates, decision: Decision) -> Iterator[FailureCause]:
-    """Yield why there was no host to filter."""
-    if found.origin == "placement" and not found.hosts:
-        yield from _of_relaxed(found)
+    """Yield why there was no host to filter, where that is not for each host to say."""
+    if found.hosts and not found.known:
+        words = f"none of {count_text(found.hosts, 'host')} is known in a cell that takes part"
+        yield FailureCause(CauseCode.UNKNOWN_HOSTS, "", words)
+    elif decision.why is None and found.origin == "placement" and not found.hosts:
         # claims on hosts of the mirror, before the query to Placement
         yield from _of_claims(decision)
         yield FailureCause(CauseCode.NOT_OFFERED, "", "Placement offers no host")
-    elif not found.known:
-        words = f"none of {count_text(found.hosts, 'host')} is known in a cell that takes part"
-        yield FailureCause(CauseCode.UNKNOWN_HOSTS, "", words)
-    elif not found.allowed:
+    elif decision.why is None and not found.allowed:
         excluded = [each for each in decision.verdicts if each.outcome == EXCLUDED]
         reason = max(excluded, key=lambda each: each.count).reason if excluded else ""
-        words = f"the request excludes {count_text(found.known, 'host')}" + (f": {reason}" if reason else "")
-        yield FailureCause(CauseCode.EXCLUDED, "", words)
+        words = f"the request excludes {count_text(found.known or 0, 'host')}"
+        yield FailureCause(CauseCode.EXCLUDED, "", f"{words}: {reason}" if reason else words)
 
 
-def _of_relaxed(found: Candidates) -> Iterator[FailureCause]:
-    if not found.relaxed_at:
+def _of_why(decision: Decision) -> Iterator[FailureCause]:
+    """Yield the constraint that hosts fail alone, if there is one; otherwise the smallest sets."""
+    why = decision.why
+    if why is None:
         return
-    if not found.relaxed:
-        words = "no host would be suitable without one or two of the constraints"
-        yield FailureCause(CauseCode.COMBINATION, "", words)
-    for each in sorted(found.relaxed, key=_rank):
-        hosts = f"{'at least ' if each.cut else ''}{count_text(each.hosts, 'host')}"
-        names = " and ".join(each.without)
-        if not each.without:
-            yield FailureCause(
-                CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since"
-            )
-        elif each.kinds:
-            code = code_of_kind(max(each.kinds, key=lambda kind: _RANKS[kind]))
-            yield FailureCause(code, names, _in_words(code, names, hosts, each))
+    if not why.hosts and not why.suitable:
+        yield FailureCause(CauseCode.NOT_OFFERED, "", "no compute node is known")
+    if why.suitable:
+        hosts = count_text(why.suitable, "host")
+        yield FailureCause(
+            CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since"
+        )
+    alone = sorted(((code_of(one, each), one, each) for one, each in why.alone()), key=_rank)
+    for code, constraint, failing in alone[:1]:
+        lines = [*_of_named_host(why, code), failing_text(why, failing)]
+        lines += [failing_text(why, each) for each in why.failing if each is not failing]
+        special = remedy_of(why, constraint, failing, kind=decision.kind)
+        yield FailureCause(code, constraint.text, _in_words(why, lines), special)
+    if why.failing:
+        lines = [failing_text(why, each) for each in why.failing]
+        constraints = why.of(why.failing[0])
+        amounts = all(one.kind in {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL} for one in constraints)
+        known = any(one.kind == ConstraintKind.AMOUNT for one in constraints)
+        code = CauseCode.RESOURCES if amounts and known else CauseCode.COMBINATION
+        subject = " and ".join(one.text for one in constraints)
+        yield FailureCause(code, subject, _in_words(why, lines))
 
 
-def _rank(relaxed: Relaxed) -> int:
-    return max((_RANKS[kind] for kind in relaxed.kinds), default=-1)
+def _rank(one: tuple[CauseCode, Constraint, Failing]) -> tuple[int, int]:
+    code, _, failing = one
+    first = _FIRST.index(code) if code in _FIRST else len(_FIRST)
+    return first + 1 + (_LAST.index(code) if code in _LAST else -1), -failing.hosts
 
 
-def _in_words(code: CauseCode, names: str, hosts: str, relaxed: Relaxed) -> str:
-    if code is CauseCode.DISABLED:
-        return f"{hosts} would be suitable, but the compute services are disabled"
-    limits = f" ({', '.join(relaxed.limits)})" if relaxed.limits else ""
-    if code is CauseCode.RESOURCES:
-        return f"no suitable host can provide {names}{limits}"
-    return f"{hosts} would be suitable without {names}{limits}"
+def _in_words(why: Why, lines: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(lines))[:NAMED_SETS]
+    return "; ".join(filter(None, (instance_text(why), *shown)))
+
+
+def _of_named_host(why: Why, code: CauseCode) -> Iterator[str]:
+    """Yield what the host that the request names fails: that others suit is of little use then."""
+    if code is CauseCode.HOST:
+        for each in why.failing:
+            if not any(one.kind == ConstraintKind.HOST for one in why.of(each)):
+                yield failing_text(why, each)
+
+
+def code_of(constraint: Constraint, failing: Failing) -> CauseCode:
+    """Return the cause for a constraint that hosts fail alone."""
+    reason = failing.reasons[0].text if failing.reasons else ""
+    return code_of_constraint(constraint, reason)
+
+
+def code_of_constraint(constraint: Constraint, reason: str = "") -> CauseCode:
+    if constraint.kind == ConstraintKind.FILTER:
+        return code_of_filter(constraint.filter, reason)
+    if is_pci(constraint):
+        return CauseCode.PCI
+    return _CODE_OF_KIND[ConstraintKind(constraint.kind)]
 
 
 def _of_hosts(decision: Decision) -> Iterator[FailureCause]:
@@ -169,8 +229,7 @@ def _of_hosts(decision: Decision) -> Iterator[FailureCause]:
     if stages and not stages[-1].end:
         yield _of_filters(stages)
     yield from _of_claims(decision)
-    words = "hosts passed, but none can be claimed: they are mapped to no cell, or no candidate is left"
-    yield FailureCause(CauseCode.UNCLAIMABLE, "", words)
+    yield FailureCause(CauseCode.CLAIMS, "", "hosts passed, but no claim was made on them")
 
 
 def _of_filters(stages: Sequence[rendering.Stage]) -> FailureCause:
@@ -186,10 +245,6 @@ def _of_filters(stages: Sequence[rendering.Stage]) -> FailureCause:
     words = f"{worst.name} rejected {entered - worst.end} of {count_text(entered, 'host')}"
     code = code_of_filter(worst.name, reason)
     return FailureCause(code, worst.name, f"{words}: {reason}" if reason else words)
-
-
-def code_of_kind(kind: str) -> CauseCode:
-    return _CODE_OF_KIND[ConstraintKind(kind)]
 
 
 def code_of_filter(name: str, reason: str) -> CauseCode:
@@ -208,6 +263,13 @@ def _of_claims(decision: Decision) -> Iterator[FailureCause]:
         yield FailureCause(CauseCode.CLAIMS, "", words)
 
 
+def remedy_of_constraint(constraint: Constraint, reasons: Sequence[Reason] = ()) -> str:
+    """Return what helps one host that fails a constraint."""
+    alone = Why(1, constraints=[constraint])
+    special = remedy_of(alone, constraint, Failing([0], 1, reasons=list(reasons)), "build")
+    return special or REMEDIES[code_of_constraint(constraint, reasons[0].text if reasons else "")]
+
+
 # -- lists -----------------------------------------------------------------------------------------------
 
 
@@ -219,5 +281,6 @@ def list_values(entry: Entry, encoded: bytes) -> dict[str, Any]:
     return {
         **entry.values(),
         "error": error and error.kind,
-        "cause": found and {**found._asdict(), "remedy": found.remedy},
+        "cause": found
+        and {"code": found.code, "subject": found.subject, "words": found.words, "remedy": found.remedy},
     }

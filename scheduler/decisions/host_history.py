@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision, Verdict
 from scheduler.decisions.trace import OF_PLACEMENT
-from scheduler.decisions.unoffered import DISABLED
+from scheduler.decisions.why_not import constraints_text
 from scheduler.filters.causes import group
 
 #: Where a host is rejected, besides the filters.
@@ -40,7 +40,7 @@ class Unexplained(msgspec.Struct, frozen=True):
     """Requests of one flavor and zone whose decisions do not fully explain why the host was not chosen.
 
     Attributes:
-        reason: ``NOT_OFFERED``, ``NOT_NAMED`` or that Placement hides it, since its service is disabled.
+        reason: ``NOT_OFFERED`` or ``NOT_NAMED``.
         latest: The request id, or an instance, of the latest request.
         time: When the latest request came.
     """
@@ -150,8 +150,9 @@ def _outweighed(decision: Decision, rank: int | None) -> str:
 
 def _unexplained(decision: Decision, name: str) -> Unexplained:
     reason = NOT_NAMED if decision.error is None else NOT_OFFERED
-    if name in decision.candidates.disabled.hosts:
-        reason = DISABLED
+    for each in decision.why.failing if decision.why else ():
+        if name in each.names and decision.why:
+            reason = f"Placement did not offer it: {constraints_text(decision.why, each)}"
     latest = decision.request_id or decision.instances[0]
     flavor = str(decision.flavor.name or "")
     return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)

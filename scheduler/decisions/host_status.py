@@ -8,22 +8,22 @@ import time
 import msgspec
 import numpy as np
 
+from scheduler.decisions.constraints import DISABLED_TRAIT
 from scheduler.decisions.document import time_text
 from scheduler.decisions.failure_cause import REMEDIES, CauseCode
 from scheduler.decisions.hosts_now import MOST_NODES
 from scheduler.decisions.providers import PlacementQuestions
+from scheduler.decisions.remedies import remedy_of_amount
 from scheduler.decisions.trace import Names
+from scheduler.decisions.why_not import Limit, refusal_of
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.table import HostTable
 from scheduler.placement.errors import PlacementError
-from scheduler.placement.providers import Inventory
+from scheduler.placement.providers import Inventory, ProviderState
 
 #: Classes without which a host takes no instance.
 NEEDED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
-
-#: The trait that a compute sets in Placement when its service is disabled.
-DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
 REMEDIES_OF_USE = {
     OutOfUse.DISABLED: REMEDIES[CauseCode.DISABLED],
@@ -113,7 +113,7 @@ class HostStatusReader:
             if found := self.questions.provider(host.uuid):
                 traits, members = sorted(found.traits), sorted(found.aggregates)
                 provider = Provider(found.inventories, found.used, traits, members)
-            problems += _problems_of_provider(provider, aggregates.uuids, disabled=service.disabled)
+            problems += _problems_of_provider(found, aggregates.uuids, disabled=service.disabled)
         except PlacementError as error:
             problems.append(
                 Problem(f"Placement gives no answer: {error}", "Find out why Placement is unavailable.")
@@ -144,25 +144,25 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _problems_of_provider(
-    provider: Provider | None, aggregates: frozenset[str], *, disabled: bool
+    found: ProviderState | None, aggregates: frozenset[str], *, disabled: bool
 ) -> Iterator[Problem]:
-    if provider is None:
+    if found is None:
         yield Problem(
             "it has no resource provider in Placement", "Find out why nova-compute does not report it."
         )
         return
-    if DISABLED_TRAIT in provider.traits and not disabled:
+    if DISABLED_TRAIT in found.traits and not disabled:
         remedy = "Restart nova-compute, which removes the trait."
         yield Problem(f"it has trait {DISABLED_TRAIT}, though its service is enabled", remedy)
-    if missing := aggregates.difference(provider.aggregates):
+    if missing := aggregates.difference(found.aggregates):
         remedy = "Run nova-manage placement sync_aggregates."
         yield Problem(f"{len(missing)} of its aggregates missing in Placement", remedy)
     for name in NEEDED:
-        if name in provider.inventories:
-            inventory, used = provider.inventories[name], provider.used(name)
-            if used >= inventory.capacity:
-                yield Problem(
-                    f"no {name} is free: {used} of {inventory.capacity} are used (total {inventory.total}, "
-                    f"reserved {inventory.reserved}, allocation_ratio {inventory.allocation_ratio:g})",
-                    "Move instances to other hosts, or raise the allocation ratio.",
+        if inventory := found.inventories.get(name):
+            reason = refusal_of(found, name, max(1, inventory.min_unit, inventory.step_size))
+            if reason and reason.limit in {Limit.FREE, Limit.CAPACITY}:
+                amounts = (
+                    f"{found.used.get(name, 0)} of {inventory.capacity} are used (total {inventory.total}, "
+                    f"reserved {inventory.reserved}, allocation_ratio {inventory.allocation_ratio:g})"
                 )
+                yield Problem(f"{reason.text}: {amounts}", remedy_of_amount(name, reason))

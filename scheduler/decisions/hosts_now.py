@@ -4,7 +4,6 @@ This is for hosts that the document of a decision does not name. Nothing is clai
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 import time
 from typing import Any
@@ -13,29 +12,27 @@ import msgspec
 import numpy as np
 
 from scheduler import objects
-from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.document import REJECTED, time_text
-from scheduler.decisions.obstacles import Obstacles
-from scheduler.decisions.relaxation import ConstraintKind
+from scheduler.decisions.explanation import FailureExplainer
+from scheduler.decisions.failure_cause import remedy_of_constraint
 from scheduler.decisions.rendering import ACCEPTED, NOT_APPLICABLE, FilterVerdict
 from scheduler.decisions.trace import Names
-from scheduler.decisions.unoffered import DISABLED, Unoffered
+from scheduler.decisions.why_not import with_reasons
 from scheduler.errors import NoValidHost
 from scheduler.filters.base import Judge
 from scheduler.filters.chain import FilterChain
-from scheduler.hosts.coordinates import TableRows
+from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.request_instances import InstanceSource
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.placement.candidates import AllocationCandidate, Candidates
-from scheduler.placement.errors import PlacementError
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
 
 #: The reason if nothing more is known.
-UNSUITABLE = "its inventory or traits do not suit the query"
+UNSUITABLE = "what it lacks is not known: the answer does not say"
 
 #: Nodes of one service host that are explained.
 MOST_NODES = 20
@@ -48,7 +45,7 @@ class NodeNow(msgspec.Struct):
         excluded: Why the request itself excludes it; "" if it does not.
         unoffered: Why Placement does not offer it; "" if it does.
         verdicts: The result of each filter.
-        kinds: The kinds of constraints that keep Placement from offering it.
+        remedies: What helps against what keeps Placement from offering it.
     """
 
     host: str
@@ -58,7 +55,7 @@ class NodeNow(msgspec.Struct):
     excluded: str
     unoffered: str
     verdicts: list[FilterVerdict]
-    kinds: list[ConstraintKind] = msgspec.field(default_factory=list)
+    remedies: list[str] = msgspec.field(default_factory=list)
 
 
 class HostNow(msgspec.Struct):
@@ -81,7 +78,7 @@ class HostsNow:
     table: Callable[[], HostTable]
     queries: Callable[[SchedulingRequest], Sequence[Query]]
     candidates: Callable[[Sequence[Query], SchedulingRequest], Candidates]
-    obstacles: Obstacles
+    explainer: FailureExplainer
     chain: Callable[[], FilterChain]
     instances: InstanceSource
     pending: PendingPlacements
@@ -110,7 +107,7 @@ class HostsNow:
         host, names = table.rows[row], self.names()
         rows = TableRows(np.array([row]))
         excluded = [each.reason for each in narrow(HostView.of(table, rows), request).excluded]
-        offered, unoffered, kinds = self._offered(table, row, request)
+        offered, unoffered, remedies = self._offered(table, row, request)
         view = HostView.of(table, rows, [offered], self.instances, self.pending)
         chain = self.chain().prepare(request)
         view.load(chain.needs)
@@ -122,13 +119,13 @@ class HostsNow:
             "; ".join(excluded),
             unoffered,
             [_verdict(rule.name, judge, view) for rule, judge in chain.rules],
-            kinds,
+            remedies,
         )
 
     def _offered(
         self, table: HostTable, row: int, request: SchedulingRequest
-    ) -> tuple[tuple[AllocationCandidate, ...], str, list[ConstraintKind]]:
-        """Return the candidates on one host, or why there are none and the kinds of constraints."""
+    ) -> tuple[tuple[AllocationCandidate, ...], str, list[str]]:
+        """Return the candidates on one host, or why there are none and what helps."""
         host = table.rows[row]
         spec: Any = request.spec  # its fields are made at run time
         destination: Any = spec.requested_destination or objects.Destination()
@@ -141,17 +138,10 @@ class HostsNow:
             found = ()
         if found:
             return found, "", []
-        # the query is for this host alone
-        reasons = list(Unoffered(table, request).reasons(row))
-        kinds = {ConstraintKind.DISABLED} if DISABLED in reasons else set[ConstraintKind]()
-        names = RequestNames(spec, table.aggregates)
-        with suppress(PlacementError):
-            for each in self.obstacles.find(
-                queries[0].querystring, names, host.uuid, is_explained=bool(reasons)
-            ):
-                reasons.append(each.text)
-                kinds |= each.kinds
-        return (), "; ".join(reasons) or UNSUITABLE, sorted(kinds)
+        failed = self.explainer.explain_host(request, queries, table, TableRow(row)).of(0)
+        texts = [with_reasons(constraint, reasons, 1) for constraint, reasons in failed]
+        remedies = [remedy_of_constraint(constraint, reasons) for constraint, reasons in failed]
+        return (), "; ".join(texts) or UNSUITABLE, remedies
 
 
 def _verdict(name: str, judge: Judge | None, view: HostView) -> FilterVerdict:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 import threading
 
-from scheduler.decisions.document import Decision, encode
+from scheduler.decisions.document import Decision
 
 
 @dataclass(slots=True)
@@ -44,16 +44,6 @@ class DecisionMemory:
         with self._lock:
             self._ring.append(Kept(_name(decision), tuple(decision.instances), encoded))
             self._bytes += len(encoded)
-            self._shrink()
-
-    def amend(self, decision: Decision) -> None:
-        """Replace a document by its amended form if it is still kept."""
-        encoded, name = encode(decision), _name(decision)
-        with self._lock:
-            for kept in self._ring:
-                if kept.name == name:
-                    self._bytes += len(encoded) - len(kept.encoded)
-                    kept.encoded = encoded
             self._shrink()
 
     def latest_first(self) -> Iterator[bytes]:

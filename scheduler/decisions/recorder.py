@@ -6,14 +6,20 @@ import time
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
+from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
 from scheduler.decisions.decision_log import DecisionFile, DecisionLog
-from scheduler.decisions.document import Decision, encode
+from scheduler.decisions.document import Why, encode
+from scheduler.decisions.explanation import Failure
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
+
+LOG = logging.getLogger(f"nova.{__name__}")
 
 MIB = 2**20
 
@@ -39,19 +45,19 @@ class DecisionRecorder:
         conf: cfg.ConfigOpts,
         clock: Callable[[], float] = time.monotonic,
         observe: Observe = ignore_decision,
-        analyse: Callable[[Trace], None] = lambda _trace: None,
+        explain: Callable[[Failure], Why] | None = None,
         names: Callable[[], Names] = Names,
     ) -> None:
         """Keep nothing yet.
 
         Args:
             observe: Called with the trace of each request, and the error that ended it, if any.
-            analyse: Called with each failed request; it must not raise.
+            explain: Returns why no host suits a request.
             names: Returns the names of cells.
         """
         self._conf: Any = conf
         self._observe = observe
-        self._analyse = analyse
+        self._explain = explain
         self._clock = clock
         self._names = names
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
@@ -73,11 +79,6 @@ class DecisionRecorder:
     def begin(self, request: SchedulingRequest) -> Trace:
         return Trace(request, self._clock, names=self._names)
 
-    def amend(self, decision: Decision) -> None:
-        self.memory.amend(decision)
-        if self._log is not None:
-            self._log.add(encode(decision))
-
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
         """Keep the document at the end of the context, also after an error."""
@@ -87,13 +88,13 @@ class DecisionRecorder:
             if isinstance(error, NoValidHost):
                 trace.write_log()
             self._end(trace, error)
-            self._explain_failure(trace, error)
+            self._add_detail(trace, error)
             raise
         trace.write_log()
         self._end(trace, None)
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:
-        decision = trace.finish(error)
+        decision = trace.finish(error, self._explain and self._explained)
         decision.partition = own_name(self._conf) or None
         self._observe(trace, error)
         encoded = encode(decision)
@@ -101,9 +102,20 @@ class DecisionRecorder:
         if self._log is not None:
             self._log.add(encoded)
 
-    def _explain_failure(self, trace: Trace, error: BaseException) -> None:
-        self._analyse(trace)
-        if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
+    def _explained(self, failure: Failure) -> Why | None:
+        """Return why no host suits; None if that cannot be found out."""
+        try:
+            return self._explain and self._explain(failure)
+        except Exception:
+            LOG.exception("Cannot explain why there is no valid host")
+            return None
+
+    def _add_detail(self, trace: Trace, error: BaseException) -> None:
+        """Append the cause to the fault that users see, as far as the operator wants."""
+        if not isinstance(error, NoValidHost):
             return
-        if str(error).strip() not in trace.decision.summary:
-            error.add_detail(trace.decision.summary)
+        wanted, summary = self._conf.berth.explain_no_valid_host, trace.decision.summary
+        if wanted in EXPLAIN_FULL and str(error).strip() not in summary:
+            error.add_detail(summary)
+        elif wanted == EXPLAIN_CODE and (cause := cause_of(trace.decision)):
+            error.add_detail(f"Cause: {cause.code}")

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from msgspec import to_builtins
 
-from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Candidates, Decision, Flavor
-from scheduler.decisions.unoffered import DISABLED
+from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Flavor
+from scheduler.decisions.why_not import failing_text
 from scheduler.filters.causes import group
 
 #: The name of the first stage, by the source of the candidates.
@@ -135,7 +136,7 @@ def funnel(decision: Decision) -> Iterator[Stage]:
             SOURCES.get(found.source, found.source),
             None,
             found.hosts,
-            list(_absent(found)),
+            list(_absent(decision)),
         )
     named = defaultdict[int, list[str]](list)
     for host, verdict in zip(decision.hosts.host, decision.hosts.verdict, strict=True):
@@ -160,10 +161,17 @@ def funnel(decision: Decision) -> Iterator[Stage]:
         yield _claims(decision)
 
 
-def _absent(found: Candidates) -> Iterator[Cause]:
-    yield from (Cause(text) for text in filter(None, (found.reason, *found.findings())))
-    if found.disabled.count:
-        yield Cause(DISABLED, found.disabled.count, found.disabled.hosts)
+def _absent(decision: Decision) -> Iterator[Cause]:
+    """Yield why hosts are not among the candidates, or why none is left."""
+    if decision.candidates.reason:
+        yield Cause(decision.candidates.reason)
+    if decision.why:
+        why, found = decision.why, decision.candidates.hosts
+        for each in why.failing:
+            if found and all(one.kind == ConstraintKind.FILTER for one in why.of(each)):
+                continue  # the stages of the filters have them
+            yield Cause(failing_text(why, each), 0, each.names)
+        yield from map(Cause, why.notes)
 
 
 def _filters(decision: Decision, named: defaultdict[int, list[str]]) -> Iterator[Stage]:

@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from scheduler.decisions.document import Candidates, Decision, Error, Step
+from scheduler.decisions.why_not import instance_text, texts
 from scheduler.logs import count_text
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
 #: Texts of errors that add nothing to the rest of the line.
 _UNSPECIFIC = tuple(f"No valid host was found. {reason}" for reason in ("", NOT_ENOUGH))
+
+#: Sets of failed constraints that are named.
+NAMED_SETS = 2
 
 SOURCES = {
     "placement": "Placement",
@@ -18,19 +22,20 @@ SOURCES = {
 }
 
 
-def summarize(decision: Decision, last: Sequence[Step], left: int | None, *, claimed: bool) -> str:
+def summarize(decision: Decision, last: Sequence[Step], left: int | None) -> str:
     """Return what left a request without a host, such as 'Placement offers 12 hosts; RamFilter ...'.
 
     Args:
         last: The filters of the instance that was decided last.
         left: The number of hosts that passed them; None if there were no hosts to filter.
-        claimed: Whether the hosts of the request are claimed.
     """
     parts = [
         *_candidates(decision.candidates),
         *_filters(decision, last, left),
-        *_claims(decision, claimable=bool(left) and claimed),
+        *_claims(decision),
     ]
+    if decision.why and (left or not decision.candidates.hosts or decision.why.placed):
+        parts += filter(None, (instance_text(decision.why), *texts(decision.why, NAMED_SETS)))
     error = decision.error
     if error and not is_unspecific(error):
         text = error.text.strip()
@@ -88,9 +93,7 @@ def _filters(decision: Decision, last: Sequence[Step], left: int | None) -> Iter
         yield f"{count_text(left, 'host')} allowed, without filters"
 
 
-def _claims(decision: Decision, *, claimable: bool) -> Iterator[str]:
+def _claims(decision: Decision) -> Iterator[str]:
     if lost := decision.refused_claims:
         count = count_text(len(lost), "claim was", "claims were")
         yield f"{count} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
-    elif claimable and decision.error and decision.error.text == _UNSPECIFIC[1]:
-        yield "no claim was made on them: they are mapped to no cell, or have no candidate that is left"

@@ -24,10 +24,12 @@ from scheduler.decisions.document import (
     Place,
     Verdict,
     Weights,
+    Why,
 )
-from scheduler.decisions.summary import summarize
-from scheduler.decisions.unoffered import Unoffered
+from scheduler.decisions.explanation import Failure
+from scheduler.decisions.summary import is_unspecific, summarize
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
+from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -36,6 +38,7 @@ from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
@@ -56,9 +59,6 @@ MOST_STEPS = 1000
 
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
-
-#: Disabled hosts that are named.
-NAMED_DISABLED = 20
 
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
@@ -118,6 +118,9 @@ class Trace(DecisionObserver):
         self._codes: dict[tuple[str, int | None, str], int] = {}
         self._best_rows: list[int] = []
         self._rows: list[list[int]] = []
+        self._failure = Failure(request, ())
+        self._filtered: Filtered | None = None
+        self._placed: dict[int, tuple[HostView, ViewIndex]] = {}
         self.request = request
         self.times: dict[str, float] = {}
         self.sent_at = 0.0
@@ -132,12 +135,14 @@ class Trace(DecisionObserver):
         self._marked = now
 
     def asked(self, queries: Sequence[Query]) -> None:
+        self._failure.queries = queries
         self.decision.queries = [query.querystring for query in queries]
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
         self._forget_pass()
         self.sent_at = found.sent_at
+        self._failure.usages = found.usage
         self.decision.candidates = document.Candidates(
             source="coalesced" if found.requests > 1 else "placement",
             hosts=len(found.by_root),
@@ -173,7 +178,15 @@ class Trace(DecisionObserver):
         """Log what became of the hosts of a request that has a result."""
         self._log.write()
 
-    def finish(self, error: BaseException | None) -> Decision:
+    def finish(
+        self, error: BaseException | None, explain: Callable[[Failure], Why | None] | None = None
+    ) -> Decision:
+        """End the document.
+
+        Args:
+            error: What ended the request.
+            explain: Returns why no host suits; called if the error does not say it.
+        """
         decision = self.decision
         self._log.begin()
         self.mark("failed" if self._left is None else "selection")
@@ -188,8 +201,11 @@ class Trace(DecisionObserver):
         if error is not None:
             decision.result = document.FAILED
             decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
+            if explain and is_unspecific(decision.error) and not self.request.is_rebuild:
+                decision.why = explain(self._failed())
+                self.mark("explanation")
             last = decision.filters[self._last_round :]
-            decision.summary = summarize(decision, last, self._left, claimed=self.request.claims)
+            decision.summary = summarize(decision, last, self._left)
         self._name_hosts()
         return decision
 
@@ -211,6 +227,13 @@ class Trace(DecisionObserver):
         decision.candidates.known = len(offered)
         decision.candidates.allowed = self._left = len(narrowed.hosts)
         self._offered, self._table = offered, offered.table
+        failure = self._failure
+        failure.request, failure.offered, failure.judged, failure.chain = (
+            request,
+            offered,
+            narrowed.hosts,
+            chain,
+        )
         self._excluded = [
             (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
             for each in narrowed.excluded
@@ -224,6 +247,8 @@ class Trace(DecisionObserver):
         decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
         self._offered, self._left, self._last_round, self._best_rows = None, None, 0, []
         self._codes, self._excluded, self._rejected, self._rows = {}, [], [], []
+        self._failure.offered = self._failure.judged = self._failure.chain = None
+        self._failure.number, self._placed, self._filtered = 0, {}, None
         self._log.begin()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
@@ -232,7 +257,8 @@ class Trace(DecisionObserver):
         self._log.filtered(uuid, filtered)
         self._also.filtered(number, hosts, filtered)
         first, end = not steps, self._clock() + PATIENCE
-        self._left = len(filtered.hosts)
+        self._left, self._failure.number = len(filtered.hosts), number
+        self._filtered = filtered
         del steps[MOST_STEPS:]
         self._last_round = len(steps)
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
@@ -259,7 +285,33 @@ class Trace(DecisionObserver):
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
 
     def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        """Note where an instance was placed; only a failed request looks at it."""
+        self._placed[number] = hosts, index
         self._also.consumed(number, hosts, index)
+
+    def _failed(self) -> Failure:
+        """Return what the request saw."""
+        failure = self._failure
+        self._placed.pop(failure.number, None)
+        failure.placed = {
+            number: (int(hosts.table_rows[index]), next(iter(hosts.candidates(index)), None))
+            for number, (hosts, index) in self._placed.items()
+        }
+        if failure.offered is not None and self._filtered is not None:
+            failure.rejected = {
+                step.filter.name: step.hosts.table_rows[~step.kept]
+                for step in self._filtered.steps
+                if step.judge is not None and not isinstance(step.judge, ServiceUp)
+            }
+        if failure.offered is not None:
+            rows = failure.offered.table.rows_named
+            refused = [
+                (row, event.cause)
+                for event in self.decision.refused_claims
+                for row in rows.get(event.host, ())
+            ]
+            failure.refused = dict(refused)
+        return failure
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         places = [list(map(_place, some)) for some in selections]
@@ -287,13 +339,8 @@ class Trace(DecisionObserver):
         """Name the hosts of the document: all, or the most important."""
         offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
         table, self._table = self._table, None
+        self._failure, self._placed, self._filtered = Failure(self.request, ()), {}, None
         decision = self.decision
-        if decision.error is not None and table is not None and decision.candidates.source in OF_PLACEMENT:
-            hidden = Unoffered(table, self.request).disabled(
-                [] if offered is None else offered.table_rows.tolist()
-            )
-            names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
-            decision.candidates.disabled = document.Disabled(len(hidden), names)
         if offered is None or table is None:
             return
         verdicts = self._special(table)
@@ -362,13 +409,23 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     return Decision(
         time=document.time_text(started_at),
         request_id=getattr(request.context, "request_id", None) or "",
-        kind="rebuild check" if request.is_rebuild else "move" if request.moves_instance else "build",
+        kind=_kind(request),
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),
         availability_zone=data.get("availability_zone"),
         spec=msgspec.Raw(received if len(received) <= LARGEST_SPEC else b"null"),
     )
+
+
+def _kind(request: SchedulingRequest) -> str:
+    """Return what is requested: an evacuation names a host to ignore, and no cell."""
+    if request.is_rebuild:
+        return "rebuild check"
+    if not request.moves_instance:
+        return "build"
+    destination = read(request.spec, "requested_destination")
+    return "move" if read(destination, "cell") else "evacuation"
 
 
 def _columns(table: HostTable, verdicts: Mapping[int, int], names: Names, *, complete: bool) -> Hosts:

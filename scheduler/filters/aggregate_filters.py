@@ -33,7 +33,7 @@ class AggregateJudge(Judge):
         return hosts.coded("aggregates").spread(lambda aggregates: not self.objection(aggregates))
 
     def reason(self, host: HostState) -> str:
-        return self.objection(AggregateSet(host.aggregates))
+        return self.objection(host.aggregate_set)
 
 
 class AggregateImagePropertiesIsolation(HostFilter):

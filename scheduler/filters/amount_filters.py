@@ -13,7 +13,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge
-from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.logs import RateLimitedLogger
@@ -46,7 +45,7 @@ class AllocationRatio:
 
     def of(self, host: HostState) -> float:
         own = getattr(host, self.column)
-        return AggregateSet(host.aggregates).smallest(self.column, float, own) if self.by_aggregate else own
+        return host.aggregate_set.smallest(self.column, float, own) if self.by_aggregate else own
 
 
 class _Amount(NamedTuple):

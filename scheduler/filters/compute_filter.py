@@ -59,16 +59,19 @@ class ServiceUp(Judge):
     warnings: RateLimitedLogger | None = None
 
     def passes(self, hosts: HostView) -> np.ndarray:
-        enabled = ~hosts.numbers("service_disabled")
-        seen = hosts.numbers("service_seen")
-        up = np.isinf(seen) | (np.abs(self.now - seen) <= self.down_time)
-        up &= ~hosts.numbers("service_forced_down")
+        enabled, up = ~hosts.numbers("service_disabled"), self.up(hosts)
         down = np.flatnonzero(enabled & ~up)
         if len(down) and self.warnings:
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]
             text = "Compute services that are down: %d (%s)"
             self.warnings.warning("down", text, len(down), ", ".join(names))
         return enabled & up
+
+    def up(self, hosts: HostView) -> np.ndarray:
+        """Return which hosts were seen lately and are not forced down; bool, shape (hosts,)."""
+        seen = hosts.numbers("service_seen")
+        up: np.ndarray = np.isinf(seen) | (np.abs(self.now - seen) <= self.down_time)
+        return up & ~hosts.numbers("service_forced_down")
 
     def reason(self, host: HostState) -> str:
         service = host.service

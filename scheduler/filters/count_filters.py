@@ -56,7 +56,7 @@ class _Below(Judge):
         return aggregates.smallest(self.metadata_key, int, self.configured)
 
     def reason(self, host: HostState) -> str:
-        limit = self.limit(AggregateSet(host.aggregates))
+        limit = self.limit(host.aggregate_set)
         return f"{getattr(host, self.column)} {self.noun}, limit {limit}"
 
 

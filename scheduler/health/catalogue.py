@@ -64,8 +64,7 @@ REQUESTS = Metric(
 NO_VALID_HOST = Metric(
     "berth_no_valid_host",
     "counter",
-    "Requests that found no valid host, by cause. If Placement offers no host, a request is counted after "
-    "the analysis of its query, mostly within seconds.",
+    "Requests that found no valid host, by cause.",
     ("cause",),
     tuple(CauseCode),
 )

@@ -55,11 +55,8 @@ class DecisionCounter:
         for name, number in (+filtered).items():
             counters.add(catalogue.FILTERED, number, name)
         self._count_claims(decision)
-
-    def count_cause(self, failed: Decision) -> None:
-        """Count the cause of a request that found no valid host, once it is known."""
-        if cause := cause_of(failed):
-            self._counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
+        if cause := cause_of(decision):
+            counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
 
     def _count_times(self, trace: Trace) -> None:
         request = trace.request

@@ -120,6 +120,12 @@ class HostState:
         return self._stats
 
     @property
+    def aggregate_set(self) -> AggregateSet:
+        """The same as one value that hosts share, for rules of ours."""
+        found: AggregateSet = self._value("aggregates")
+        return found
+
+    @property
     def aggregates(self) -> list[AggregateOfHost]:
         """Copies, as for ``stats``."""
         if self._aggregates is None:

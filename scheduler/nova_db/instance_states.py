@@ -71,7 +71,8 @@ class InstanceStates:
                 elif state is InstanceState.PLACED:
                     placed.setdefault(row.cell, []).append(row.instance_uuid)
         except UNREADABLE as error:
-            LOG.warning("Cannot read the state of instances (%d): %s", len(hosts), brief(error))
+            text = "Cannot read the state of instances (%d): %s"
+            self._warnings.warning("states", text, len(hosts), brief(error))
             return set()
         cells = [cell for cell in self._cells.all if cell.uuid in placed]
         answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))

@@ -12,6 +12,7 @@ unknown. Claims that other schedulers announce change the usage, and not the exp
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 import math
 import threading
@@ -72,6 +73,12 @@ class CodedSets:
     def suits(self, test: Callable[[frozenset[str]], bool]) -> np.ndarray:
         """Return for which rows a set meets a test; bool, shape (rows,)."""
         return np.fromiter(map(test, self._sets), bool, len(self._sets))[self._codes]
+
+    def copied(self) -> "CodedSets":
+        """Return a copy that later changes do not change."""
+        new = CodedSets(0)
+        new._sets, new._codes, new._code_of = self._sets.copy(), self._codes.copy(), self._code_of.copy()
+        return new
 
     def copy(self, rows: np.ndarray, source: "CodedSets", source_rows: np.ndarray) -> None:
         """Take over the sets of other rows."""
@@ -146,6 +153,14 @@ class Nodes:
         self.traits.copy(rows, source.traits, source_rows)
         self.aggregates.copy(rows, source.aggregates, source_rows)
 
+    def copied(self) -> "Nodes":
+        """Return a copy that later changes do not change."""
+        new = copy(self)
+        for name in ("capacity", "used", "min_unit", "max_unit", "step_size", "generation", "gone"):
+            setattr(new, name, getattr(self, name).copy())
+        new.traits, new.aggregates = self.traits.copied(), self.aggregates.copied()
+        return new
+
     def copy_limits(self, rows: np.ndarray, source: "Nodes", source_rows: np.ndarray) -> None:
         """Take over the unit limits of some nodes."""
         for name in ("min_unit", "max_unit", "step_size"):
@@ -171,6 +186,15 @@ class Nodes:
                 self.min_unit[number, row] = min(inventory.min_unit, _UNBOUNDED)
                 self.max_unit[number, row] = min(inventory.max_unit, _UNBOUNDED)
                 self.step_size[number, row] = min(inventory.step_size, _UNBOUNDED)
+
+    def set_state(self, row: int, state: ProviderState) -> None:
+        """Set what a node has, what of it is used, its traits and its aggregates."""
+        self.set_inventory(row, state)
+        self.traits[row], self.aggregates[row] = state.traits, state.aggregates
+
+    def limits_known(self) -> np.ndarray:
+        """Return which nodes have unit limits, as those that were read alone have; bool, shape (nodes,)."""
+        return np.any(self.max_unit < MOST_AMOUNT, axis=0)
 
     def state(self, row: int) -> ProviderState:
         """Return what is known of a node; its inventories have what can be allocated as their totals."""
@@ -344,6 +368,11 @@ class Mirror:
         with self._lock:
             return MirrorAnswer(self._nodes, np.flatnonzero(self._nodes.admit(query)), query)
 
+    def nodes(self) -> Nodes:
+        """Return a copy of all that is known."""
+        with self._lock:
+            return self._nodes.copied()
+
     def state(self, uuid: str, query: PlainQuery) -> ProviderState | None:
         """Return what is known of a node, with the generation that Placement is expected to name.
 
@@ -448,8 +477,7 @@ class Mirror:
             if row is None:
                 return
             nodes = self._nodes
-            nodes.set_inventory(row, state)
-            nodes.traits[row], nodes.aggregates[row] = state.traits, state.aggregates
+            nodes.set_state(row, state)
             overlapped = nodes.written_at[row] >= begun
             nodes.generation[row] = UNKNOWN if overlapped else state.generation
             nodes.heard[row], nodes.gone[row] = 0, False

@@ -77,6 +77,11 @@ class MirrorReader:
         return not (self.unread or self.wants_wide)
 
     @property
+    def full_nodes(self) -> frozenset[str]:
+        """The nodes without free memory that are not known."""
+        return frozenset(self._left_out)
+
+    @property
     def list_path(self) -> str:
         """The path of the list of all nodes."""
         return list_path(member_of=self._aggregates() or ())

@@ -24,6 +24,7 @@ from scheduler.placement.mirror import (
     Allocations,
     Mirror,
     MirrorAnswer,
+    Nodes,
 )
 from scheduler.placement.mirror_reader import MirrorReader
 from scheduler.placement.plain_query import PlainQuery, plain_query
@@ -134,6 +135,27 @@ class CandidateMirror:
         except PlacementError as error:
             LOG.debug("Cannot read the aggregates and traits of a query: %s", error)
             return None
+
+    def known_nodes(self, aggregates: Collection[str]) -> Nodes | None:
+        """Return a copy of all that is known of the nodes; None if it does not show what Placement has.
+
+        Args:
+            aggregates: Those whose members must be known.
+        """
+        if not self._usable or self._is_old() or self._reader.trees.blocked:
+            return None
+        names = PlainQuery({}, member_of=(frozenset(aggregates),))
+        try:
+            known = self._knows_names(names) or self._learn_names(names)
+        except PlacementError as error:
+            LOG.debug("Cannot read the members of aggregates: %s", error)
+            return None
+        return self.known.nodes() if known else None
+
+    @property
+    def full_nodes(self) -> Collection[str]:
+        """The nodes without free memory that are not mirrored."""
+        return self._reader.full_nodes
 
     def check(self, answer: MirrorAnswer, context: Any) -> WinnerCheck:
         """Return what checks the nodes that are chosen from an answer before they are claimed."""

@@ -28,6 +28,10 @@ class Headroom:
         """Return whether the candidate fits besides what is planned already."""
         return all(self._has(*share) for share in _shares(candidate))
 
+    def lacking(self, candidate: AllocationCandidate) -> frozenset[str]:
+        """Return the resource classes of the candidate that do not fit besides what is planned already."""
+        return frozenset(share[1] for share in _shares(candidate) if not self._has(*share))
+
     def plan(self, candidate: AllocationCandidate) -> None:
         """Count the candidate as claimed."""
         for provider, name, amount in _shares(candidate):

@@ -27,7 +27,6 @@ enable_isolated_aggregate_filtering = true
 [berth]
 {host_state}
 decision_stream = false
-analyse_empty_answers = false
 """
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 
 import pytest
 
@@ -94,6 +95,20 @@ def test_every_file_of_the_packages_is_installed(installed):
     assert [name for name in listed if (ROOT / name).exists() and not (packages / name).exists()] == []
 
 
+def test_a_wheel_of_sources_without_git_has_every_file_too(installed, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(
+        installed.parent / "checkout", source, ignore=shutil.ignore_patterns(".git", "build", "*.egg-info")
+    )
+    options = ["-q", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    run(*PIP, "wheel", *options, source, env=environment() | {"PBR_VERSION": "0.1.0"})
+    (wheel,) = tmp_path.glob("*.whl")
+    listed = run(
+        "git", "ls-files", "scheduler", "conductor_client", cwd=installed.parent / "checkout"
+    ).split()
+    assert set(listed) - set(zipfile.ZipFile(wheel).namelist()) == set()
+
+
 def test_two_builds_of_one_commit_are_the_same(installed, tmp_path):
     (first,) = installed.parent.glob("*.whl")
     checkout = installed.parent / "checkout"
@@ -116,7 +131,9 @@ def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(
     (root / "var/lib/dpkg/info").mkdir()
     (root / "var/lib/dpkg/status").touch()
     before = files_of(root)
-    dpkg = ["dpkg", f"--root={root}", "--force-not-root", "--force-depends", "--log=/dev/null"]
+    # There is nothing in the root that its scripts could be run by
+    force = ["--force-not-root", "--force-depends", "--force-script-chrootless"]
+    dpkg = ["dpkg", f"--root={root}", *force, "--log=/dev/null"]
     run(*dpkg, "--install", package)
     program = root / "opt/berth/bin/berth-scheduler"
     assert program.read_text().splitlines()[0] == "#!/opt/berth/bin/python"
@@ -124,9 +141,12 @@ def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(
     packages = sysconfig.get_path("purelib", vars={"base": str(root / "opt/berth")})
     dependencies = pathlib.Path(packages, "dependencies.pth")
     dependencies.write_text("\n".join(site.getsitepackages()))
-    python = [root / "opt/berth/bin/python", "-B"]  # no files that the package does not know
+    python = [root / "opt/berth/bin/python"]
     version = run(*python, program, "--version", cwd=tmp_path, env=environment())
     assert version.strip() == "0.1.0"
+    assert list((root / "opt/berth/lib").rglob("*.pyc")), "which nobody may write later"
+    (root / "var/lib/berth").mkdir()
+    (root / "var/lib/berth/capacity.html").touch()
     dependencies.unlink()
     run(*dpkg, "--purge", "berth-scheduler")
     assert files_of(root) == before

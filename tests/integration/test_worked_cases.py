@@ -35,20 +35,20 @@ def test_nothing_else_is_documented():
             [
                 "  problem: service disabled (kernel update)\n",
                 "\nRemedy: Enable the compute services, or wait until their maintenance ends.\n",
-                "hidden by trait COMPUTE_STATUS_DISABLED; not with required trait CUSTOM_GPU; ComputeFilter",
+                "required trait CUSTOM_GPU (flavor); an enabled compute service; ComputeFilter",
             ],
         ),
         (
             "cmp-00001",
             [
-                "(flavor m1.medium, zone az1), as of now: Placement does not offer it: not with 4096 MEMORY_MB (at ",
-                "\nRemedy: Add capacity, raise allocation ratios, or use a flavor with smaller amounts.\n",
+                "(flavor m1.medium, zone az1), as of now: Placement does not offer it: 4096 MEMORY_MB: at most ",
+                "\nRemedy: Free or add capacity, raise the allocation ratio of MEMORY_MB, or use a flavor with at ",
             ],
         ),
         (
             "cmp-00002",
             [
-                "(flavor m1.vgpu), as of now: Placement does not offer it: not with required trait CUSTOM_GPU\n",
+                "(flavor m1.vgpu), as of now: Placement does not offer it: required trait CUSTOM_GPU (flavor)\n",
                 "\nRemedy: Correct the trait in the flavor or image, or set it on the hosts that have it.\n",
             ],
         ),

@@ -22,6 +22,7 @@ OPTION = re.compile(r"``\[(\w+)\] (\w+)")
 
 # Options of Placement, and of libraries, which register them when they are used
 FOREIGN = {
+    ("compute", "live_migration_wait_for_vif_plug"),
     ("placement", "allocation_conflict_retry_count"),
     ("placement", "max_allocation_candidates"),
     ("oslo_concurrency", "lock_path"),

@@ -868,7 +868,7 @@ def test_an_evacuation_says_where_the_instance_comes_from(make_world):
     ask(world, make_spec(project_id="p", ignore_hosts=["H1"]))
     assert world.placement.claimed[0][-1] == {uuid_of("h1")}
     (record,) = map(decode, world.manager.decisions.memory.latest_first())
-    assert record.kind == "move"
+    assert record.kind == "evacuation"
 
 
 def test_an_affinity_group_is_where_its_members_are_now(make_world):
@@ -1151,7 +1151,7 @@ def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     find = mirror.find
 
     def find_in_two_seconds(queries):
-        clock.now += 2
+        clock.now = 9.0
         return find(queries)
 
     mirror.find = find_in_two_seconds
@@ -1263,7 +1263,14 @@ def failure_line(world, caplog, **request):
         r"(No host for instance i1): (.*? ms(?:, [\w:; ]*\d)?): (.*)", line
     ).groups()
     assert "-> " in numbers
-    return reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
+    reason = reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
+    return re.sub(r" \[\w+\]$", "", reason)
+
+
+def test_the_line_on_a_failure_ends_with_the_code_of_its_cause(make_world, caplog):
+    failure_line(make_world(two_hosts()), caplog, spec=make_spec(project_id="p", ignore_hosts=["h1", "h2"]))
+    (line,) = [text for text in caplog.messages if text.startswith("No host for instance")]
+    assert line.endswith(" [excluded]")
 
 
 def test_a_failure_because_placement_offers_nothing_is_explained(make_world, caplog):
@@ -1318,13 +1325,13 @@ def test_a_failure_by_a_weigher_is_explained(make_world, conf, caplog):
     )
 
 
-@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("wanted", ["off", "full"])
 def test_the_exception_says_what_left_no_host_only_if_an_option_allows_it(make_world, conf, wanted):
     conf.set_override("explain_no_valid_host", wanted, "berth")
     with pytest.raises(NoValidHost) as caught:
         ask(make_world([]))
-    assert ("nothing fits" in str(caught.value)) is wanted
-    assert ("nothing fits" in caught.value.reason) is wanted
+    assert ("nothing fits" in str(caught.value)) is (wanted == "full")
+    assert ("nothing fits" in caught.value.reason) is (wanted == "full")
 
 
 def test_a_request_leaves_a_record(make_world):
@@ -1398,7 +1405,7 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
 def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
     one, another = share(), share()
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
-    for part in ("outages", "_empty_answers", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+    for part in ("outages", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
         setattr(another.manager, part, mock.Mock())
     another.manager.stop(0)
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)

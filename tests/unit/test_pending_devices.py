@@ -118,7 +118,7 @@ def test_requests_without_devices_are_served_as_before(make_cloud):
 
 @pytest.mark.parametrize("where", [None, "h2"], ids=["failed", "went to another host"])
 def test_a_build_that_came_to_nothing_blocks_no_device(make_cloud, caplog, where):
-    caplog.set_level(logging.INFO, "scheduler")
+    caplog.set_level(logging.INFO, "nova.scheduler")
     world = make_cloud(1, 0)
     assert burst(world, gpu_spec, 1) == ["h1"]
     with pytest.raises(NoValidHost):

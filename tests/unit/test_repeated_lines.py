@@ -121,6 +121,7 @@ def test_200_equal_requests_write_one_line(make_world, conf, caplog, state):  # 
     for section, values in changed.items():
         for name, value in values.items():
             conf.set_override(name, value, section)
+    conf.set_override("service_down_time", 3000)  # hosts that are up stay up if the requests take minutes
     world = make_world(hosts)
     if "instance_group" in fields:
         world.hosts.hosts_of_instances = lambda uuids: (frozenset({"h1"}), False)

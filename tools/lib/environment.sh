@@ -128,6 +128,21 @@ need_servers() {
     fi
 }
 
+# need_machines PROGRAM...: what makes and boots systems of Debian, and more programs that are packages of that name.
+need_machines() {
+    local program missing=()
+    find_servers
+    command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)
+    command -v systemd-nspawn >/dev/null || missing+=(systemd-container)
+    command -v lintian >/dev/null || missing+=(lintian)
+    for program in "$@"; do
+        command -v "$program" >/dev/null || missing+=("$program")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    may_install || die "Not installed and not installable here: ${missing[*]}"
+    apt_install "${missing[@]}"
+}
+
 # scenario NAME ARGUMENT...: runs a scenario in the directory of its user, with what the tests need installed.
 scenario() {
     local start=$PWD

@@ -13,11 +13,19 @@ contention_cloud       a scheduler in this process on databases of a real server
 nova_cloud             real servers, nova's own schema, Placement behind gunicorn
 swap_cloud             the same with both schedulers, and a database that can be cut off
 partitioned_cloud      the same with partitions, routers, conductors and computes
+controller_cloud       real servers for a scheduler in a machine of its own
+cluster_cloud          Galera, HAProxy, a RabbitMQ cluster, Placements and Keystone, two daemons
+galera, haproxy,       their members, each with an address of its own
+rabbit_members,
+keystone, namespaces
+debian, packages,      systems of Debian with systemd, the package built for them, images of containers
+images
 chaos_cloud            real servers behind proxies that can be disturbed, several daemons
 load, building         requests as conductors send them, sent by many callers
 rows                   what other services of nova write to its databases
 truth                  what Placement has, against the replies that callers got
-faults, tcp_proxy,     what can be broken, and healed
+faults, cluster_faults,
+tcp_proxy,             what can be broken, and healed
 machine, loopback
 rounds                 rounds of load, a fault, its healing and the truth
 usage, plot            what programs use; drawing into files

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 import operator
 import random
+import statistics
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
@@ -10,7 +11,7 @@ from tools.rig import truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell
 from tools.rig.load import CALL_TIMEOUT, Call, Callers, random_requests
-from tools.rig.rows import Computes
+from tools.rig.rows import ApiRows, Computes
 
 
 class Building(Callers):
@@ -28,14 +29,17 @@ class Building(Callers):
         pause: float = 0.2,
         database: Callable[[Cell], str] = operator.attrgetter("database_url"),
         seed: int = 1,
+        api: ApiRows | None = None,
     ) -> None:
         """Describe the load: callers with at most ``pause`` seconds between two requests.
 
-        ``database`` gives the URL by which computes reach the database of their cell.
+        ``database`` gives the URL by which computes reach the database of their cell. With ``api``, the API
+        database says which instances wait for a host: schedulers are killed, and look there.
         """
         client, requests = SchedulerClient(bus, timeout=CALL_TIMEOUT), random_requests(random.Random(seed))
-        super().__init__(client, requests, callers, pause=pause, after=self._write)
+        super().__init__(client, requests, callers, pause=pause, before=self._request, after=self._write)
         self._cloud = cloud
+        self._api = api
         self._computes = Computes(cloud.fleet, database)
         self._hosts = {host.name: host for host in cloud.fleet.hosts}
 
@@ -63,6 +67,23 @@ class Building(Callers):
         found = truth.check(self._cloud.placement_url, self._cloud.fleet.providers(), expected, unknown)
         return [*(f"Not served: {call.error}" for call in self.calls if call.error), *found.problems]
 
+    def times(self, first: int = 0) -> str:
+        """Return how long answers took, and how many were errors, from the one with this number on."""
+        answers = self.answers[first:]
+        seconds = [answer.seconds for answer in answers] or [0.0]
+        failed = sum(bool(answer.error) for answer in answers)
+        took = f"median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s"
+        return f"{len(answers)} answers, {failed} of them errors; {took}"
+
+    def _request(self, call: Call) -> None:
+        if self._api:
+            self._api.requested(call.request.uuids)
+
     def _write(self, call: Call) -> None:
         for instance, selections in zip(call.request.uuids, call.selections, strict=False):
-            self._computes.built(self._hosts[selections[0].service_host], instance, call.request.flavor)
+            host = self._hosts[selections[0].service_host]
+            self._computes.built(host, instance, call.request.flavor)
+            if self._api:
+                self._api.ended([instance], [instance], host.cell)
+        if self._api and not call.selections:
+            self._api.ended(call.request.uuids)

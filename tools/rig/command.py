@@ -13,6 +13,8 @@ from tools.rig import servers
 from tools.rig.service import ROOT
 
 SOFTWARE = ROOT / ".venv" / "side-by-side"
+#: Systems of Debian and what is built in them, kept from run to run.
+MACHINES = ROOT / ".venv" / "machines"
 
 #: The options that several scenarios have; each has a default of its own, or none.
 SHARED = {

@@ -292,6 +292,10 @@ class Callers:
         self._stopping.set()
         self.wait()
 
+    def give_up(self) -> None:
+        """Send no more requests, and leave those that are not answered."""
+        self._stopping.set()
+
     def wait(self) -> None:
         """Wait until all requests are sent and answered.
 

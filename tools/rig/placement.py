@@ -28,13 +28,14 @@ IDLE_TIMEOUT = 300  # seconds after which a connection without a request is clos
 
 CONFIGURATION = """\
 [api]
-auth_strategy = noauth2
+auth_strategy = {strategy}
 [placement]
 allocation_conflict_retry_count = {conflict_retries}
 [placement_database]
 connection = {connection}
 sync_on_startup = True
 sqlite_synchronous = False
+{more}
 """
 
 
@@ -52,6 +53,7 @@ class PlacementProcess(ServiceProcess):
         conflict_retries: int = CONFLICT_RETRIES,
         certificate: str | Path | None = None,
         log: Path | None = None,
+        keystone: str = "",
     ) -> None:
         """Describe a Placement; it is started on entry.
 
@@ -63,10 +65,14 @@ class PlacementProcess(ServiceProcess):
                 failed try, whose rows it counts as the previous usage: concurrent claims can over-commit.
             certificate: A file with a certificate and its key, to serve HTTPS.
             log: Where its output is appended; by default beside the SQLite file.
+            keystone: Options by which it logs in to a Keystone, which then knows its clients. By default the
+                token ``admin`` is enough.
         """
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
         if certificate:
             arguments["--certificate"] = certificate
+        if keystone:
+            arguments["--keystone"] = keystone
         words = [str(word) for pair in arguments.items() for word in pair]
         command = [sys.executable, "-m", "tools.rig.placement", *words]
         super().__init__(command, log or Path(f"{database}.log"))
@@ -98,7 +104,7 @@ class PlacementProcess(ServiceProcess):
         return [line for line in text.splitlines() if line.startswith("http")]
 
 
-def _application(connection: str, conflict_retries: int):
+def _application(connection: str, conflict_retries: int, keystone: str = ""):
     """Return Placement's WSGI application."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # WebOb imports a module that Python 3.13 removed
@@ -109,7 +115,13 @@ def _application(connection: str, conflict_retries: int):
     conf = cfg.ConfigOpts()
     placement_conf.register_opts(conf)
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-        file.write(CONFIGURATION.format(connection=connection, conflict_retries=conflict_retries))
+        text = CONFIGURATION.format(
+            connection=connection,
+            conflict_retries=conflict_retries,
+            strategy="keystone" if keystone else "noauth2",
+            more=f"[keystone_authtoken]\n{keystone}" if keystone else "",
+        )
+        file.write(text)
         file.flush()
         conf([], project="placement", default_config_files=[file.name], default_config_dirs=[])
     db_api.configure(conf)
@@ -152,10 +164,11 @@ def main(arguments: list[str] | None = None) -> None:
         default=CONFLICT_RETRIES,
         help="allocation_conflict_retry_count (default: %(default)s)",
     )
+    parser.add_argument("--keystone", default="", help="options of keystone_authtoken, as lines")
     parser.add_argument("--certificate", help="file with a certificate and its key, to serve HTTPS")
     options = parser.parse_args(arguments)
     connection = database_url(options.db)
-    application = _application(connection, options.conflict_retries)
+    application = _application(connection, options.conflict_retries, options.keystone)
     if connection.startswith("sqlite"):
         application = _OneWriter(application)
     server = wsgi.Server(

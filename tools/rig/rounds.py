@@ -5,13 +5,15 @@ import contextlib
 import dataclasses
 import random
 import time
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
+from conductor_client.bus import Bus
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from tools.rig import faults, truth
-from tools.rig.chaos_cloud import ChaosCloud
+from tools.rig.fleet import Fleet
 from tools.rig.load import Call, Callers, Flavor, random_requests
 from tools.rig.rows import ApiRows
 
@@ -55,21 +57,47 @@ class Outcome:
     recovery: float
     settled: float
     limit: float
+    recovery_limit: float = RECOVERY_LIMIT
     problems: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def kept(self) -> bool:
         """Whether the promise was kept, and in time: no build failed either, but where that may be."""
         failed = self.refused and self.fault not in faults.MAY_REFUSE
-        return not (failed or self.lost or self.wrong or self.leaked) and self.recovery <= RECOVERY_LIMIT
+        return not (failed or self.lost or self.wrong or self.leaked) and self.recovery <= self.recovery_limit
+
+
+class BrokenCloud(Protocol):
+    """What rounds need of a cloud."""
+
+    conf: Any
+    bus: Bus
+    fleet: Fleet
+    placement_url: str
+
+    def waiting_messages(self) -> int:
+        """Return how many requests the broker still has."""
 
 
 class Rounds:
     """Runs rounds on a cloud, one after the other: load, a fault, its healing, and the truth."""
 
-    def __init__(self, cloud: ChaosCloud, rng: random.Random, callers: int = CALLERS) -> None:
-        """Load the schedulers of a cloud by some callers; ``rng`` draws times and requests."""
+    def __init__(
+        self,
+        cloud: BrokenCloud,
+        rng: random.Random,
+        callers: int = CALLERS,
+        *,
+        insist: bool = False,
+        recovery_limit: float = RECOVERY_LIMIT,
+    ) -> None:
+        """Load the schedulers of a cloud by some callers; ``rng`` draws times and requests.
+
+        With ``insist`` a caller sends a request only once the API database has it, as nova-api does.
+        """
         self._cloud = cloud
+        self._insist = insist
+        self._recovery_limit = recovery_limit
         self._rng = rng
         self._callers = callers
         api = sa.create_engine(cloud.conf.api_database.connection, pool_pre_ping=True)
@@ -94,8 +122,15 @@ class Rounds:
         return outcome
 
     def _requested(self, call: Call) -> None:
+        while not self._write_request(call) and self._insist:
+            time.sleep(1)
+            call.sent = time.monotonic()
+
+    def _write_request(self, call: Call) -> bool:
         with contextlib.suppress(sa.exc.SQLAlchemyError):  # the database may be what is broken
             self._rows.requested(call.request.uuids)
+            return True
+        return False
 
     def _given_up(self, call: Call) -> None:
         with contextlib.suppress(sa.exc.SQLAlchemyError):
@@ -142,6 +177,7 @@ class Rounds:
             recovery=recovery_time(calls, healed, limit),
             settled=time.monotonic() - started,
             limit=limit,
+            recovery_limit=self._recovery_limit,
             problems=[
                 *found.problems,
                 *(f"No answer for {call.request.uuids}" for call in unanswered),

@@ -28,12 +28,13 @@ class ApiRows:
             connection.execute(instance_mappings.insert(), rows)
             connection.execute(build_requests.insert(), rows)
 
-    def ended(self, uuids: Sequence[str], placed: Sequence[str] = ()) -> None:
-        """Write that no hosts are looked for any more; those that were ``placed`` are in a cell."""
-        cell = sa.select(sa.func.max(cell_mappings.c.id)).scalar_subquery()
+    def ended(self, uuids: Sequence[str], placed: Sequence[str] = (), cell: Cell | None = None) -> None:
+        """Write that no hosts are looked for any more; those that were ``placed`` are in that cell."""
+        found = sa.select(sa.func.max(cell_mappings.c.id))
+        cell_id = (found.where(cell_mappings.c.uuid == cell.uuid) if cell else found).scalar_subquery()
         mapped = instance_mappings.update().where(instance_mappings.c.instance_uuid.in_(placed))
         with self._engine.begin() as connection:
-            connection.execute(mapped.values(cell_id=cell))
+            connection.execute(mapped.values(cell_id=cell_id))
             connection.execute(build_requests.delete().where(build_requests.c.instance_uuid.in_(uuids)))
 
 

@@ -39,6 +39,8 @@ default_pass = {user}
 VOLATILE = ("--innodb-flush-method=nosync",)
 #: Virtual hosts that are made by one expression.
 VHOSTS_AT_ONCE = 12
+#: Its own protocol, by which a node is commanded, listens on all addresses otherwise.
+ERLANG_ON_LOOPBACK = "-kernel inet_dist_use_interface {127,0,0,1}"
 NEW_VHOSTS = """\
 lists:foreach(
     fun(Name) ->
@@ -138,7 +140,7 @@ class RabbitNode(Server):
         self._directory = directory
         self._erlang = erlang
         self._dist_port = dist_port
-        directory.mkdir()
+        directory.mkdir(parents=True, exist_ok=True)
         text = RABBIT_CONFIGURATION.format(port=port, user=self.user)
         (directory / "rabbitmq.conf").write_text(text + more)
         super().__init__(["rabbitmq-server"], directory / "out", {**os.environ, **self.variables})
@@ -162,20 +164,17 @@ class RabbitNode(Server):
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": self._erlang,
         }
 
+    def accepts(self) -> bool:
+        """Return whether clients can log in."""
+        url = f"amqp://{self.user}:{self.user}@127.0.0.1:{self.port}//"
+        with contextlib.suppress(OSError, AMQPError), kombu.Connection(url, connect_timeout=5) as connection:
+            connection.transport.establish_connection().close()
+            return True
+        return False
+
     def wait(self) -> None:
         """Wait until clients can log in; raises as ``wait_until``."""
-        url = f"amqp://{self.user}:{self.user}@127.0.0.1:{self.port}//"
-
-        def answers() -> bool:
-            with (
-                contextlib.suppress(OSError, AMQPError),
-                kombu.Connection(url, connect_timeout=5) as connection,
-            ):
-                connection.transport.establish_connection().close()
-                return True
-            return False
-
-        self.wait_until(answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
+        self.wait_until(self.accepts, f"{self.name} does not start", RABBIT_START_TIMEOUT)
 
     def evaluate(self, expression: str) -> str:
         """Let the node evaluate an Erlang expression, and return the value as Erlang writes it.
@@ -210,7 +209,7 @@ class Rabbit(RabbitNode):
 
     def __init__(self, directory: Path, port: int) -> None:
         """Describe a broker; ``start`` runs it."""
-        super().__init__(directory, port, port + 1)
+        super().__init__(directory, port, port + 1, erlang=ERLANG_ON_LOOPBACK)
         self._unused: list[str] = []
 
     def start(self) -> None:
@@ -315,13 +314,17 @@ class Database(Server):
         self._process.wait()
 
 
+def make_mariadb(options: Sequence[str]) -> None:
+    """Make the data of a MariaDB, whose ``root`` needs no password."""
+    _make(["mariadb-install-db", *options, "--auth-root-authentication-method=normal", "--skip-test-db"])
+
+
 @contextlib.contextmanager
 def mariadb(*, tcp: bool = False, options: Sequence[str] = VOLATILE) -> Iterator[Database]:
     """Run a MariaDB, on a Unix socket or also on a TCP port, with more options."""
     with _directory(None) as directory:
         common = ["--no-defaults", f"--datadir={directory}/data", f"--user={getpass.getuser()}"]
-        install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal"]
-        _make([*install, "--skip-test-db"])
+        make_mariadb(common)
         port = free_port(DATABASE_PORTS) if tcp else None
         network = [f"--port={port}", "--bind-address=127.0.0.1"] if tcp else ["--skip-networking"]
         command = ["mariadbd", *common, f"--socket={directory}/socket", *network]

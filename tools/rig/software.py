@@ -1,5 +1,6 @@
-"""The virtual environment with nova and Placement, which Berth's own does not have."""
+"""Virtual environments with other services of OpenStack, which Berth's own does not have."""
 
+from collections.abc import Sequence
 from pathlib import Path
 import subprocess
 import sys
@@ -9,21 +10,23 @@ REQUIREMENTS = ("nova==34.0.0", "openstack-placement==16.0.0", "PyMySQL", "gunic
 
 
 class Software:
-    """A virtual environment with ``REQUIREMENTS``."""
+    """A virtual environment with such services, by default ``REQUIREMENTS``."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, requirements: Sequence[str] = REQUIREMENTS) -> None:
         """Name the directory of the environment; ``make`` makes it."""
         self._directory = directory.absolute()
+        self._requirements = requirements
 
     def make(self) -> None:
         """Make the environment, unless it exists with everything."""
-        if all(
-            Path(self.program(name)).exists() for name in ("nova-scheduler", "placement-manage", "gunicorn")
-        ):
+        # pip installs all or nothing, and gunicorn is in each list
+        if Path(self.program("gunicorn")).exists():
             return
-        print(f"Making {self._directory} with {', '.join(REQUIREMENTS)}; this takes minutes", flush=True)
+        print(
+            f"Making {self._directory} with {', '.join(self._requirements)}; this takes minutes", flush=True
+        )
         subprocess.run([sys.executable, "-m", "venv", str(self._directory)], check=True)
-        subprocess.run([self.program("pip"), "-q", "install", *REQUIREMENTS], check=True)
+        subprocess.run([self.program("pip"), "-q", "install", *self._requirements], check=True)
 
     def program(self, name: str) -> str:
         """Return the path of a program of the environment."""

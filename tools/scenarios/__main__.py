@@ -15,9 +15,14 @@ SCENARIOS = {
     "soak": "tools.scenarios.soak",
     "swap": "tools.scenarios.swap",
     "fuzz": "tools.scenarios.fuzz",
+    "why-not": "tools.scenarios.why_not",
+    "controller": "tools.scenarios.controller",
+    "cluster": "tools.scenarios.cluster",
+    "image": "tools.scenarios.image",
     "worked-cases": "tools.worked_cases.command",
     "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",
+    "cloud": "tools.openstack.command",
 }
 
 

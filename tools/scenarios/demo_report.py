@@ -5,7 +5,7 @@ import statistics
 import textwrap
 
 from conductor_client import journal
-from scheduler.decisions.refusals import count_text
+from scheduler.logs import count_text
 from tools.scenarios.partitions_outcome import waited
 
 GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"

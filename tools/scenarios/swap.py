@@ -78,7 +78,7 @@ def break_database(steps: Steps) -> None:
     show.run(f"grep 'Placed instance' {LOG} | tail -n 1")
     steps.show_health()
     show.run(f"curl -s {cloud.monitoring}/readyz | python3 -m json.tool | grep -A 9 '{CUT_CELL}:age'")
-    steps.show_times(f"while the database of {CUT_CELL} is away", before)
+    steps.show_times(f"While the database of {CUT_CELL} is away", before)
 
     show.step("7 It comes back")
     before = len(building.answers)
@@ -86,7 +86,7 @@ def break_database(steps: Steps) -> None:
     steps.go_on()
     show.run(f"grep again {LOG} | tail -n 3")
     steps.show_health()
-    steps.show_times("since it is back", before)
+    steps.show_times("Since it is back", before)
 
 
 def swap_back(steps: Steps) -> list[str]:

@@ -1,7 +1,6 @@
 """What the steps of a swap are made of: starts and stops, and what an operator looks at."""
 
 from collections.abc import Callable
-import statistics
 import time
 
 from tools.rig.building import Building
@@ -49,11 +48,7 @@ class Steps:
 
     def show_times(self, when: str, first: int) -> None:
         """Show how long answers took, from the one with this number on."""
-        answers = self.building.answers[first:]
-        times = [answer.seconds for answer in answers]
-        failed = sum(bool(answer.error) for answer in answers)
-        took = f"median {statistics.median(times):.2f} s, longest {max(times):.2f} s"
-        self.show.say(f"{len(answers)} answers {when}, {failed} of them errors; {took}.")
+        self.show.say(f"{when}: {self.building.times(first)}.")
 
     def go_on(self) -> None:
         """Let instances be built for some seconds."""

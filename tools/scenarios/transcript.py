@@ -1,6 +1,6 @@
 """What an operator types and reads, printed and kept, with the places of files as they are in a cloud."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import os
 from pathlib import Path
 import re
@@ -13,7 +13,7 @@ from tools.rig.service import ROOT
 
 WIDTH = 118
 #: Seconds that a command may take.
-COMMAND_TIMEOUT = 300
+COMMAND_TIMEOUT = 900
 
 #: Programs of ours by name.
 MODULES = {
@@ -25,15 +25,25 @@ MODULES = {
 class Transcript:
     """Prints steps; ``text`` has all that was printed."""
 
-    def __init__(self, places: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    #: Exit status of a command that is an answer.
+    answers = (0, 1)
+
+    def __init__(
+        self,
+        places: Mapping[str, str],
+        environment: Mapping[str, str],
+        shell: Sequence[str] = ("bash", "-o", "pipefail", "-c"),
+    ) -> None:
         """Begin.
 
         Args:
             places: What to show instead of a text, such as the path of a temporary directory.
             environment: Variables of the commands, besides those of this process.
+            shell: What runs a line.
         """
         self.text = ""
         self._places = places
+        self._shell = shell
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment, "PATH": path_of_servers()}
 
     def step(self, title: str) -> None:
@@ -55,7 +65,7 @@ class Transcript:
             RuntimeError: It fails in a way that is not an answer.
         """
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", self._real(line)],
+            [*self._shell, self._real(line)],
             env=self._environment,
             capture_output=True,
             text=True,
@@ -66,7 +76,7 @@ class Transcript:
         output = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         for each in output[lines]:
             self._print(self._wrapped(self._shown(each)))
-        if done.returncode > 1:
+        if done.returncode not in self.answers:
             raise RuntimeError(f"{line} ended with status {done.returncode}: {done.stderr[-2000:]}")
 
     def _print(self, text: str) -> None:

@@ -121,10 +121,7 @@ class CasesCloud(DaemonCloud):
         raise RuntimeError(f"The build of a {flavor} in zone {zone} has found a host")
 
     def refresh_mirror(self) -> None:
-        """Let the scheduler read what was changed in Placement, as it does some seconds later in any case.
-
-        The request that wakes it is one that a filter refuses, so that no empty answer is analysed for it.
-        """
+        """Let the scheduler read what was changed in Placement, as it does some seconds later in any case."""
         self.boot(f"req-{uuid.uuid4()}", str(uuid.uuid4()), "m1.wide", "az2")
         time.sleep(REFRESH_TIME)
 

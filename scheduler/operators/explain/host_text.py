@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from scheduler.decisions.constraints import DISABLED_TRAIT
 from scheduler.decisions.document import REJECTED
-from scheduler.decisions.failure_cause import REMEDIES, CauseCode, code_of_filter, code_of_kind
+from scheduler.decisions.failure_cause import REMEDIES, CauseCode, code_of_filter
 from scheduler.decisions.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
-from scheduler.decisions.host_status import DISABLED_TRAIT, HostStatus
+from scheduler.decisions.host_status import HostStatus
 from scheduler.decisions.hosts_now import NodeNow
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.logs import count_text
@@ -120,8 +121,8 @@ def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> I
 
 def _remedies_now(each: Unexplained, now: NodeNow) -> Iterator[tuple[str, str]]:
     rejected = [] if now.excluded or now.unoffered else _rejected(now)
-    for kind in now.kinds:
-        yield REMEDIES[code_of_kind(kind)], _kind(each)
+    for remedy in now.remedies:
+        yield remedy, _kind(each)
     for one in rejected:
         yield REMEDIES[code_of_filter(one.filter, one.reason)], f"{_kind(each)}: {one.filter}: {one.reason}"
     if not (now.excluded or now.unoffered or rejected):

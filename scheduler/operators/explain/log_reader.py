@@ -14,7 +14,6 @@ from scheduler.decisions.document import VERSION, Decision, Entry, decode, decod
 from scheduler.decisions.failure_cause import list_values
 
 #: Request id and time of a decision, which identify its lines.
-Name = tuple[str, str]
 
 #: Up to this number of names are searched in each line before it is parsed; for more, parsing costs less.
 FEW = 8
@@ -59,11 +58,10 @@ class DecisionLogReader:
             OSError: The directory or a file cannot be read.
         """
         found: list[dict[str, Any]] = []
-        amended: set[Name] = set()
         for path, _ in self._files(since):
             wanted = (
                 list_values(entry, line)
-                for entry, line in _since(path, since, amended)
+                for entry, line in _since(path, since)
                 if entry.is_wanted(failed=failed, since=since, project=project)
             )
             found += islice(wanted, at_most)
@@ -75,9 +73,8 @@ class DecisionLogReader:
         Raises:
             OSError: The directory or a file cannot be read.
         """
-        amended: set[Name] = set()
         for path, _ in self._files(since):
-            for entry, line in _since(path, since, amended):
+            for entry, line in _since(path, since):
                 if seconds_of(entry.time) >= since:
                     yield decode(line)
 
@@ -111,25 +108,19 @@ def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
     return found
 
 
-def _since(path: Path, since: float, amended: set[Name]) -> Iterator[tuple[Entry, bytes]]:
+def _since(path: Path, since: float) -> Iterator[tuple[Entry, bytes]]:
     """Yield the requests of one file that ended since a time with their lines, the latest first.
 
     Args:
         since: The time, in seconds since the epoch.
-        amended: Requests whose amended documents were read already; more are added.
     """
     for line in _lines_backwards(path):
         entry = _parsed(line)
         if entry is None:
             continue
-        name, analysed = (entry.request_id, entry.time), entry.candidates.relaxed_at
-        ended = seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000
-        if max(ended, seconds_of(analysed) if analysed else 0.0) < since:
-            return  # lines are in the order in which requests ended or were analysed
-        if name not in amended:
-            yield entry, line
-        if analysed:
-            amended.add(name)
+        if seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000 < since:
+            return  # lines are in the order in which requests ended
+        yield entry, line
 
 
 def _parsed(line: bytes) -> Entry | None:

@@ -64,8 +64,6 @@ def _candidates(found: Candidates) -> Iterator[str]:
         notes.append(f"the mirror was refreshed {found.age:.1f} s before")
     if found.truncated:
         notes.append("a limit may have cut the answer")
-    if found.relaxed_at:
-        notes.append(f"the query was sent again at {found.relaxed_at}")
     if notes:
         yield f"  {'; '.join(notes)}"
 

@@ -3,7 +3,8 @@
 - main: the program; command_base: what its commands have in common
 - instance_commands: questions about instances that exist; request_commands: about requests that were not made
 - reasons: why Placement does not offer hosts
-- moves: instances that go to other hosts, one after the other
+- movable: what nova moves and evacuates; moves: instances that go to other hosts, one after the other
+- script: moves as a shell script for the openstack client
 - drain: emptying hosts; survive: losing hosts; balance: moves that improve weights
 - capacity: how many more instances fit; forecast: until when; textfile: the same for node-exporter
 - policy: what other options would change

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.errors import BerthError
-from scheduler.operators.plan.moves import WAYS, Document, Move, Mover, described
+from scheduler.operators.plan.movable import way_of
+from scheduler.operators.plan.moves import Document, Move, Mover, described
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 
 SPREAD, PACK = "spread", "pack"
@@ -41,6 +42,7 @@ class Balance:
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud)
+        self._ways = [way_of(self._snapshot, index) for index in range(len(self._snapshot.instances))]
         self._moved: set[int] = set()
         self._known: dict[int, float] = {}  # gains as they were when last looked at
 
@@ -77,9 +79,9 @@ class Balance:
 
         Pinned guests and those with devices are left out: only computes know what they free.
         """
-        instances, requests, table = self._snapshot.instances, self._snapshot.requests, self._snapshot.table
+        instances, table = self._snapshot.instances, self._snapshot.table
         cells = table.coded["cell"].codes
-        movable = np.array([state in WAYS for state in instances.states], bool)
+        movable = np.array([bool(each.name) for each in self._ways], bool)
         movable &= (instances.specs >= 0) & (self._cloud.places.rows >= 0)
         movable[list(self._moved)] = False
         there = np.flatnonzero(movable)
@@ -91,10 +93,14 @@ class Balance:
         found = []
         for kind in np.argsort(-counts, kind="stable")[:MOST_KINDS].tolist():
             indices = there[which == kind]
-            number = int(instances.specs[indices[0]])
-            if not (requests.is_pinned(number) or requests.has_devices(number)):
+            if not self._is_fixed(int(indices[0])):
                 found.append(indices)
         return found
+
+    def _is_fixed(self, index: int) -> bool:
+        """Whether an instance is pinned, has devices, or has no readable request."""
+        requests, number = self._snapshot.requests, int(self._snapshot.instances.specs[index])
+        return number < 0 or requests.is_pinned(number) or requests.has_devices(number)
 
     def _worst(self, indices: np.ndarray) -> list[int]:
         """Return an instance of each of the worst hosts for such instances."""
@@ -144,7 +150,7 @@ class Balance:
         self._moved.add(index)
         cloud.remove(index, held)
         cloud.put(index, chosen, self._snapshot.requests.flavor(int(instances.specs[index])))
-        return Move(index, source, chosen.row, WAYS[instances.states[index]])
+        return Move(index, source, chosen.row, self._ways[index].name)
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
@@ -167,7 +173,7 @@ class Balance:
             indices = instances.on([row]).tolist()
             if row in targets or len(moves) + len(indices) > most:
                 continue
-            if any(instances.states[index] not in WAYS for index in indices):
+            if not all(self._ways[index].name and not self._is_fixed(index) for index in indices):
                 continue
             mark = cloud.mark
             cloud.closed[row] = True

@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from scheduler.operators.plan import script
+from scheduler.operators.plan.movable import way_of
 from scheduler.operators.plan.moves import (
-    WAYS,
     Document,
     Move,
     Mover,
@@ -28,9 +27,9 @@ def drain(cloud: PlannedCloud, rows: Collection[int]) -> Document:
     indices = snapshot.instances.on(rows).tolist()
     snapshot.load_requests(indices)
     cloud.closed[list(rows)] = True
-    fixed = [_fixed(index, snapshot.instances.states[index]) for index in indices
-             if snapshot.instances.states[index] not in WAYS]  # fmt: skip
-    movable = [index for index in indices if snapshot.instances.states[index] in WAYS]
+    ways = {index: way_of(snapshot, index) for index in indices}
+    fixed = [Stuck(index, way.why, {}) for index, way in ways.items() if not way.name]
+    movable = [index for index, way in ways.items() if way.name]
     sources = dict(zip(indices, snapshot.instances.rows[indices].tolist(), strict=True))
     moves, stuck = _best(cloud, movable)
     return _document(cloud, rows, sources, moves, [*stuck, *fixed])
@@ -50,10 +49,6 @@ def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list
         return second_moves, second_stuck
     cloud.rewind(start)
     return mover.move_all(first, progress)
-
-
-def _fixed(index: int, state: str) -> Stuck:
-    return Stuck(index, f"nova moves no instance that is {state}", {})
 
 
 def _document(
@@ -102,8 +97,3 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> list[Document]:
 def _memory(cloud: PlannedCloud, move: Move) -> int:
     snapshot = cloud.snapshot
     return int(snapshot.requests.flavor(int(snapshot.instances.specs[move.index])).memory_mb)
-
-
-def commands(plan: Document) -> list[str]:
-    """Return the lines of a shell script that carries out a plan."""
-    return script.commands(plan)

@@ -7,7 +7,7 @@ from typing import Any
 from scheduler import conf as options
 from scheduler.operators.command.arguments import add_number, add_since
 from scheduler.operators.explain.decision_commands import Shown
-from scheduler.operators.plan import balance, drain, policy, survive
+from scheduler.operators.plan import balance, drain, policy, script, survive
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import pairs
@@ -47,7 +47,7 @@ class Drain(PlanCommand):
         if not args.commands:
             super()._print(shown, args)
             return
-        for line in drain.commands(shown.document):
+        for line in script.commands(shown.document):
             self.app.stdout.write(f"{line}\n")
 
 

@@ -8,17 +8,13 @@ from typing import Any
 
 from scheduler import objects
 from scheduler.errors import BerthError
+from scheduler.operators.plan.movable import way_of
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.placement.plain_query import plain_query
 from scheduler.request.scheduling_request import SchedulingRequest
 
 Document = dict[str, Any]
-
-LIVE, COLD = "live", "cold"
-
-#: How nova moves an instance of a state off a host that is up (spec: host-state-and-cells 7.4, 7.5).
-WAYS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
 
 #: Instances of one request that are decided together.
 TOGETHER = 200
@@ -175,7 +171,7 @@ class Mover:
         source = int(self._cloud.places.rows[index])
         self._cloud.remove(index, self.held(index))
         self._cloud.put(index, chosen, spec.flavor)
-        return Move(index, source, chosen.row, WAYS.get(self._snapshot.instances.states[index], ""))
+        return Move(index, source, chosen.row, way_of(self._snapshot, index).name)
 
     def held(self, index: int) -> Mapping[str, Any] | None:
         """Return what an instance holds in Placement; None if more than its node gives it."""
@@ -216,6 +212,7 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
         "instance": snapshot.instances.uuids[index],
         "flavor": None if flavor is None else flavor.name if "name" in flavor else None,
         "state": snapshot.instances.states[index],
+        "task_state": snapshot.instances.tasks[index] or None,
         "server_group": snapshot.instances.group_of.get(snapshot.instances.uuids[index]),
         "from": cloud.host(row),
     }

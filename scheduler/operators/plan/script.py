@@ -2,7 +2,8 @@
 
 import shlex
 
-from scheduler.operators.plan.moves import COLD, Document
+from scheduler.operators.plan.movable import COLD
+from scheduler.operators.plan.moves import Document
 
 #: The first version of the API with a target host for cold migrations. Older clients choose 2.1 by default.
 MICROVERSION = "2.56"

@@ -19,6 +19,7 @@ import numpy as np
 from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
 from scheduler.operators.plan.capacity import OF_ROOM, OF_TOPOLOGY, fits
+from scheduler.operators.plan.movable import not_evacuated
 from scheduler.operators.plan.moves import Document, Mover, Stuck, stuck_document, summed
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
@@ -110,9 +111,17 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
 class _Answer(NamedTuple):
+    """What the loss of a domain means.
+
+    Attributes:
+        stuck: The instances without a place on the rest.
+        by_hand: How many of the others nova does not evacuate before their state is reset, by state.
+    """
+
     domain: Domain
     instances: int
     stuck: Sequence[Stuck]
+    by_hand: Mapping[str, int]
 
 
 @dataclass
@@ -284,13 +293,17 @@ def survive(
     for done, domain in enumerate(domains):
         snapshot.progress("failure domains", done, len(domains))
         indices = survival.instances_of(domain)
-        answers.append(_Answer(domain, len(indices), survival.stuck(domain, indices)))
-    answers.sort(key=lambda each: (-len(each.stuck), -each.instances))
+        stuck = survival.stuck(domain, indices)
+        placed = set(indices) - {each.index for each in stuck}
+        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
+        answers.append(_Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
+    answers.sort(key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
     lost = [each for each in answers if each.stuck]
     return {
         "plan": "survive",
         "domains": len(answers),
-        "survived": len(answers) - len(lost),
+        "survived": sum(not each.stuck and not each.by_hand for each in answers),
+        "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in answers),
         "flavor": (flavor := flavor or _most_common_flavor(snapshot)),
         "answers": [_document(cloud, each) for each in answers[:MOST_REPORTED]],
         "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
@@ -314,6 +327,7 @@ def _document(cloud: PlannedCloud, answer: _Answer) -> Document:
         "hosts": len(answer.domain.rows),
         "instances": answer.instances,
         "placed": answer.instances - len(answer.stuck),
+        "by_hand": dict(answer.by_hand),
         "missing": summed(answer.stuck),
         "without_place": [
             stuck_document(cloud, each, int(rows[each.index])) for each in answer.stuck[:MOST_STUCK]

@@ -68,6 +68,11 @@ def _drain(plan: Plan) -> Shown:
 
 def _survive(plan: Plan) -> Shown:
     head = [f"{plan['survived']} of {count_text(plan['domains'], 'failure')} would be survived"]
+    if by_hand := plan["survived_by_hand"]:
+        head.append(
+            f"{count_text(by_hand, 'more failure')} if an operator first resets instances that nova does not "
+            "evacuate: it evacuates active and stopped ones, and those in error"
+        )
     if plan["missing"]:
         head.append(f"missing in the worst case: {amounts(plan['missing'])}")
     elif plan["flavor"]:
@@ -75,9 +80,16 @@ def _survive(plan: Plan) -> Shown:
         head.append(f"{added} until a failure is not survived")
     stays = [one for answer in plan["answers"] for one in answer["without_place"]]
     head += _reasons(stays)
-    columns = ("Failure", "Hosts", "Instances", "Placed", "Missing")
+    columns = ("Failure", "Hosts", "Instances", "Placed", "Of these by hand", "Missing")
     rows = [
-        (one["domain"], one["hosts"], one["instances"], one["placed"], amounts(one["missing"]))
+        (
+            one["domain"],
+            one["hosts"],
+            one["instances"],
+            one["placed"],
+            ", ".join(f"{number} {state}" for state, number in one["by_hand"].items()),
+            amounts(one["missing"]),
+        )
         for one in plan["answers"]
     ]
     return Shown(dict(plan), head, [(columns, rows)])

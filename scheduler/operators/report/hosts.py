@@ -6,12 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 import time
-from typing import Any
 
 import numpy as np
 
 from scheduler import objects
 from scheduler.conf import service_down_time
+from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.document import Constraint, Reason
+from scheduler.decisions.explanation import Failure
+from scheduler.decisions.why_not import with_reasons
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.free_amounts import FreeAmounts
@@ -31,6 +34,10 @@ class State(StrEnum):
     UNSUITABLE = "unsuitable"
     DOWN = "down"
     DISABLED = "disabled"
+
+
+#: A full host has too little of so many classes: VCPU, MEMORY_MB and DISK_GB.
+AMOUNTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +83,9 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
         BerthError: There is no flavor, or a pre-filter or Placement refuses the request.
     """
     flavor, spec = _first_of(cloud, flavors)
-    amounts: Any = spec.flavor
-    asked = {
-        "VCPU": amounts.vcpus,
-        "MEMORY_MB": amounts.memory_mb,
-        "DISK_GB": amounts.root_gb + amounts.ephemeral_gb,
-    }
     found = fits(cloud, spec)
+    request = cloud.ask(of_flavor(cloud.snapshot, flavor)).request
+    failed = cloud.explainer.failed(Failure(request, request.queries))
     table = cloud.snapshot.table
     unusable = _unusable(cloud)
     names = cloud.snapshot.cell_names()
@@ -94,7 +97,7 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
         if number in unusable:
             state, words = unusable[number]
         else:
-            state, words = _room(fit, free, asked)
+            state, words = _room(fit, failed.of(number))
         states.append(
             ReportedHost(
                 row.host,
@@ -133,13 +136,12 @@ def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:
     }
 
 
-def _room(fit: Fit | None, free: Mapping[str, float], asked: Mapping[str, int]) -> tuple[State, str]:
+def _room(fit: Fit | None, failed: Sequence[tuple[Constraint, Sequence[Reason]]]) -> tuple[State, str]:
+    """Return what a host is good for, and what is in its way as explanations of requests say it."""
     if fit is not None and fit.count:
         return State.ROOM, ""
-    short = [name for name, amount in asked.items() if amount and free.get(name, 0) < amount]
-    if fit is not None and (not fit.free or not short):
-        return State.UNSUITABLE, f"{fit.limit} excludes it"
-    if not short:
-        return State.UNSUITABLE, "Placement does not offer it: a trait, aggregate or inventory excludes it"
-    enough = any(amount and name not in short for name, amount in asked.items())
-    return State.STRANDED if enough else State.FULL, f"not enough {' and '.join(short)}"
+    words = "; ".join(with_reasons(constraint, reasons, 1) for constraint, reasons in failed)
+    amounts = sum(constraint.kind == ConstraintKind.AMOUNT for constraint, _ in failed)
+    if not failed or amounts < len(failed):
+        return State.UNSUITABLE, words or f"{fit.limit if fit else 'Placement'} excludes it"
+    return State.STRANDED if amounts < AMOUNTS else State.FULL, words

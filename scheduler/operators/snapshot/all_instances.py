@@ -24,6 +24,7 @@ class StoredInstance(NamedTuple):
     node: str | None
     vm_state: str
     hidden: bool
+    task_state: str = ""
 
 
 class AllInstances:
@@ -42,7 +43,14 @@ class AllInstances:
     def pages(self) -> Iterator[tuple[Cell, list[StoredInstance]]]:
         """Yield the live instances that are on a host, with their cell."""
         columns = instances.c
-        names = (columns.uuid, columns.host, columns.node, columns.vm_state, columns.hidden)
+        names = (
+            columns.uuid,
+            columns.host,
+            columns.node,
+            columns.vm_state,
+            columns.hidden,
+            columns.task_state,
+        )
         for cell in self._cells.all:
             last = 0
             while True:
@@ -51,8 +59,8 @@ class AllInstances:
                 if not rows:
                     break
                 last = rows[-1].id
-                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden))
-                             for _, uuid, host, node, state, hidden in rows]  # fmt: skip
+                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden), task or "")
+                             for _, uuid, host, node, state, hidden, task in rows]  # fmt: skip
 
     def changes(self, flavor: Flavor, since: datetime) -> list[tuple[datetime, int]]:
         """Return when instances of the size of a flavor were created (1) and deleted (-1).

@@ -13,11 +13,11 @@ from oslo_config import cfg
 
 from scheduler import objects
 from scheduler.decisions import document as documents
+from scheduler.decisions.explanation import FailureExplainer, World
 from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.hosts.coordinates import TableRow, ViewIndex
 from scheduler.hosts.view import HostView
-from scheduler.operators.plan.reasons import placement_causes
 from scheduler.operators.snapshot.planned_world import Places, PlannedWorld
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.parts import make_driver
@@ -111,6 +111,7 @@ class PlannedCloud:
         snapshot: What it was made of; its table is charged.
         closed: Hosts that are not considered; bool, shape (hosts,).
         places: Where instances are by now.
+        explainer: Explains requests that find no valid host.
     """
 
     def __init__(
@@ -132,6 +133,19 @@ class PlannedCloud:
         self.rules, driver = make_driver(conf, snapshot.hosts.mapped, rules=rules)
         self._world = PlannedWorld(snapshot, driver)
         self._names = Names(snapshot.cell_names(), conf.default_availability_zone)
+        self.explainer = FailureExplainer(
+            World(
+                table=lambda: snapshot.table,
+                mirror=snapshot.mirror,
+                questions=snapshot.questions,
+                chain=lambda: self.rules.chain,
+                is_mapped=snapshot.hosts.mapped,
+                instances=self.places,
+                pending=self._world.pending,
+                closed=lambda: self.closed,
+            ),
+            snapshot.mirror.known.clock,
+        )
         self._undo: list[Callable[[], None]] = []
 
     @property
@@ -182,11 +196,7 @@ class PlannedCloud:
             self._world.pending.remove(uuids)
         decision.chosen, decision.queries = taken.chosen, request.queries
         if explain or error:
-            causes = placement_causes(self.snapshot.table, self.snapshot.mirror, request, self.closed)
-            trace.decision.candidates.reason = ", ".join(
-                filter(None, (trace.decision.candidates.reason, *causes))
-            )
-            decision.document = trace.finish(error)
+            decision.document = trace.finish(error, self.explainer.explain)
         return decision
 
     def ask(self, spec: objects.RequestSpec, uuid: str | None = None) -> Asked:

@@ -13,6 +13,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
+from scheduler.decisions.providers import PlacementQuestions
 from scheduler.errors import BerthError
 from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.table import HostTable
@@ -55,6 +56,7 @@ class Instances:
 
     Attributes:
         states: ``vm_state`` of each.
+        tasks: ``task_state`` of each; "" for none.
         rows: The row of the table of each one's node, -1 for a node that the table lacks; int32.
         visible: Whether it counts as a member of a server group: not soft-deleted, nor hidden; bool.
         specs: The number of each one's request among the distinct ones, or ``UNREAD`` or ``MISSING``; int32.
@@ -63,6 +65,7 @@ class Instances:
 
     uuids: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
     visible: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
     specs: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
@@ -98,6 +101,7 @@ class Snapshot:
     Attributes:
         mirror: What Placement has of compute nodes.
         candidates: Queries Placement where the mirror has no answer.
+        questions: Queries it for what explains that there is no host.
         hosts: The databases; changes are not followed.
         requests: The distinct requests that were read.
         groups: Server groups by UUID, with their members.
@@ -109,6 +113,7 @@ class Snapshot:
     table: HostTable
     mirror: CandidateMirror
     candidates: CandidateSource
+    questions: PlacementQuestions
     candidate_hosts: CandidateHosts
     hosts: Inventory
     all_instances: AllInstances
@@ -229,6 +234,7 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
         table=table,
         mirror=parts.mirror,
         candidates=parts.candidates,
+        questions=PlacementQuestions(parts.placement),
         candidate_hosts=parts.candidate_hosts,
         hosts=hosts,
         all_instances=AllInstances(
@@ -257,6 +263,7 @@ def _read_instances(snapshot: Snapshot) -> Instances:
                 row = next(iter(snapshot.table.rows_of_host.get((cell.uuid, one.host), ())), -1)
             found.uuids.append(one.uuid)
             found.states.append(states.setdefault(one.vm_state, one.vm_state))
+            found.tasks.append(states.setdefault(one.task_state, one.task_state))
             rows.append(row)
             visible.append(not one.hidden and one.vm_state != SOFT_DELETED)
         snapshot.progress("instances", len(rows), total)

@@ -71,6 +71,11 @@ class StoredRequests:
     def has_devices(self, number: int) -> bool:
         return bool(read(read(self._specs[number], "pci_requests"), "requests", ()))
 
+    def devices_move_live(self, number: int) -> bool:
+        """Return whether nova migrates the devices of a request live: those of ports, or marked ones."""
+        wanted = read(read(self._specs[number], "pci_requests"), "requests", ())
+        return all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in wanted)
+
     def is_pinned(self, number: int) -> bool:
         return read(self._specs[number], "numa_topology") is not None
 

@@ -39,7 +39,7 @@ def place(cloud):
 def test_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
     cloud.scheduler.wait_for_line("All workers take requests")
     assert cloud.scheduler.text().count("Read the decision stream in") == WORKERS
-    assert f"{WORKERS} schedulers alive" in cloud.scheduler.text()
+    assert f"schedulers: {WORKERS}" in cloud.scheduler.text()
     assert len(place(cloud)) == REQUESTS
     vhost = cloud.transport_url.rpartition("/")[2]
     # at least an intent or a claim of each request; several may share a message

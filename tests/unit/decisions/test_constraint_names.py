@@ -4,8 +4,9 @@ import pytest
 
 from scheduler import objects
 from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.relaxation import constraints_of
+from scheduler.decisions.constraints import parts_of
 from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.request.query import Query
 from tests.unit.filters.asking import make_spec
 
 AGGREGATES = Aggregates(
@@ -21,7 +22,7 @@ AGGREGATES = Aggregates(
 
 
 def called(spec, *pairs):
-    return [each.text for each in constraints_of(pairs, RequestNames(spec, AGGREGATES))]
+    return [each.constraint.text for each in parts_of(Query(pairs, "", None), RequestNames(spec, AGGREGATES))]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +66,12 @@ def test_names(fields, pair, name):
         ({}, ("in_tree", "u"), "host"),
         ({}, ("root_required", "!COMPUTE_STATUS_DISABLED"), "disabled"),
         ({}, ("root_required", "OWNER_NOVA"), "trait"),
-        ({}, ("required_1", "HW_GPU"), "trait"),
-        ({}, ("resources_1", "VGPU:1"), "amount"),
+        ({}, ("resources_1", "VGPU:1"), "group"),
     ],
     ids=str,
 )
 def test_kinds(fields, pair, kind):
-    (found,) = constraints_of((pair,), RequestNames(make_spec(**fields), AGGREGATES))
+    (found,) = parts_of(Query((pair,), "", None), RequestNames(make_spec(**fields), AGGREGATES))
     assert found.kind == kind
 
 
@@ -79,6 +79,24 @@ def test_a_group_of_a_device_is_that_of_its_alias():
     device = objects.InstancePCIRequest(count=1, spec=[{}], alias_name="gpu", request_id="r-1")
     spec = make_spec(pci_requests=objects.InstancePCIRequests(requests=[device]))
     assert called(spec, ("resourcesr-1-0", "CUSTOM_PCI_1:1"), ("resources_2", "VCPU:1")) == [
-        "1 CUSTOM_PCI_1 of PCI alias gpu",
-        "1 VCPU of group _2",
+        "PCI alias gpu (1 CUSTOM_PCI_1)",
+        "group 2 (1 VCPU)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "image", "trait", "source"),
+    [
+        ({"trait:CUSTOM_A": "required"}, None, "CUSTOM_A", "flavor"),
+        ({"trait:CUSTOM_A": "forbidden"}, None, "!CUSTOM_A", "flavor"),
+        ({}, {"trait:CUSTOM_A": "required"}, "CUSTOM_A", "image"),
+        ({}, None, "OWNER_NOVA", ""),
+    ],
+)
+def test_a_trait_has_a_source(extra_specs, image, trait, source):
+    spec = make_spec(extra_specs=extra_specs)
+    if image:
+        spec.image = objects.ImageMeta(properties=objects.ImageMetaProps.from_dict(image))
+    names = RequestNames(spec, AGGREGATES)
+    (found,) = parts_of(Query((("required", trait),), "", None), names)
+    assert found.constraint.source == source

@@ -48,7 +48,7 @@ def test_a_decision_is_written_as_it_is_documented(tmp_path):
     log.add(make_document(memory_mb=2000))
     log.stop(10)
     served, short = lines(tmp_path)
-    assert served["version"] == 2
+    assert served["version"] == 3
     assert served["result"] == "scheduled"
     assert served["flavor"]["memory_mb"] == 64
     assert served["spec"]["nova_object.data"]["flavor"]["nova_object.data"]["memory_mb"] == 64

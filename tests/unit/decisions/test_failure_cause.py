@@ -3,6 +3,7 @@
 from pathlib import Path
 import re
 
+import msgspec
 import pytest
 
 from scheduler.claims.claimer import TOO_LATE
@@ -10,12 +11,15 @@ from scheduler.decisions.document import (
     EXCLUDED,
     REJECTED,
     Candidates,
+    Constraint,
     Decision,
     Error,
+    Failing,
     Flavor,
-    Relaxed,
+    Reason,
     Step,
     Verdict,
+    Why,
     decode,
     encode,
 )
@@ -46,13 +50,29 @@ def failed(text=NO_HOST, kind="NoValidHost", found=None, **values):
     return decode(encode(decision))
 
 
-def relaxed(*kinds, hosts=3, without=("A", "B"), limits=()):
-    names = list(without[: len(kinds)])
-    return Relaxed(names, hosts, cut=False, limits=list(limits), text="-", kinds=list(kinds))
+VCPU = Constraint("2 VCPU", "amount")
+TRAIT = Constraint("required trait A", "trait", "flavor")
+ZONE = Constraint("availability zone az1", "availability zone")
+SERVICE = Constraint("an enabled compute service", "disabled")
+HOST = Constraint("the requested destination h1", "host")
+IGNORED = Constraint("ignored by the request", "ignored host")
+ANTI_AFFINITY = Constraint("ServerGroupAntiAffinityFilter", "filter", filter="ServerGroupAntiAffinityFilter")
+AFFINITY = Constraint("ServerGroupAffinityFilter", "filter", filter="ServerGroupAffinityFilter")
+ALIAS = Constraint("PCI alias gpu (1 CUSTOM_PCI)", "group", "flavor")
+GROUP = Constraint("group 1 (1 VGPU)", "group", "flavor")
+SEVERAL = Constraint("more than one constraint of the query", "several")
 
 
-def empty(*found, at="later"):
-    return failed(found=Candidates(source="placement", relaxed=list(found), relaxed_at=at))
+def sets(*found, kind="build", offered=0, **values):
+    """A decision of which hosts fail sets of constraints: (number, constraints) or (number, one, reason)."""
+    constraints, failing = [], []
+    for number, one, *reasons in found:
+        some = [one] if isinstance(one, Constraint) else list(one)
+        constraints += [each for each in some if each not in constraints]
+        failing.append(Failing([constraints.index(each) for each in some], number, ["h1"], reasons))
+    why = Why(sum(each.hosts for each in failing), constraints=constraints, failing=failing, **values)
+    candidates = Candidates(source="placement", hosts=offered, known=offered, allowed=offered)
+    return msgspec.structs.replace(failed(found=candidates), why=why, kind=kind)
 
 
 def step(name, start, end, instance="i"):
@@ -70,43 +90,70 @@ def refused(next_step=ClaimState.NEXT_HOST):
 @pytest.mark.parametrize(
     ("decision", "code", "subject", "words"),
     [
-        (empty(relaxed("trait")), "trait", "A", "3 hosts would be suitable without A"),
+        (sets((3, TRAIT)), "trait", TRAIT.text, "3 hosts lack only required trait A (flavor)"),
         (
-            empty(relaxed("disabled")),
+            sets((31, TRAIT), (4, (TRAIT, VCPU))),
+            "trait",
+            TRAIT.text,
+            "31 hosts lack only required trait A (flavor); 4 hosts lack required trait A (flavor) and 2 VCPU",
+        ),
+        (sets((1, SERVICE)), "disabled", SERVICE.text, "1 host lacks only an enabled compute service"),
+        (
+            sets((8, ZONE), (4, SERVICE)),
             "disabled",
-            "A",
-            "3 hosts would be suitable, but the compute services are disabled",
+            SERVICE.text,
+            "4 hosts lack only an enabled compute service; 8 hosts lack only availability zone az1",
         ),
         (
-            empty(relaxed("amount", limits=["VCPU max_unit 64 on 3 hosts"])),
+            sets((80, TRAIT), (3, VCPU, Reason("VCPU max_unit 1", 3, "max_unit", 1))),
             "resources",
-            "A",
-            "no suitable host can provide A (VCPU max_unit 64 on 3 hosts)",
+            VCPU.text,
+            "3 hosts lack only 2 VCPU: VCPU max_unit 1; 80 hosts lack only required trait A (flavor)",
         ),
-        (empty(relaxed("aggregate", hosts=1)), "aggregate", "A", "1 host would be suitable without A"),
+        (sets((1, ALIAS)), "pci", ALIAS.text, "1 host lacks only PCI alias gpu (1 CUSTOM_PCI) (flavor)"),
+        (sets((2, GROUP)), "resources", GROUP.text, "2 hosts lack only group 1 (1 VGPU) (flavor)"),
         (
-            empty(relaxed("availability zone")),
-            "availability_zone",
-            "A",
-            "3 hosts would be suitable without A",
-        ),
-        (empty(relaxed("host")), "host", "A", "3 hosts would be suitable without A"),
-        (
-            empty(relaxed("availability zone", hosts=8), relaxed("disabled", hosts=4)),
-            "disabled",
-            "A",
-            "4 hosts would be suitable, but the compute services are disabled",
+            sets((1, (TRAIT, ANTI_AFFINITY)), (9, HOST)),
+            "host",
+            HOST.text,
+            (
+                "1 host is rejected by ServerGroupAntiAffinityFilter and lacks required trait A (flavor); "
+                "9 hosts suit but are not the requested destination h1"
+            ),
         ),
         (
-            empty(relaxed("trait", hosts=80), relaxed("amount", hosts=1)),
+            sets((1, IGNORED), kind="move"),
+            "excluded",
+            IGNORED.text,
+            "1 host suits but is ignored by the request",
+        ),
+        (
+            sets((2, ANTI_AFFINITY, Reason("1 member of group", 2)), offered=2),
+            "server_group",
+            "ServerGroupAntiAffinityFilter",
+            "2 hosts are rejected only by ServerGroupAntiAffinityFilter: 1 member of group",
+        ),
+        (
+            sets((2, VCPU), instances=3, number=3, placed=2, offered=2),
             "resources",
-            "A",
-            "no suitable host can provide A",
+            VCPU.text,
+            "for instance 3 of 3; 2 found a host, which was released; 2 hosts lack only 2 VCPU",
         ),
-        (empty(relaxed("amount", "trait")), "trait", "A and B", "3 hosts would be suitable without A and B"),
-        (empty(), "combination", "", "no host would be suitable without one or two of the constraints"),
-        (empty(relaxed()), "changed", "", "3 hosts would be suitable now: the cloud has changed since"),
-        (empty(at=None), "not_offered", "", "Placement offers no host"),
+        (
+            sets((4, (TRAIT, VCPU))),
+            "combination",
+            "required trait A and 2 VCPU",
+            "4 hosts lack required trait A (flavor) and 2 VCPU",
+        ),
+        (
+            sets((4, SEVERAL)),
+            "combination",
+            SEVERAL.text,
+            "4 hosts lack only more than one constraint of the query",
+        ),
+        (sets(suitable=3), "changed", "", "3 hosts would be suitable now: the cloud has changed since"),
+        (sets(), "not_offered", "", "no compute node is known"),
+        (failed(found=Candidates(source="placement")), "not_offered", "", "Placement offers no host"),
         (
             failed(found=Candidates(source="placement", hosts=2, known=0, allowed=0)),
             "unknown_hosts",
@@ -178,9 +225,9 @@ def refused(next_step=ClaimState.NEXT_HOST):
         ),
         (
             failed(filters=[step("ComputeFilter", 3, 3)], claims=refused(ClaimState.GRANTED)),
-            "unclaimable",
+            "claims",
             "",
-            "hosts passed, but none can be claimed: they are mapped to no cell, or no candidate is left",
+            "hosts passed, but no claim was made on them",
         ),
         (
             failed(f"No valid host was found. {TOO_LATE}"),
@@ -216,8 +263,30 @@ def test_requests_that_were_served_or_ended_by_an_outage_have_none():
     assert cause_of(failed("The hosts of these cells are not known", "HostsUnknown")) is None
 
 
-def test_findings_of_an_earlier_release_have_no_kinds():
-    assert cause_of(empty(Relaxed(["a trait"], 3, cut=False, limits=[], text="-"))).code == "not_offered"
+@pytest.mark.parametrize(
+    ("decision", "part"),
+    [
+        (sets((3, VCPU, Reason("", 3, "max_unit", 1))), "at most 1 VCPU, or hosts with a larger max_unit"),
+        (sets((3, VCPU, Reason("", 3, "free", 0))), "raise the allocation ratio of VCPU"),
+        (sets((3, VCPU, Reason("", 3, "capacity", 1))), "reserve less of VCPU"),
+        (sets((3, VCPU, Reason("", 3, "step_size", 4))), "a multiple of 4 VCPU"),
+        (sets((3, VCPU, Reason("", 3, "absent"))), "let hosts provide it"),
+        (sets((3, VCPU), instances=3, placed=2, number=3), "Request at most 2 instances at once"),
+        (sets((1, VCPU), (5, AFFINITY)), "more hosts do not help"),
+        (sets((5, AFFINITY)), "more hosts do not help"),
+        (sets((5, ANTI_AFFINITY)), "Add hosts, or use a soft policy"),
+        (sets((1, IGNORED), kind="evacuation"), "only hosts that the instance is to leave would suit"),
+        (sets((1, IGNORED)), "ignore fewer hosts"),
+        (sets((1, GROUP)), "correct the group in the flavor"),
+    ],
+)  # fmt: skip
+def test_the_remedy_is_one_for_this_case(decision, part):
+    assert part in cause_of(decision).remedy
+
+
+def test_a_ratio_is_no_remedy_for_max_unit():
+    remedy = cause_of(sets((3, VCPU, Reason("", 3, "max_unit", 1)))).remedy
+    assert "raise" not in remedy.replace("do not raise", "")
 
 
 def test_the_documentation_lists_each_cause_with_its_remedy():

@@ -11,17 +11,20 @@ from scheduler.decisions.document import (
     REJECTED,
     Best,
     Candidates,
+    Constraint,
     Decision,
-    Disabled,
     Error,
+    Failing,
     Flavor,
     Hosts,
     Step,
     Verdict,
     Weights,
+    Why,
 )
 from scheduler.decisions.host_history import NOT_NAMED, NOT_OFFERED, Loss, Unexplained, history_of, merged
-from scheduler.decisions.unoffered import DISABLED
+
+DISABLED = Constraint("an enabled compute service", "disabled")
 
 FILTERS = [
     Step("i", "ComputeFilter", 5, 4, applies=True),
@@ -44,7 +47,10 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
         flavor=Flavor(name=flavor),
         availability_zone="az1",
         error=Error("NoValidHost", "-") if failed else None,
-        candidates=Candidates(source=source, disabled=Disabled(len(disabled), list(disabled))),
+        candidates=Candidates(source=source),
+        why=Why(9, constraints=[DISABLED], failing=[Failing([0], len(disabled), list(disabled))])
+        if disabled
+        else None,
         filters=FILTERS,
         verdicts=[each for _, each in found],
         hosts=Hosts(host=names, node=[f"{name}.domain" for name in names], verdict=list(range(len(names)))),
@@ -102,7 +108,11 @@ def test_how_often_it_was_considered_and_with_which_ranks():
 
 @pytest.mark.parametrize(
     ("failed", "disabled", "reason"),
-    [(True, [], NOT_OFFERED), (False, [], NOT_NAMED), (True, ["h"], DISABLED)],
+    [
+        (True, [], NOT_OFFERED),
+        (False, [], NOT_NAMED),
+        (True, ["h"], "Placement did not offer it: an enabled compute service"),
+    ],
 )
 def test_requests_that_do_not_tell_are_those_of_a_flavor_and_a_zone(failed, disabled, reason):
     made = [decision(number, failed=failed, disabled=disabled) for number in (2, 3, 1)] + [

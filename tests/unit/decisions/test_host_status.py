@@ -72,7 +72,9 @@ def h1():
         (lambda: of(h1().aggregate("a"), provider=state(aggregates=[uuid_of("aggregate a")])), []),
         (
             lambda: of(h1(), provider=state(INVENTORIES, {"VCPU": 31, "MEMORY_MB": 7680, "VGPU": 1})),
-            ["no MEMORY_MB is free: 7680 of 7680 are used (total 8192, reserved 512, allocation_ratio 1)"],
+            [
+                "at most 0 MEMORY_MB free: 7680 of 7680 are used (total 8192, reserved 512, allocation_ratio 1)"
+            ],
         ),
     ],
 )

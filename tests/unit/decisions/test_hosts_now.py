@@ -1,19 +1,19 @@
 """What is said of one host as of now."""
 
-import json
+from urllib.parse import parse_qsl
 
 import pytest
 
 from scheduler import objects
+from scheduler.decisions.explanation import FailureExplainer
+from scheduler.decisions.explanation import World as Known
 from scheduler.decisions.hosts_now import UNSUITABLE, HostsNow
-from scheduler.decisions.obstacles import Obstacles
-from scheduler.decisions.providers import OfferedHosts, read_offer
-from scheduler.decisions.unoffered import DISABLED
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.mirror import Mirror, Nodes
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
 from scheduler.rules import load_filters
@@ -27,54 +27,59 @@ QUERY = (
     "in_tree=u&required=HW_GPU&resources=DISK_GB%3A10%2CMEMORY_MB%3A2048%2CVCPU%3A4"
     "&root_required=%21COMPUTE_STATUS_DISABLED"
 )
-OFFER = {
-    "allocation_requests": [{"allocations": {"u": {"resources": {"VCPU": 1}}}, "mappings": {"": ["u"]}}],
-    "provider_summaries": {
-        "u": {
-            "root_provider_uuid": "u",
-            "parent_provider_uuid": None,
-            "traits": [],
-            "resources": {"VCPU": {"capacity": 16, "used": 14}},
-        }
-    },
-}
 RULES = ["ComputeFilter", "NumInstancesFilter", "DifferentHostFilter"]
 
 
-def state(inventories, used):
-    return ProviderState("u", 1, inventories, used, frozenset(), frozenset())
+ROOM = {"VCPU": Inventory(16), "MEMORY_MB": Inventory(65536), "DISK_GB": Inventory(100)}
+
+
+def state(used=(), traits=("HW_GPU",), **inventories):
+    return ProviderState(uuid_of("h1"), 1, ROOM | inventories, dict(used), frozenset(traits), frozenset())
+
+
+class NoMirror:
+    """A mirror that has read no node."""
+
+    full_nodes = ()
+    known = Mirror()
+
+    def known_nodes(self, aggregates):
+        return Nodes()
 
 
 class World:
     """Hosts of which Placement offers all but some; ``asked`` are the requests for which it was asked.
 
-    ``refuses`` are the parts of a query that keep it from offering any of these.
+    ``provider`` is what it has of each host.
     """
 
-    def __init__(self, *hosts, unoffered=(), refuses=("",), provider=None):
+    def __init__(self, *hosts, unoffered=(), provider=None):
         conf = make_conf(enabled_filters=RULES, max_instances_per_host=3)
         self.asked = []
         self.hosts = {host.columns["nodename"]: host for host in hosts}
-        self.unoffered, self.refuses, self._provider = unoffered, refuses, provider
+        self.unoffered, self._provider = unoffered, provider
         chain = FilterChain(load_filters.load(conf))
+        explainer = FailureExplainer(
+            Known(
+                lambda: make_table(hosts),
+                NoMirror(),
+                self,
+                lambda: chain,
+                lambda host: True,
+                Instances(hosts),
+                PendingPlacements(),
+            )
+        )
         self.now = HostsNow(
             lambda: make_table(hosts),
-            lambda request: [Query((), QUERY, None)],
+            lambda request: [Query(tuple(parse_qsl(QUERY)), QUERY, None)],
             self.candidates,
-            Obstacles(self),
+            explainer,
             lambda: chain,
             Instances(hosts),
             PendingPlacements(),
             lambda: NAMES,
         )
-
-    def offer(self, querystring):
-        if any(part in querystring for part in self.refuses):
-            return OfferedHosts()
-        return read_offer(json.dumps(OFFER).encode(), None)
-
-    def inventories(self, provider):
-        return {"VCPU": Inventory(4, max_unit=4, allocation_ratio=4.0)}
 
     def provider(self, uuid):
         if isinstance(self._provider, Exception):
@@ -120,48 +125,30 @@ def test_what_filters_look_at_is_loaded():
 
 
 @pytest.mark.parametrize(
-    ("host", "refuses", "provider", "reason", "kinds"),
+    ("provider", "reason", "remedies"),
     [
-        (host_with_candidate("h1"), ["in_tree"], None, UNSUITABLE, []),
-        (host_with_candidate("h1"), ["in_tree"], PlacementSilent("away"), UNSUITABLE, []),
-        (host_with_candidate("h1"), ["HW_GPU"], None, "not with required trait HW_GPU", ["trait"]),
+        (None, "a resource provider in Placement", ["Find out why nova-compute"]),
+        (PlacementSilent("away"), "a resource provider in Placement", ["Find out why nova-compute"]),
+        (state(), UNSUITABLE, []),
+        (state(traits=()), "required trait HW_GPU (flavor or image)", ["Correct the trait"]),
+        (state(used={"VCPU": 14}), "4 VCPU: at most 2 VCPU free", ["Free or add capacity"]),
+        (state(VCPU=Inventory(16, max_unit=2)), "4 VCPU: VCPU max_unit 2", ["Use a flavor with at most 2"]),
         (
-            host_with_candidate("h1"),
-            ["VCPU"],
-            None,
-            "not with 4 VCPU (at most 2 VCPU free on 1 host)",
-            ["amount"],
-        ),
-        (
-            host_with_candidate("h1"),
-            ["VCPU", "HW_GPU"],
-            None,
-            "not with required trait HW_GPU and 4 VCPU (at most 2 VCPU free on 1 host)",
-            ["amount", "trait"],
-        ),
-        (
-            host_with_candidate("h1"),
-            ["VCPU", "MEMORY_MB", "DISK_GB"],
-            state({"VCPU": Inventory(4), "MEMORY_MB": Inventory(4096)}, {"VCPU": 3}),
-            "not with 10 DISK_GB (no DISK_GB on 1 host); not with 4 VCPU (at most 1 VCPU free on 1 host)",
-            ["amount"],
-        ),
-        (host_with_candidate("h1"), [], None, "it is offered when the query is sent again", []),
-        (host_with_candidate("h1").disabled(), ["COMPUTE_STATUS_DISABLED"], None, DISABLED, ["disabled"]),
-        (
-            host_with_candidate("h1").disabled(),
-            ["COMPUTE_STATUS_DISABLED", "HW_GPU"],
-            None,
-            f"{DISABLED}; not with required trait HW_GPU",
-            ["disabled", "trait"],
+            state(used={"VCPU": 14, "DISK_GB": 95}, traits=("COMPUTE_STATUS_DISABLED",)),
+            (
+                "required trait HW_GPU (flavor or image); 10 DISK_GB: at most 5 DISK_GB free; "
+                "4 VCPU: at most 2 VCPU free; an enabled compute service"
+            ),
+            ["Correct the trait", "Free or add capacity", "Free or add capacity", "Enable the compute"],
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_keeps_placement_from_offering_a_host(host, refuses, provider, reason, kinds):
-    world = World(host, unoffered=["h1"], refuses=refuses, provider=provider)
+def test_what_keeps_placement_from_offering_a_host(provider, reason, remedies):
+    world = World(host_with_candidate("h1"), unoffered=["h1"], provider=provider)
     (node,) = world.explain("h1")
-    assert (node.unoffered, node.kinds) == (reason, kinds)
+    assert node.unoffered == reason
+    assert [part for part, remedy in zip(remedies, node.remedies, strict=True) if part not in remedy] == []
 
 
 def test_placement_is_asked_about_this_host_and_the_request_stays_as_it_is():

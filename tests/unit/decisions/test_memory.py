@@ -1,6 +1,6 @@
 """The latest decisions are kept, within bounds of number and bytes."""
 
-from scheduler.decisions.document import Relaxed, decode, encode
+from scheduler.decisions.document import decode, encode
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.options import make_conf
@@ -58,16 +58,3 @@ def test_bytes_are_those_of_the_documents():
     two = len(encode(made[1])) + len(encode(made[2]))
     assert kept(memory_of(made, max_bytes=two)) == ["req-2", "req-1"]
     assert kept(memory_of(made, max_bytes=two - 1)) == ["req-2"]
-
-
-def test_what_was_found_out_later_is_in_the_document():
-    made = decisions(1, 1)
-    memory = memory_of(made, max_bytes=len(encode(made[0])) + len(encode(made[1])) + 200)
-    made[1].candidates.relaxed = [Relaxed(["a trait"], 3, cut=False, limits=[], text="without a trait")]
-    memory.amend(made[1])
-    assert [each.text for each in decode(memory.find("req-1")).candidates.relaxed] == ["without a trait"]
-    made[1].summary = "x" * 200
-    memory.amend(made[1])
-    assert kept(memory) == ["req-1"]
-    memory.amend(made[0])
-    assert kept(memory) == ["req-1"]

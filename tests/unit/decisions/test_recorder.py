@@ -5,22 +5,22 @@ import contextlib
 import pytest
 
 from scheduler.decisions import recorder as recorder_module
-from scheduler.decisions.document import decode
+from scheduler.decisions.document import Constraint, Failing, Why, decode
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import NoValidHost
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
+from scheduler.selection.host_claiming import NOT_ENOUGH
 from tests.support.options import make_conf
 from tests.unit.decisions.test_memory import traces
 
 
-def recorder_with(**options):
+def recorder_with(explain=None, **options):
     conf = make_conf()
     for name, value in options.items():
         conf.set_override(name, value, "berth")
-    counters, analysed = Counters(), []
-    recorder = DecisionRecorder(conf, observe=DecisionCounter(counters).count, analyse=analysed.append)
-    return recorder, counters, analysed
+    counters = Counters()
+    return DecisionRecorder(conf, observe=DecisionCounter(counters).count, explain=explain), counters
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def recorder_with(**options):
 @pytest.mark.parametrize("count", [1000, 0], ids=["kept", "none kept"])
 def test_decisions_are_counted_however_few_are_kept(monkeypatch, count, size, error):
     monkeypatch.setattr(recorder_module, "MOST_DECISIONS", count)
-    recorder, counters, analysed = recorder_with()
+    recorder, counters = recorder_with()
     (decided,) = traces(size)
     trace = recorder.begin(decided.request)
     trace.decision.filters = decided.decision.filters
@@ -39,11 +39,10 @@ def test_decisions_are_counted_however_few_are_kept(monkeypatch, count, size, er
     counted = {key: values for key, values in counters.take().items() if key[0] == "berth_hosts_filtered"}
     assert counted == ({("berth_hosts_filtered", ("RamFilter",)): [1]} if error else {})
     assert len(recorder.memory) == min(count, 1)
-    assert analysed == ([trace] if error else [])
 
 
 def test_a_failed_request_is_kept_with_its_reason():
-    recorder, *_ = recorder_with(explain_no_valid_host=True)
+    recorder, *_ = recorder_with(explain_no_valid_host="true")
     (decided,) = traces(1)
     error = NoValidHost("none")
     with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
@@ -53,16 +52,31 @@ def test_a_failed_request_is_kept_with_its_reason():
     assert decision.summary in str(error)
 
 
-def test_a_document_that_has_grown_is_written_again(tmp_path):
-    recorder, *_ = recorder_with(decision_log=str(tmp_path))
-    recorder.start()
+@pytest.mark.parametrize(
+    ("wanted", "appended"),
+    [
+        ("off", ""),
+        ("code", " Cause: trait"),
+        ("full", " 3 hosts lack only required trait CUSTOM_A (flavor)"),
+    ],
+)
+def test_users_see_as_much_of_the_cause_as_the_operator_wants(wanted, appended):
+    trait = Constraint("required trait CUSTOM_A", "trait", "flavor")
+    why = Why(3, constraints=[trait], failing=[Failing([0], 3)])
+    recorder, *_ = recorder_with(explain=lambda _failure: why, explain_no_valid_host=wanted)
     (decided,) = traces(1)
-    with recorder.recording(recorder.begin(decided.request)):
-        pass
-    grown = decode(recorder.memory.find("i0"))
-    grown.candidates.relaxed_at = "later"
-    recorder.amend(grown)
-    recorder.stop(60)
-    (file,) = tmp_path.iterdir()
-    assert [decode(line).candidates.relaxed_at for line in file.read_bytes().splitlines()] == [None, "later"]
-    assert decode(recorder.memory.find("i0")).candidates.relaxed_at == "later"
+    error = NoValidHost(NOT_ENOUGH)
+    with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
+        raise error
+    assert str(error) == f"No valid host was found. {NOT_ENOUGH}{appended}"
+
+
+def test_an_explanation_that_fails_changes_nothing_for_the_caller():
+    def fail(_failure):
+        raise ValueError
+
+    recorder, *_ = recorder_with(explain=fail)
+    (decided,) = traces(1)
+    with pytest.raises(NoValidHost), recorder.recording(recorder.begin(decided.request)):
+        raise NoValidHost(NOT_ENOUGH)
+    assert decode(recorder.memory.find("i0")).why is None

@@ -7,7 +7,6 @@ from scheduler.decisions import document, rendering
 from scheduler.decisions.document import Chosen, Flavor, Place, decode, encode
 from scheduler.decisions.rendering import Cause
 from scheduler.decisions.trace import Trace
-from scheduler.decisions.unoffered import DISABLED
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -121,15 +120,6 @@ def test_hosts_come_with_their_outcome_those_that_matter_first(decision):
     assert rendering.hosts_total(decision) == 8
 
 
-def test_disabled_hosts_that_placement_hides_are_counted_with_those_that_a_filter_names(conf):
-    """Of four disabled hosts the computes of two have told Placement so."""
-    disabled = [host_with_candidate(f"off{number}").disabled() for number in range(4)]
-    found = failed(conf, [host_with_candidate("small"), *disabled[:2]], others=disabled[2:])
-    causes = {one.name: list(one.causes) for one in rendering.funnel(found)}
-    assert causes["Placement"] == [Cause(DISABLED, 2, ["off2", "off3"])]
-    assert [(one.number, one.hosts) for one in causes["ComputeFilter"]] == [(2, ["off0", "off1"])]
-
-
 def test_a_document_tells_the_same_once_it_was_written(conf):
     found = failed(conf, [host_with_candidate("h1"), host_with_candidate("h2").down()])
     read = decode(encode(found))
@@ -209,11 +199,16 @@ def test_the_source_tells_a_shared_answer_from_one_for_the_request_alone():
     assert {one.origin for one in sources} == {"placement"}
 
 
-def test_what_was_found_out_of_an_empty_answer_is_a_cause(conf):
+def test_what_hosts_fail_is_why_they_are_no_candidates(conf):
     found = failed(conf, [])
-    found.candidates = document.Candidates(source="placement", reason="nothing", relaxed_at="now")
+    found.candidates = document.Candidates(source="placement", reason="nothing")
+    trait = document.Constraint("required trait CUSTOM_A", "trait", "image")
+    found.why = document.Why(
+        3, constraints=[trait], failing=[document.Failing([0], 3, ["h1"])], notes=["a note"]
+    )
     (stage,) = rendering.funnel(found)
     assert [one.reason for one in stage.causes] == [
         "nothing",
-        "leaving out one or two constraints gives no host either",
+        "3 hosts lack only required trait CUSTOM_A (image)",
+        "a note",
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from tools.scenarios.keep_room import FLAVORS, LARGE, POLICIES, Month, arrivals, main, run
 
-HOSTS, DAYS = 6, 11
+HOSTS, DAYS = 10, 12
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_the_same_requests_come_to_the_same(found):
 def test_room_is_kept_that_novas_defaults_and_filling_first_use(found):
     mean = {policy: sum(one.room) / len(one.room) for policy, one in found.items()}
     assert mean["keep room"] > max(mean["nova's defaults"], mean["fill first"])
-    assert {len(one.room) for one in found.values()} == {4}
+    assert {len(one.room) for one in found.values()} == {8}
 
 
 def test_an_empty_host_has_room_for_two_large_instances():

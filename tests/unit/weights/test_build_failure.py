@@ -94,7 +94,8 @@ def clock():
 
 def test_the_host_that_failed_last_for_a_project_comes_last(clock):
     pending = PendingPlacements(clock)
-    first, second = make_table(failing(0, 0, 7)), make_table(failing(1, 0, 7, updated=START + HOUR / 4))
+    first = make_table(failing(0, 0, 7))
+    second = make_table(failing(1, 0, 7, updated=START + HOUR / 4), previous=first)
     third = make_table(failing(1, 1, 7, updated=START + HOUR / 2), previous=second)
     pending.builds.note(uuid_of("h1"), "p")
     pending.builds.note(uuid_of("h2"), "p")
@@ -103,7 +104,7 @@ def test_the_host_that_failed_last_for_a_project_comes_last(clock):
         pending.builds.follow(table)
     found = raw(third, START + HOUR / 2, pending=pending, project="p")
     assert found[1] > found[0] > found[2]
-    assert raw(third, START + HOUR / 2, pending=pending, project="another") == [1, 1, 7]
+    assert raw(third, START + HOUR / 2, pending=pending, project="another") == [1, 1, 5]
     faded = raw(third, START + 9 * HOUR, pending=pending, project="p")
     assert faded == [0, 0, 0]
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from scheduler.decisions.decision_log import DecisionFile
-from scheduler.decisions.document import NOTHING_HELPS, decode, encode, time_text
+from scheduler.decisions.document import decode, encode
 from scheduler.operators.explain import log_reader
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from tests.unit.decisions.test_memory import decisions as some_decisions
@@ -114,32 +114,3 @@ def test_a_file_that_is_removed_meanwhile_is_left_out(directory):
     reader = DecisionLogReader(directory)
     assert [one["request_id"] for one in reader.entries()] == ["req-2", "req-1", "req-0"]
     assert reader.find("req-9") is None
-
-
-def test_a_decision_that_was_written_again_counts_once_with_what_was_found(tmp_path, decisions):
-    """It was looked into after another request ended, so its second line is the last one."""
-    grown = decode(decisions[1])
-    grown.candidates.relaxed_at, grown.candidates.reason = time_text(1100.0), "grown"
-    for pid, lines in ((1, [*decisions[1:], encode(grown)]), (2, [])):
-        file = DecisionFile(str(tmp_path), 1 << 20, 1, pid=pid)
-        for line in lines:
-            file.write(line)
-        file.close()
-    reader = DecisionLogReader(tmp_path)
-    assert [one["instances"] for one in reader.entries()] == [["i2"], ["i1"]]
-    assert NOTHING_HELPS in reader.entries(failed=True)[0]["summary"]
-    assert decode(reader.find("i1")[0]).candidates.reason == "grown"
-    assert [one.candidates.reason for one in reader.decisions()] == ["grown", ""]
-    # the second line of a request that began before the time does not hide those before it
-    assert [one["instances"] for one in reader.entries(since=1001.5)] == [["i2"]]
-    assert [one.instances for one in reader.decisions(since=1001.5)] == [["i2"]]
-
-
-def test_a_file_that_is_truncated_while_it_is_read_does_not_end_the_process(directory):
-    """As by logrotate's copytruncate: memory that is mapped to such a file cannot be read."""
-    reading = DecisionLogReader(directory).decisions()
-    seen = [next(reading).request_id, next(reading).request_id]
-    for path in directory.iterdir():
-        os.truncate(path, 0)
-    assert seen == ["req-2", "req-1"]
-    assert len(list(reading)) < 2

@@ -18,7 +18,6 @@ from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.host_status import HostStatus, NodeStatus, Problem, Provider
 from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.decisions.memory import DecisionMemory
-from scheduler.decisions.relaxation import ConstraintKind
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.operators.command import app, arguments
 from scheduler.operators.explain import decision_commands
@@ -122,7 +121,7 @@ class HostNows:
             FilterVerdict("RamFilter", "rejected", "too few"),
         ]
         return HostNow(
-            "later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts, [ConstraintKind.TRAIT])]
+            "later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts, ["Correct the trait."])]
         )
 
     def status(self, name):
@@ -168,13 +167,11 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
 def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config):
     trace = make_trace(hints={"same_host": ["A"]}, image={"hw_disk_bus": "virtio"}, force_hosts=["h1"])
     trace.decision.notes.append("No aggregate is availability zone az77")
-    trace.decision.candidates.relaxed_at = time_text(1.0)
     with serving(config, "ctl", trace):
         status, output, _ = run("decision", "req-1")
     assert status == 0
     assert "\n  forced to h1\n  hints same_host=A\n  image hw_disk_bus=virtio\n" in output
     assert "\n  note: No aggregate is availability zone az77\n" in output
-    assert "the query was sent again at 1970-01-01T00:00:01.000+00:00" in output
 
 
 def test_the_partition_that_decided_is_shown(run, config, trace):
@@ -189,7 +186,7 @@ def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
     _, as_json, _ = run("decision", "i", "-f", "json")
     _, as_yaml, _ = run("decision", "i", "-f", "yaml")
     assert json.loads(as_json) == yaml.safe_load(as_yaml)
-    assert json.loads(as_json).items() >= {"source": "memory", "scheduler": "ctl.0", "version": 2}.items()
+    assert json.loads(as_json).items() >= {"source": "memory", "scheduler": "ctl.0", "version": 3}.items()
 
 
 def test_json_has_the_keys_of_the_decision_log(run, scheduler, log):
@@ -270,9 +267,7 @@ def test_a_host_is_explained_without_a_decision(run, scheduler):
 def test_requests_that_did_not_name_a_host_are_looked_at_as_of_now(run, scheduler):
     output = run("host", "h9", *PATIENT)[1]
     assert "Request req-1 (flavor m1), as of now: Placement does not offer it: disabled; RamFilter" in output
-    assert (
-        "\nRemedy: Correct the trait in the flavor or image, or set it on the hosts that have it.\n" in output
-    )
+    assert "\nRemedy: Correct the trait.\n" in output
     told = json.loads(run("host", "h9", "-f", "json", *PATIENT)[1])
     assert told["history"]["unexplained"][0]["requests"] == 1
     assert told["now"][0]["unoffered"] == "disabled"

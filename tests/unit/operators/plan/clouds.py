@@ -7,6 +7,7 @@ import uuid
 import numpy as np
 
 from scheduler import objects
+from scheduler.decisions.providers import PlacementQuestions
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
 from scheduler.operators.snapshot.snapshot import UNREAD, Instances, Snapshot
@@ -53,7 +54,7 @@ class MadeCloud:
         self.flavors = {}
         self._placed = []
 
-    def put(self, name, host, of=None, state="active", in_group=None, **fields):
+    def put(self, name, host, of=None, state="active", task="", in_group=None, **fields):
         """Put an instance on a host, as its compute and Placement count it."""
         wanted = of or flavor()
         spec = objects.RequestSpec(
@@ -75,12 +76,12 @@ class MadeCloud:
         self.flavors[wanted.name] = wanted
         if in_group is not None:
             self.groups[in_group.uuid] = in_group
-        self._placed.append((name, host, wanted, state))
+        self._placed.append((name, host, wanted, state, task))
         return self
 
     def snapshot(self):
         used = {host.columns["host"]: [0, 0, 0, 0] for host in self.hosts}
-        for _, host, wanted, _ in self._placed:
+        for _, host, wanted, *_ in self._placed:
             for at, amount in enumerate((wanted.vcpus, wanted.memory_mb, wanted.root_gb, 1)):
                 used[host][at] += amount
         for host in self.hosts:
@@ -117,6 +118,7 @@ class MadeCloud:
             table=table,
             mirror=mirror,
             candidates=None,
+            questions=PlacementQuestions(placement),
             candidate_hosts=CandidateHosts(self.conf, hosts, None, None, None),
             hosts=hosts,
             all_instances=None,
@@ -148,7 +150,8 @@ class MadeCloud:
         found = Instances()
         row_of = {row.host: number for number, row in enumerate(table.rows)}
         found.uuids = [uuid_of(name) for name, *_ in self._placed]
-        found.states = [state for *_, state in self._placed]
+        found.states = [state for *_, state, _ in self._placed]
+        found.tasks = [task for *_, task in self._placed]
         found.rows = np.array([row_of[host] for _, host, *_ in self._placed], np.int32)
         found.visible = np.ones(len(self._placed), bool)
         found.specs = np.full(len(self._placed), UNREAD, np.int32)

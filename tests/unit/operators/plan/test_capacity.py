@@ -91,7 +91,7 @@ def test_a_request_that_fits_nowhere_is_explained():
     _, spec = request(cloud, flavor("huge", ram=99999))
     found = capacity(cloud.planned(), spec)
     assert found["instances"] == 0
-    assert "99999 MEMORY_MB free: 1" in found["reason"]
+    assert "1 host lacks only 99999 MEMORY_MB: MEMORY_MB capacity 8192" in found["reason"]
 
 
 def test_metrics_tell_flavor_zone_and_what_is_left_after_the_loss_of_a_host():

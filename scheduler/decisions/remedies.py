@@ -1,0 +1,64 @@
+"""What helps against a constraint that hosts fail alone, in the case at hand."""
+
+from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.document import Constraint, Failing, Reason, Why
+from scheduler.decisions.why_not import Limit
+from scheduler.logs import count_text
+
+AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})
+ANTI_AFFINITY = frozenset({"ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"})
+
+#: Constraints that more hosts do not meet if the group has to be on the hosts that fail them.
+_OF_ROOM = frozenset({ConstraintKind.AMOUNT, ConstraintKind.GROUP, ConstraintKind.CLAIM})
+
+OF_GROUP = (
+    "Free or add what the group requests, or correct the group in the flavor, the device profile or the port."
+)
+OF_IGNORED = "Add or free another host: only hosts that the instance is to leave would suit."
+OF_AFFINITY = (
+    "Free the host of the group, or build outside of the group: with affinity more hosts do not help."
+)
+OF_ANTI_AFFINITY = "Add hosts, or use a soft policy for the group or a larger max_server_per_host."
+
+
+def is_pci(constraint: Constraint) -> bool:
+    """Return whether a constraint is the devices of a PCI alias."""
+    return constraint.kind == ConstraintKind.GROUP and constraint.text.startswith("PCI alias")
+
+
+def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> str:
+    """Return what helps hosts that fail a constraint alone; "" if the remedy of its code does.
+
+    Args:
+        kind: The kind of the request, such as ``build``.
+    """
+    if constraint.kind in _OF_ROOM and any(one.filter in AFFINITY for one in why.constraints):
+        return OF_AFFINITY
+    if constraint.kind == ConstraintKind.AMOUNT:
+        reason = failing.reasons[0] if failing.reasons else Reason("")
+        return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
+    if constraint.kind == ConstraintKind.IGNORED:
+        return "" if kind == "build" else OF_IGNORED
+    if constraint.kind == ConstraintKind.GROUP and not is_pci(constraint):
+        return OF_GROUP
+    if constraint.filter in AFFINITY:
+        return OF_AFFINITY
+    return OF_ANTI_AFFINITY if constraint.filter in ANTI_AFFINITY else ""
+
+
+def remedy_of_amount(name: str, reason: Reason, placed: int = 0) -> str:
+    """Return what helps against the limit that refuses an amount of a resource class."""
+    most = reason.most
+    smaller = f"a flavor with at most {most} {name}" if most else f"a flavor with less {name}"
+    if placed:
+        return f"Request at most {count_text(placed, 'instance')} at once, add capacity, or use {smaller}."
+    helps: dict[str, str] = {
+        Limit.MAX_UNIT: f"Use {smaller}, or hosts with a larger max_unit; allocation ratios do not raise it.",
+        Limit.MIN_UNIT: f"Use a flavor with at least {most} {name}, or lower min_unit.",
+        Limit.STEP_SIZE: f"Use a flavor with a multiple of {most} {name}, or change step_size.",
+        Limit.ABSENT: f"Use a flavor without {name}, or let hosts provide it.",
+        Limit.CAPACITY: f"Add larger hosts, raise the ratio or reserve less of {name}, or use {smaller}.",
+    }
+    return helps.get(
+        reason.limit, f"Free or add capacity, raise the allocation ratio of {name}, or use {smaller}."
+    )

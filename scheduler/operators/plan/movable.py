@@ -1,0 +1,51 @@
+"""Which instances nova moves off a host, and which it evacuates (spec: host-state-and-cells 7.4 to 7.6).
+
+nova's API and conductor refuse the others, whatever room there is.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from scheduler.operators.snapshot.snapshot import Snapshot
+
+LIVE, COLD = "live", "cold"
+
+#: How nova moves an instance of a state off a host that is up.
+_WAYS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
+
+#: States from which nova evacuates an instance, with any task state.
+_EVACUATED = {"active", "stopped", "error"}
+
+
+class Way(NamedTuple):
+    """How nova moves an instance.
+
+    Attributes:
+        name: ``live`` or ``cold``; "" if nova does not move it.
+        why: Why nova does not move it.
+    """
+
+    name: str
+    why: str = ""
+
+
+def way_of(snapshot: Snapshot, index: int) -> Way:
+    """Return how nova moves an instance, whose request has been read, off a host that is up."""
+    instances, number = snapshot.instances, int(snapshot.instances.specs[index])
+    state, task = instances.states[index], instances.tasks[index]
+    name = _WAYS.get(state, "")
+    if not name:
+        return Way("", f"nova moves no instance that is {state}")
+    if task:
+        return Way("", f"nova moves no instance while its task state is {task}")
+    if name == LIVE and number >= 0 and not snapshot.requests.devices_move_live(number):
+        if state == "paused":
+            return Way("", "nova migrates its PCI devices cold only, and no paused instance cold")
+        return Way(COLD)
+    return Way(name)
+
+
+def not_evacuated(snapshot: Snapshot, indices: Iterable[int]) -> list[int]:
+    """Return those of some instances that nova does not evacuate before an operator resets their state."""
+    states = snapshot.instances.states
+    return [index for index in indices if states[index] not in _EVACUATED]

@@ -1,0 +1,181 @@
+"""The sets of constraints that hosts fail, and what is said of them."""
+
+import numpy as np
+import pytest
+
+from scheduler import objects
+from scheduler.decisions.constraint_names import RequestNames
+from scheduler.decisions.constraints import parts_of, without
+from scheduler.decisions.document import Constraint, Reason
+from scheduler.decisions.why_not import FailedConstraints, PlainJudge, refusal_of, texts
+from scheduler.placement.mirror import Nodes
+from scheduler.placement.providers import Inventory, ProviderState
+from scheduler.request.query import Query
+
+NAMES = RequestNames(objects.RequestSpec(), ())
+A, B, C = (Constraint(f"required trait {name}", "trait") for name in "ABC")
+
+
+def query(**params):
+    pairs = tuple(sorted(params.items()))
+    return Query(pairs, "", None)
+
+
+def failed(hosts, **entries):
+    """Constraints by name with the positions of hosts that fail them."""
+    found = FailedConstraints(hosts)
+    for name, positions in entries.items():
+        mask = np.zeros(hosts, bool)
+        mask[positions] = True
+        found.add(Constraint(name, "trait"), mask)
+    return found
+
+
+def names(why):
+    return [("+".join(one.text for one in why.of(each)), each.hosts, each.names) for each in why.failing]
+
+
+def test_hosts_that_fail_the_same_are_one_entry_and_those_that_fail_least_come_first():
+    why = failed(6, A=[0, 1, 2, 3], B=[3, 4], C=[5]).why(lambda at: f"h{at}")
+    assert names(why) == [
+        ("A", 3, ["h0", "h1", "h2"]),
+        ("B", 1, ["h4"]),
+        ("C", 1, ["h5"]),
+        ("A+B", 1, ["h3"]),
+    ]
+    assert (why.hosts, why.suitable) == (6, 0)
+
+
+def test_hosts_that_fail_nothing_are_counted():
+    assert failed(3, A=[0]).why(str).suitable == 2
+
+
+def test_sets_of_many_constraints_are_distinct():
+    """More constraints than an integer has bits; each pair of hosts differs in one."""
+    entries = {f"T{number}": [number] for number in range(130)}
+    why = failed(131, **entries, ALL=list(range(131))).why(str)
+    assert sorted(each.hosts for each in why.failing) == [1] * len(why.failing)
+    assert names(why)[0] == ("ALL", 1, ["130"])
+
+
+def test_of_two_queries_the_one_counts_that_a_host_fails_less_of():
+    easier = failed(3, A=[0], B=[0, 1]).or_easier(failed(3, C=[0], D=[1, 2]))
+    assert names(easier.why(str)) == [("B", 1, ["1"]), ("C", 1, ["0"])]
+
+
+def state(uuid, traits=(), aggregates=(), used=(), **inventories):
+    return ProviderState(uuid, 1, inventories, dict(used), frozenset(traits), frozenset(aggregates))
+
+
+def judged(params, *states, charged=None):
+    nodes = Nodes(one.uuid for one in states)
+    for row, one in enumerate(states):
+        nodes.set_state(row, one)
+    charged = np.zeros(len(states), np.int64) if charged is None else np.array(charged)
+    judge, found = PlainJudge(nodes, np.arange(len(states)), charged), FailedConstraints(len(states))
+    for part in filter(judge.can_judge, parts_of(query(**params), NAMES)):
+        judge.judge(part, found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("inventory", "used", "amount", "reason"),
+    [
+        (Inventory(16), 14, 4, Reason("at most 2 VCPU free", 1, "free", 2)),
+        (Inventory(16), 20, 4, Reason("at most 0 VCPU free", 1, "free", 0)),
+        (Inventory(16, reserved=13), 0, 4, Reason("VCPU capacity 3", 1, "capacity", 3)),
+        (Inventory(16, step_size=3), 0, 4, Reason("VCPU step_size 3", 1, "step_size", 3)),
+        (Inventory(16, min_unit=5), 0, 4, Reason("VCPU min_unit 5", 1, "min_unit", 5)),
+        (Inventory(4, allocation_ratio=4.0, max_unit=4), 0, 8, Reason("VCPU max_unit 4", 1, "max_unit", 4)),
+        (Inventory(16), 12, 4, None),
+    ],
+)
+def test_an_amount_is_refused_by_a_limit(inventory, used, amount, reason):
+    assert refusal_of(state("u", used={"VCPU": used}, VCPU=inventory), "VCPU", amount) == reason
+
+
+def test_a_class_that_a_host_lacks_is_absent():
+    assert refusal_of(state("u"), "VCPU", 1) == Reason("no VCPU", 1, "absent")
+
+
+def test_traits_aggregates_and_amounts_are_judged_for_each_host():
+    room = {"VCPU": Inventory(8), "MEMORY_MB": Inventory(8192)}
+    found = judged(
+        {"required": "A,!B", "member_of": "in:g1,g2", "resources": "VCPU:4,MEMORY_MB:1024"},
+        state("u0", ["A"], ["g1"], **room),
+        state("u1", ["A", "B"], ["g2"], **room),
+        state("u2", [], [], **room),
+        state("u3", ["A"], ["g1"], {"VCPU": 6}, **room),
+    )
+    assert names(found.why(str)) == [
+        ("forbidden trait B", 1, ["1"]),
+        ("4 VCPU", 1, ["3"]),
+        ("required aggregate g1 or g2+required trait A", 1, ["2"]),
+    ]
+    assert found.why(str).suitable == 1
+
+
+def test_what_instances_before_took_is_used():
+    found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), charged=[2])
+    (each,) = found.why(str).failing
+    assert each.reasons == [Reason("at most 0 VCPU free", 1, "free", 0)]
+
+
+def test_unit_limits_are_those_of_a_node_with_the_same_capacities():
+    nodes = Nodes(["u0", "u1", "u2"])
+    for row, (uuid, total, most) in enumerate([("u0", 8, 2), ("u1", 8, 2**31 - 1), ("u2", 16, 2**31 - 1)]):
+        nodes.set_state(row, state(uuid, VCPU=Inventory(total, max_unit=most)))
+    judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
+    judge.spread_limits()
+    assert judge.samples(np.ones(3, bool), 1) == [2]
+    assert judge.samples(np.ones(3, bool), 5) == [1, 2]
+    found = FailedConstraints(3)
+    judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
+    assert names(found.why(str)) == [("4 VCPU", 2, ["0", "1"])]
+
+
+def test_of_many_nodes_of_unknown_limits_one_of_each_kind_is_read():
+    totals = [8, 8, 16, 8, 16]
+    nodes = Nodes(f"u{number}" for number in range(5))
+    for row, total in enumerate(totals):
+        nodes.set_state(row, state(f"u{row}", VCPU=Inventory(total)))
+    judge = PlainJudge(nodes, np.arange(5), np.zeros(5, np.int64))
+    assert judge.samples(np.ones(5, bool), 2) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("params", "text", "left"),
+    [
+        ({"resources": "VCPU:1,MEMORY_MB:2"}, "1 VCPU", "resources=MEMORY_MB%3A2"),
+        ({"resources": "VCPU:1", "required": "A,!B"}, "forbidden trait B", "required=A&resources=VCPU%3A1"),
+        ({"resources": "VCPU:1", "in_tree": "u"}, "1 VCPU", None),
+        (
+            {"resources": "VCPU:1", "resources1": "VGPU:1", "required1": "A", "same_subtree": "1,2"},
+            "group 1 (1 VGPU, required trait A)",
+            "resources=VCPU%3A1",
+        ),
+        (
+            {"resources": "VCPU:1", "resources1": "VGPU:1", "resources2": "VGPU:1", "group_policy": "none"},
+            "groups 1, 2 (1 VGPU)",
+            "group_policy=none&resources=VCPU%3A1",
+        ),
+    ],
+)
+def test_a_query_without_one_constraint(params, text, left):
+    made = query(**params)
+    (part,) = [one for one in parts_of(made, NAMES) if one.constraint.text == text]
+    assert without(made, part) == left
+
+
+def test_what_is_said_of_sets():
+    found = failed(7, A=[0, 1, 2, 3], B=[3])
+    found.add(
+        Constraint("OwnFilter", "filter", filter="OwnFilter"),
+        np.arange(7) >= 4,
+        lambda at: [Reason("busy", 2)],
+    )
+    assert texts(found.why(str)) == [
+        "3 hosts lack only A",
+        "3 hosts are rejected only by OwnFilter: busy on 2 hosts",
+        "1 host lacks A and B",
+    ]

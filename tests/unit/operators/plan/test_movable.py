@@ -1,0 +1,65 @@
+"""What nova refuses to move or to evacuate, in every plan."""
+
+import pytest
+
+from scheduler import objects
+from scheduler.operators.plan.drain import drain
+from scheduler.operators.plan.movable import not_evacuated, way_of
+from scheduler.operators.plan.survive import by_hosts, survive
+from tests.unit.operators.plan.clouds import MadeCloud, node, uuid_of
+
+
+def devices(live=False, port=False):
+    """A request for one device, by an alias or of a port."""
+    spec = {"vendor_id": "8086"} | ({"live_migratable": "true"} if live else {})
+    request = objects.InstancePCIRequest(
+        count=1, spec=[spec], alias_name=None if port else "gpu", request_id=None
+    )
+    return objects.InstancePCIRequests(instance_uuid=uuid_of("i"), requests=[request])
+
+
+@pytest.mark.parametrize(
+    ("state", "task", "wanted", "way", "why"),
+    [
+        ("active", "", None, "live", ""),
+        ("paused", "", None, "live", ""),
+        ("stopped", "", None, "cold", ""),
+        ("rescued", "", None, "", "nova moves no instance that is rescued"),
+        ("error", "", None, "", "nova moves no instance that is error"),
+        ("active", "powering-off", None, "", "nova moves no instance while its task state is powering-off"),
+        ("active", "", devices(), "cold", ""),
+        ("active", "", devices(live=True), "live", ""),
+        ("active", "", devices(port=True), "live", ""),
+        ("paused", "", devices(), "", "nova migrates its PCI devices cold only, and no paused instance cold"),
+    ],
+)
+def test_how_nova_moves_an_instance(state, task, wanted, way, why):
+    cloud = MadeCloud(node("h1"), node("h2"))
+    cloud.put("i", "h1", state=state, task=task, **({"pci_requests": wanted} if wanted else {}))
+    snapshot = cloud.snapshot()
+    snapshot.load_requests([0])
+    assert way_of(snapshot, 0) == (way, why)
+
+
+def test_a_drain_leaves_what_has_a_task_state():
+    cloud = MadeCloud(node("h1"), node("h2")).put("i", "h1", task="powering-off").put("j", "h1").planned()
+    plan = drain(cloud, [0])
+    assert [move["instance"] for move in plan["moves"]] == [uuid_of("j")]
+    assert [(one["task_state"], one["why"]["text"]) for one in plan["without_place"]] == [
+        ("powering-off", "nova moves no instance while its task state is powering-off")
+    ]
+
+
+def test_a_failure_is_not_survived_while_nova_evacuates_only_a_part():
+    """A task state does not keep nova from evacuating."""
+    cloud = MadeCloud(node("h1"), node("h2"), node("h3"))
+    cloud.put("a", "h1").put("b", "h1", state="rescued").put("c", "h1", state="paused")
+    cloud.put("d", "h2", task="powering-off").put("e", "h2", state="error")
+    planned = cloud.planned()
+    found = survive(planned, by_hosts(planned.snapshot, 1))
+    assert (found["domains"], found["survived"], found["survived_by_hand"]) == (2, 1, 1)
+    assert [(one["domain"], one["placed"], one["by_hand"]) for one in found["answers"]] == [
+        ("h1", 3, {"paused": 1, "rescued": 1}),
+        ("h2", 2, {}),
+    ]
+    assert not_evacuated(planned.snapshot, range(5)) == [1, 2]

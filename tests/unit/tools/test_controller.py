@@ -1,0 +1,63 @@
+"""tools/controller, tools/image and tools/cluster: what they compare, and what they write for the servers they start."""
+
+import hashlib
+
+import pytest
+
+from tools.rig import packages
+from tools.rig.haproxy import HaProxy
+from tools.scenarios.controller_steps import NOT_OURS
+from tools.scenarios.transcript import Transcript
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        ("opt/berth/lib/python3.11/__pycache__", True),
+        ("var/lib/berth/report", True),
+        ("var/lib/systemd/timers/stamp-berth-plan.timer", True),
+        ("etc/systemd/system/timers.target.wants/berth-plan.timer", True),
+        ("var/lib/nova/berth-spool-controller", True),
+        ("var/lib/dpkg/info/berth-scheduler.list", False),
+        ("var/log/journal/0", False),
+        ("proc/1", False),
+        ("processes", True),
+    ],
+)
+def test_files_that_come_and_go_are_not_left_over(path, ours):
+    assert bool(NOT_OURS.match(path)) is not ours
+
+
+def test_one_server_of_galera_is_the_writer_and_the_others_are_backups(tmp_path):
+    writers = [(f"10.0.0.{number}:3306", 9000 + number) for number in range(3)]
+    proxy = HaProxy(writers, [8001, 8002], tmp_path / "haproxy")
+    lines = (tmp_path / "haproxy/haproxy.cfg").read_text().splitlines()
+    servers = [line.split() for line in lines if line.lstrip().startswith("server ")]
+    assert [words[2] for words in servers] == [
+        *(address for address, _ in writers),
+        "127.0.0.1:8001",
+        "127.0.0.1:8002",
+    ]
+    assert ["backup" in words for words in servers] == [False, True, True, False, False]
+    assert f"    bind 127.0.0.1:{proxy.mariadb}" in lines
+
+
+def test_a_package_is_built_again_when_what_it_is_made_of_changes(tmp_path):
+    for name in ("scheduler/a.py", "tests/b.py", "doc/source/install.rst", "doc/source/tune.rst"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+
+    def changed(name):
+        before = packages.digest(tmp_path)
+        (tmp_path / name).write_text("changed")
+        return packages.digest(tmp_path) != before
+
+    assert len(packages.digest(tmp_path)) == hashlib.sha256().digest_size * 2
+    assert [changed(name) for name in ("tests/b.py", "doc/source/tune.rst")] == [False, False]
+    assert [changed(name) for name in ("scheduler/a.py", "doc/source/install.rst")] == [True, True]
+
+
+def test_a_transcript_runs_its_lines_where_it_is_told_to():
+    show = Transcript({}, {}, ["env", "PLACE=machine", "bash", "-c"])
+    show.run("echo $PLACE")
+    assert show.text == "$ echo $PLACE\nmachine\n"

@@ -1,0 +1,217 @@
+"""The OpenStack cloud of tools/cloud, as far as it needs no server."""
+
+from collections import Counter
+import contextlib
+import importlib
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tools.openstack import burst, load, outage, tempest, tempest_results
+from tools.openstack.command import COMMANDS
+from tools.openstack.configuration import Configuration
+from tools.openstack.layout import Layout
+from tools.openstack.services import Service
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def layout(tmp_path):
+    layout = Layout(tmp_path / "cloud", tmp_path / "software")
+    layout.prepare(8)
+    return layout
+
+
+@pytest.fixture
+def sleeper(layout):
+    (layout.directory / "logs").mkdir()
+    service = Service(layout, "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], {})
+    service.start()
+    yield service
+    if service.running:
+        service.kill()
+
+
+def again(layout):
+    return Layout(layout.directory)
+
+
+def test_the_next_command_finds_the_cloud_as_it_was_left(layout, tmp_path):
+    with layout.step("databases"):
+        pass
+    found = again(layout)
+    assert found.exists
+    assert found.done("databases")
+    assert not found.done("schemas")
+    assert found.software == tmp_path / "software"
+    assert (found.password, found.port("compute")) == (layout.password, layout.port("compute"))
+
+
+def test_a_step_that_fails_is_done_again(layout):
+    with contextlib.suppress(RuntimeError), layout.step("schemas"):
+        raise RuntimeError
+    assert not again(layout).done("schemas")
+
+
+def test_passwords_are_readable_by_the_user_only(layout):
+    Configuration(layout)
+    assert (layout.directory / "cloud.json").stat().st_mode & 0o077 == 0
+
+
+def test_both_cells_have_hosts_of_both_zones(layout):
+    pairs = Counter((cell, layout.zone_of(host)) for host, cell in layout.hosts.items())
+    assert set(pairs.values()) == {2}
+    assert len(pairs) == 4
+
+
+def test_one_command_at_a_time_changes_a_cloud(layout):
+    with layout.locked(), pytest.raises(RuntimeError, match="another command"), again(layout).locked():
+        pass
+    with again(layout).locked():
+        pass
+
+
+def test_a_service_is_found_and_stopped_by_another_command(layout, sleeper):
+    found = Service(again(layout), "sleeper", [], {})
+    assert found.running
+    assert found.pid == sleeper.pid
+    found.stop()
+    assert sleeper.status is not None
+    assert again(layout).processes == {}
+
+
+def test_a_frozen_service_is_stopped(layout, sleeper):
+    sleeper.signal(signal.SIGSTOP)
+    Service(again(layout), "sleeper", [], {}).stop()
+    assert sleeper.status is not None
+
+
+def test_a_process_with_the_number_of_a_service_is_not_touched(layout):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        layout.keep_process("sleeper", stranger.pid, psutil.Process(stranger.pid).create_time() - 3600)
+        found = Service(again(layout), "sleeper", [], {})
+        assert not found.running
+        found.stop()
+        assert stranger.poll() is None
+
+
+def test_a_started_service_is_not_started_twice(layout, sleeper):
+    found = Service(again(layout), "sleeper", ["false"], {})
+    found.start()
+    assert found.pid == sleeper.pid
+
+
+def test_services_listen_on_loopback_only(layout, monkeypatch):
+    paste = layout.software / "cloud" / "etc" / "nova" / "api-paste.ini"
+    paste.parent.mkdir(parents=True)
+    paste.write_text("[composite:x]\n")
+    configuration = Configuration(layout)
+    configuration.write()
+    text = "".join(path.read_text() for path in (layout.directory / "etc").rglob("*.*"))
+    assert "$" not in text
+    assert set(re.findall(r"\b\d+\.\d+\.\d+\.\d+\b", text)) == {"127.0.0.1"}
+    assert re.findall(r"^bind = (.*):", text, re.MULTILINE) == ['"127.0.0.1'] * 5
+
+
+def test_the_modules_of_berth_that_are_run_exist():
+    from tools.openstack import audits, planned_cloud, schedulers
+
+    for module in (audits.STATUS_MODULE, planned_cloud.MODULE, schedulers.MODULE):
+        assert callable(importlib.import_module(module).main)
+
+
+NOVA = {"a": "success", "b": "fail", "c": "skip", "d": "success"}
+
+
+@pytest.mark.parametrize(
+    ("results", "found"),
+    [
+        ({"nova": NOVA, "berth": NOVA}, []),
+        ({"nova": NOVA, "berth": {**NOVA, "a": "fail"}}, ["a"]),
+        ({"nova": NOVA, "berth": {**NOVA, "b": "success"}}, []),
+        ({"nova": NOVA, "berth": {name: NOVA[name] for name in "abc"}}, ["d"]),
+        ({"nova": NOVA, "berth": {**NOVA, "d": "skip"}}, ["d"]),
+        ({"nova": NOVA}, []),
+        ({"berth": NOVA}, ["b"]),
+    ],
+)
+def test_a_regression_is_a_test_that_passes_with_nova_scheduler_only(results, found):
+    assert tempest_results.regressions(results) == found
+
+
+def test_differences_of_tests_are_listed_with_both_outcomes():
+    lines = tempest_results.compare({"nova": NOVA, "berth": {**NOVA, "a": "fail"}})
+    assert lines == [
+        "nova: 1 fail, 2 passed, 1 skip",
+        "berth: 2 fail, 1 passed, 1 skip",
+        "a: nova success, berth fail",
+        "b: nova fail, berth fail",
+    ]
+
+
+@pytest.mark.parametrize("name", [*tempest.SETS, "excluded"])
+def test_each_set_of_tests_is_a_list_of_patterns(name):
+    lines = (ROOT / f"tools/openstack/tempest_tests/{name}.txt").read_text().splitlines()
+    patterns = [line for line in lines if not line.startswith("#")]
+    assert patterns
+    for pattern in patterns:
+        re.compile(pattern)
+
+
+CONDUCTOR = """\
+2026-11-27 04:02:18.115 1 DEBUG x [req] CALL msg_id: aa1 exchange 'nova' topic 'scheduler' _send f:1
+2026-11-27 04:02:18.200 1 DEBUG x [req] CALL msg_id: bb2 exchange 'nova' topic 'compute.cmp-01' _send f:1
+2026-11-27 04:02:18.250 1 DEBUG x [-] received reply msg_id: bb2 __call__ f:2
+2026-11-27 04:02:18.365 1 DEBUG x [-] received reply msg_id: aa1 __call__ f:2
+2026-11-27 04:02:19.000 1 DEBUG x [req] CALL msg_id: cc3 exchange 'nova' topic 'scheduler' _send f:1
+"""
+
+
+def test_the_calls_of_the_scheduler_are_read_off_the_log_of_the_conductor():
+    assert burst.call_times(CONDUCTOR) == [0.25]
+
+
+def test_the_time_of_a_server_runs_from_its_request():
+    server = {"created": "2026-11-27T04:02:18Z", "OS-SRV-USG:launched_at": "2026-11-27T04:02:25.500000"}
+    assert burst.seconds_of(server) == 7.5
+
+
+def test_operations_are_counted_by_phase():
+    outcomes = [
+        load.Outcome("boot", "nova serves", 1, None),
+        load.Outcome("delete", "nova serves", 1, "500"),
+        load.Outcome("boot", "berth serves", 1, None),
+    ]
+    _, nova, berth = load.table(outcomes)
+    assert nova.split()[:3] == ["nova", "serves", "1"]
+    assert nova.split()[-1] == "1"
+    assert berth.split()[-1] == "0"
+
+
+def test_a_build_that_is_not_accepted_is_no_build_in_error():
+    line = outage.line_of(outage.Result("berth", "mariadb kill", 3, Counter(ACTIVE=5, ERROR=1, BUILD=2)))
+    assert line.split() == ["berth", "mariadb", "kill", "5", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_says_what_it_does(name, capsys):
+    from tools.openstack.command import main
+
+    with pytest.raises(SystemExit) as end:
+        main([name, "--help"])
+    assert end.value.code == 0
+    assert COMMANDS[name].__doc__.split(";")[0].rstrip(".") in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_command_without_a_cloud_says_how_to_start_one(tmp_path):
+    from tools.openstack.command import main
+
+    with pytest.raises(RuntimeError, match="tools/cloud up"):
+        main(["--directory", str(tmp_path), "status"])
+    assert not list(tmp_path.iterdir())

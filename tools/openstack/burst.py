@@ -1,0 +1,145 @@
+"""Many boots at once through the API: time until they are ACTIVE, and what of it is the scheduler's."""
+
+import argparse
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+import re
+import statistics
+import time
+
+import psutil
+
+from tools.openstack.api import Api, Json
+from tools.openstack.audits import show_audits
+from tools.openstack.layout import Layout
+from tools.openstack.schedulers import Schedulers
+
+CALLERS = 8
+PATIENCE = 900
+#: oslo.messaging's lines at DEBUG, which the super-conductor of the cloud writes.
+CALL = re.compile(r"^(\S+ \S+) .* CALL msg_id: (\w+) exchange '\w+' topic 'scheduler' ")
+REPLY = re.compile(r"^(\S+ \S+) .* received reply msg_id: (\w+)")
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What one burst took, in seconds.
+
+    Attributes:
+        scheduler: The scheduler that served.
+        until_active: From the request of each server until it is ACTIVE.
+        calls: From each call of the scheduler until its reply.
+        cpu: What the processes of the scheduler used.
+        failed: Servers that became ERROR.
+    """
+
+    scheduler: str
+    until_active: Sequence[float]
+    calls: Sequence[float]
+    cpu: float
+    failed: int
+
+
+def main(layout: Layout, options: argparse.Namespace) -> int:
+    """Let each scheduler serve bursts in turns; return 1 if a server failed or an audit finds something."""
+    schedulers, api = Schedulers(layout), Api(layout)
+    found = []
+    for _ in range(options.rounds):
+        for name in ("nova", "berth"):
+            schedulers.replace(name)
+            found.append(burst(layout, api, name, options.servers))
+            print(line_of(found[-1]), flush=True)
+    for line in table(found):
+        print(line)
+    clean = show_audits(layout)
+    return 0 if clean and not any(each.failed for each in found) else 1
+
+
+def burst(layout: Layout, api: Api, scheduler: str, servers: int) -> Burst:
+    """Boot so many servers at once, wait for all, and delete them."""
+    log = layout.directory / "logs" / "super-conductor.log"
+    size, cpu = log.stat().st_size, _cpu(layout, scheduler)
+    with ThreadPoolExecutor(CALLERS) as pool:
+        booted = list(pool.map(lambda number: api.boot(f"burst-{number}"), range(servers)))
+    ended = _wait(api, set(booted))
+    with log.open() as file:
+        file.seek(size)
+        calls = call_times(file.read())
+    used = _cpu(layout, scheduler) - cpu
+    with ThreadPoolExecutor(CALLERS) as pool:
+        list(pool.map(api.delete, booted))
+    return Burst(
+        scheduler,
+        [seconds_of(each) for each in ended if each["status"] == "ACTIVE"],
+        calls,
+        used,
+        sum(each["status"] == "ERROR" for each in ended),
+    )
+
+
+def call_times(text: str) -> list[float]:
+    """Return how long the calls of the scheduler took that a super-conductor's log has."""
+    begun: dict[str, datetime] = {}
+    took = []
+    for line in text.splitlines():
+        if found := CALL.match(line):
+            begun[found[2]] = _time(found[1])
+        elif (found := REPLY.match(line)) and found[2] in begun:
+            took.append((_time(found[1]) - begun.pop(found[2])).total_seconds())
+    return took
+
+
+def seconds_of(server: Json) -> float:
+    """Return the time from the creation of a server until it ran."""
+    created = datetime.fromisoformat(server["created"])
+    launched = datetime.fromisoformat(server["OS-SRV-USG:launched_at"]).replace(tzinfo=UTC)
+    return (launched - created).total_seconds()
+
+
+def line_of(found: Burst) -> str:
+    """Return a burst in one line."""
+    active, calls = found.until_active, found.calls
+    return (
+        f"{found.scheduler:6} {len(active):4} ACTIVE, {found.failed} ERROR; until ACTIVE:"
+        f" median {statistics.median(active):.1f} s, longest {max(active):.1f} s;"
+        f" {len(calls)} calls of the scheduler:"
+        f" median {statistics.median(calls) * 1000:.0f} ms, longest {max(calls) * 1000:.0f} ms;"
+        f" {found.cpu * 1000 / max(len(calls), 1):.0f} ms of CPU each"
+    )
+
+
+def table(found: Sequence[Burst]) -> list[str]:
+    """Return the medians of each scheduler's bursts."""
+    lines = []
+    for name in dict.fromkeys(each.scheduler for each in found):
+        mine = [each for each in found if each.scheduler == name]
+        active = [value for each in mine for value in each.until_active]
+        calls = [value for each in mine for value in each.calls]
+        cpu, failed = sum(each.cpu for each in mine), sum(each.failed for each in mine)
+        lines.append(line_of(Burst(name, active, calls, cpu, failed)))
+    return ["all bursts:", *lines]
+
+
+def _wait(api: Api, servers: set[str]) -> list[Json]:
+    """Wait until all are ACTIVE or ERROR, and return them; raises RuntimeError."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = [each for each in api.servers(name="burst-") if each["id"] in servers]
+        ended = [each for each in found if each["status"] in {"ACTIVE", "ERROR"}]
+        if len(ended) == len(servers):
+            return ended
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(servers) - len(ended)} servers of {len(servers)} are not built")
+        time.sleep(1)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _cpu(layout: Layout, scheduler: str) -> float:
+    master = psutil.Process(Schedulers(layout)[scheduler].pid)
+    times = [each.cpu_times() for each in (master, *master.children(recursive=True))]
+    return sum(each.user + each.system for each in times)

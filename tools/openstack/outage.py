@@ -1,0 +1,139 @@
+"""A part of the cloud killed, stopped or frozen for a while in a burst: what becomes of the builds."""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+import contextlib
+from dataclasses import dataclass
+import random
+import signal
+import time
+
+from tools.openstack.api import Api, ApiError
+from tools.openstack.audits import show_audits
+from tools.openstack.layout import Layout
+from tools.openstack.schedulers import Schedulers
+from tools.openstack.services import Service, Services
+
+CALLERS = 4
+PATIENCE = 900
+PARTS = ("scheduler", "rabbitmq", "placement", "mariadb", "keystone")
+WAYS = ("kill", "stop", "freeze")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of the boots of one burst.
+
+    Attributes:
+        scheduler: The scheduler that served.
+        fault: What was broken, and how.
+        refused: Requests that nova's API did not accept.
+        states: How many servers ended in each state.
+    """
+
+    scheduler: str
+    fault: str
+    refused: int
+    states: Counter[str]
+
+
+def main(layout: Layout, options: argparse.Namespace) -> int:
+    """Break each chosen part with each scheduler; return 1 if a build failed with Berth."""
+    chosen = options.only or [f"{part}:{way}" for part in PARTS for way in WAYS]
+    results = []
+    for fault in chosen:
+        part, _, way = fault.partition(":")
+        for name in options.schedulers:
+            Schedulers(layout).replace(name)
+            results.append(Outage(layout, name, options).result(part, way))
+            print(line_of(results[-1]), flush=True)
+    print("scheduler  fault                 ACTIVE  ERROR  other  not accepted")
+    for each in results:
+        print(line_of(each))
+    clean = show_audits(layout)
+    return 1 if not clean or any(each.states["ERROR"] for each in results if each.scheduler == "berth") else 0
+
+
+def line_of(result: Result) -> str:
+    """Return a row of the table."""
+    active, error = result.states["ACTIVE"], result.states["ERROR"]
+    other = result.states.total() - active - error
+    return f"{result.scheduler:9}  {result.fault:20}  {active:6}  {error:5}  {other:5}  {result.refused:12}"
+
+
+class Outage:
+    """One burst with one fault in it."""
+
+    def __init__(self, layout: Layout, scheduler: str, options: argparse.Namespace) -> None:
+        """Describe it; ``result`` runs it."""
+        self._services = Services(layout)
+        self._schedulers = Schedulers(layout)
+        self._scheduler = scheduler
+        self._api = Api(layout)
+        self._seconds, self._servers = options.seconds, options.servers
+        self._random = random.Random(options.seed)
+
+    def result(self, part: str, way: str) -> Result:
+        """Let users boot servers while the part is broken, heal it, and wait for all."""
+        name = f"outage-{part}-{way}-{self._random.getrandbits(32):x}"
+        # Half of the boots come before the fault and at its begin, the others while it lasts
+        times = sorted(self._random.uniform(0, self._seconds) for _ in range(self._servers))
+        for prepare in (self._api.image, self._api.flavors):  # which gets the token, too
+            prepare()
+        begun = time.monotonic()
+        with ThreadPoolExecutor(max(CALLERS, self._servers // 4)) as pool:
+            jobs = [
+                pool.submit(self._boot, f"{name}-{number}", begun + at) for number, at in enumerate(times)
+            ]
+            time.sleep(self._seconds / 10)
+            with self._broken(part, way):
+                time.sleep(self._seconds)
+            accepted = [each.result() for each in jobs]
+        found = self._settled(name)
+        self._api.delete(*(each["id"] for each in self._api.servers(name=name)))
+        return Result(self._scheduler, f"{part} {way}", accepted.count(False), found)
+
+    def _boot(self, name: str, at: float) -> bool:
+        time.sleep(max(0, at - time.monotonic()))
+        try:
+            self._api.boot(name)
+        except ApiError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _broken(self, part: str, way: str) -> Iterator[None]:
+        service = self._schedulers[self._scheduler] if part == "scheduler" else self._services[part]
+        act, heal = self._ways(part, service)[way]
+        act()
+        try:
+            yield
+        finally:
+            heal()
+
+    def _ways(
+        self, part: str, service: Service
+    ) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
+        def start() -> None:
+            if part == "scheduler":
+                self._schedulers.start(self._scheduler)
+            else:
+                self._services.start(part)
+
+        return {
+            "kill": (service.kill, start),
+            "stop": (service.stop, start),
+            "freeze": (lambda: service.signal(signal.SIGSTOP), lambda: service.signal(signal.SIGCONT)),
+        }
+
+    def _settled(self, name: str) -> Counter[str]:
+        """Wait until no server of the burst is being built, or the time is over; return their states."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(ApiError):
+                states = Counter(each["status"] for each in self._api.servers(name=name))
+                if not states["BUILD"] or time.monotonic() > deadline:
+                    return states
+            time.sleep(2)

@@ -1,0 +1,133 @@
+"""OpenStack's own tests of its API, first with nova-scheduler, then with Berth; each must pass with both."""
+
+import argparse
+import contextlib
+import os
+from pathlib import Path
+import signal
+from string import Template
+import subprocess
+
+from tools.openstack.api import Api
+from tools.openstack.audits import show_audits
+from tools.openstack.configuration import TEMPLATES
+from tools.openstack.layout import Layout
+from tools.openstack.schedulers import Schedulers
+from tools.openstack.tempest_results import Results, compare, read, regressions, summary
+
+#: Seconds that tempest waits for a server; the machine may be busy.
+BUILD_TIMEOUT = 600
+TESTS = Path(__file__).parent / "tempest_tests"
+SETS = ("scheduler", "compute", "short")
+#: Tests that need what no guest of a fake driver has, or an agent of Neutron.
+EXCLUDED = TESTS / "excluded.txt"
+
+
+def main(layout: Layout, options: argparse.Namespace) -> int:
+    """Run tests with each scheduler, and compare; return 1 if one passed with nova-scheduler only."""
+    results: dict[str, Results] = {}
+    clean = True
+    for name in options.schedulers:
+        kept = layout.directory / "tempest" / f"{options.tests}-{name}.csv"
+        if options.resume and kept.exists():
+            results[name] = read(kept.read_text())
+            continue
+        Schedulers(layout).replace(name)
+        print(f"Running the tests of {options.tests} with {name}", flush=True)
+        results[name] = Tempest(layout, options.minutes).run(options.tests, options.concurrency, kept)
+        print(summary(name, results[name]), flush=True)
+        clean = show_audits(layout) and clean
+    for line in compare(results):
+        print(line)
+    return 0 if clean and all(results.values()) and not regressions(results) else 1
+
+
+class Tempest:
+    """tempest with a configuration for a cloud."""
+
+    def __init__(self, layout: Layout, minutes: float) -> None:
+        """Describe it; ``minutes`` bound a run."""
+        self._layout = layout
+        self._seconds = minutes * 60
+        self._workspace = layout.directory / "tempest"
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHON"}},
+            "TEMPEST_CONFIG_DIR": str(self._workspace),
+            "TEMPEST_CONFIG": "tempest.conf",
+            "PYTHONWARNINGS": "ignore",
+            "PYTHON": layout.program("python", "client"),  # stestr's name for the Python of its tests
+            "PATH": f"{layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
+
+    def run(self, tests: str, concurrency: int, kept: Path) -> Results:
+        """Run the tests of a set, keep the results as CSV, and return the status of each.
+
+        Raises:
+            RuntimeError: They do not end in time.
+        """
+        self._configure()
+        if not (self._workspace / ".stestr").exists():
+            self._output("stestr", "init")
+        log = kept.with_suffix(".txt")
+        command = ["tempest", "run", "--concurrency", str(concurrency)]
+        command += ["--include-list", str(TESTS / f"{tests}.txt"), "--exclude-list", str(EXCLUDED)]
+        with log.open("w") as file:
+            process = subprocess.Popen(
+                command,
+                cwd=self._workspace,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            process.wait(self._seconds)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"the tests do not end in time; they have written {log}") from None
+        finally:
+            # It leaves the processes of its tests behind if it is interrupted
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        last = self._output("stestr", "last", "--subunit")
+        text = self._output("subunit2csv", "--no-passthrough", given=last).decode()
+        kept.write_text(text)
+        return read(text)
+
+    def _configure(self) -> None:
+        self._workspace.mkdir(exist_ok=True)
+        api, layout = Api(self._layout), self._layout
+        images = {each["name"]: each["id"] for each in api("image", "GET", "/v2/images")["images"]}
+        networks = api("network", "GET", "/v2.0/networks?name=public")["networks"]
+        flavors = api.flavors()
+        values = {
+            "workspace": self._workspace,
+            "password": layout.password,
+            "identity": layout.url("identity"),
+            "image_ref": images["guest"],
+            "image_ref_alt": images["guest-alt"],
+            "flavor_ref": flavors["nano"],
+            "flavor_ref_alt": flavors["micro"],
+            "public_network": networks[0]["id"],
+            "build_timeout": BUILD_TIMEOUT,
+        }
+        text = Template((TEMPLATES / "tempest.conf").read_text()).substitute(values)
+        (self._workspace / "tempest.conf").write_text(text)
+        library = next((layout.software / "client" / "lib").glob("python3*")) / "site-packages"
+        (self._workspace / ".stestr.conf").write_text(
+            f"[DEFAULT]\ntest_path={library}/tempest/test_discover\ntop_dir={library}\n"
+            "group_regex=([^\\.]*\\.)*\n"
+        )
+
+    def _output(self, *words: str, given: bytes = b"") -> bytes:
+        done = subprocess.run(
+            words,
+            cwd=self._workspace,
+            env=self._environment,
+            input=given,
+            capture_output=True,
+            check=False,
+            timeout=300,
+        )
+        return done.stdout

@@ -1,0 +1,84 @@
+"""Three nodes of RabbitMQ that are a cluster, each with an address of its own; also of another release."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import kombu
+
+from tools.rig.debian import NSPAWN
+from tools.rig.namespaces import Network
+from tools.rig.servers import RABBIT_START_TIMEOUT, RabbitNode
+
+PORT, DIST_PORT = 5672, 25672
+CONFIGURATION = """\
+listeners.tcp.1 = {address}:{port}
+loopback_users = none
+cluster_partition_handling = pause_minority
+cluster_formation.peer_discovery_backend = classic_config
+cluster_name = berth
+"""
+#: RabbitMQ 4 has no such delay any more.
+NO_DELAY = """\
+cluster_formation.randomized_startup_delay_range.min = 0
+cluster_formation.randomized_startup_delay_range.max = 1
+"""
+ERLANG = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+
+
+class Member(RabbitNode):
+    """One node. ``system`` is a directory of a system whose RabbitMQ it runs; None: that of this machine."""
+
+    def __init__(
+        self, network: Network, name: str, names: Sequence[str], directory: Path, system: Path | None
+    ) -> None:
+        more = CONFIGURATION.format(address=network.address(name), port=PORT)
+        more += NO_DELAY if system is None else ""
+        for number, each in enumerate(names, 1):
+            node = f"rabbit@{network.address(each)}"
+            more += f"cluster_formation.classic_config.nodes.{number} = {node}\n"
+        super().__init__(directory / name, PORT, DIST_PORT, more, ERLANG)
+        self.address = network.address(name)
+        self.name = f"rabbit@{self.address}"
+        if system is None:
+            self._command = [*network.inside(name), *self._command]
+        else:
+            place = f"--network-namespace-path=/run/netns/{network.namespace(name)}"
+            variables = [f"--setenv={key}={value}" for key, value in self.variables.items()]
+            options = [place, f"--directory={system}", "--ephemeral", f"--bind={directory}", *variables]
+            self._command = [*NSPAWN, "--as-pid2", "--pipe", *options, "--", *self._command]
+        self._environment = {**(self._environment or {}), **self.variables}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of the environment with which its programs work on it."""
+        return super().variables | {"RABBITMQ_USE_LONGNAME": "true"}
+
+    def wait(self) -> None:
+        """Wait until clients can log in; raises as ``wait_until``."""
+        self.wait_until(self.answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
+
+    def answers(self) -> bool:
+        """Return whether clients can log in."""
+        url = f"amqp://{self.user}:{self.user}@{self.address}:{PORT}//"
+        try:
+            with kombu.Connection(url, connect_timeout=5) as connection:
+                connection.transport.establish_connection().close()
+                return True
+        except Exception:  # noqa: BLE001 - of many libraries; it does not answer
+            return False
+
+
+def transport_url(members: Sequence[Member]) -> str:
+    """Return the transport URL of all nodes."""
+    hosts = ",".join(f"{each.user}:{each.user}@{each.address}:{PORT}" for each in members)
+    return f"rabbit://{hosts}//"
+
+
+def waiting_messages(members: Sequence[Member], queue: str) -> int:
+    """Return how many messages of a queue no consumer has, by the first node that answers."""
+    for member in members:
+        if member.answers():
+            url = f"amqp://{member.user}:{member.user}@{member.address}:{PORT}//"
+            with kombu.Connection(url) as connection:
+                return connection.channel().queue_declare(queue, passive=True).message_count
+    raise RuntimeError("No node of RabbitMQ answers")

@@ -1,0 +1,88 @@
+"""Break the members of a cluster under load: Galera behind HAProxy, RabbitMQ nodes, Placements, Keystone.
+
+Each database server and each broker has an address of its own on a bridge of this machine, so that it can be
+cut off from the others. Two daemons serve, whose tokens expire all the time. Replies are compared with
+Placement after each fault. Needs root.
+"""
+
+import argparse
+import logging
+from pathlib import Path
+import random
+import shutil
+import time
+
+from tools.rig import cluster_faults, command, debian, keystone
+from tools.rig.cluster_cloud import ClusterCloud
+from tools.rig.load import FEWEST_HOSTS
+from tools.rig.rounds import CALLERS, Rounds
+from tools.rig.service import ROOT
+from tools.rig.software import Software
+from tools.scenarios.chaos import MOST_PROBLEMS, print_table
+
+#: Seconds after healing in which requests must be served as before: the members agree again first.
+RECOVERY_LIMIT = 60.0
+SOFTWARE = ROOT / ".venv" / "cluster"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the faults, print a line for each and a table; return 1 if a promise was broken."""
+    options = _parse(arguments)
+    debian.need("mariadbd", "haproxy", "rabbitmq-server", "ip", "rsync")
+    with command.running("cluster", options.directory) as directory:
+        logging.disable(logging.CRITICAL)  # of the callers' libraries, which report each lost connection
+        system = None
+        if options.rabbitmq == "trixie":
+            archive = debian.bootstrap(options.machines, "trixie", "rabbitmq")
+            system = debian.unpack(archive, directory / "rabbitmq-system")
+        try:
+            return _run(options, directory, system)
+        finally:
+            if system:
+                shutil.rmtree(system, ignore_errors=True)
+
+
+def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> int:
+    software = Software(options.software, keystone.REQUIREMENTS)
+    software.make()
+    started = time.monotonic()
+    with ClusterCloud(directory, software, options.hosts, system) as cloud:
+        print(f"A cluster, started in {time.monotonic() - started:.0f} s", flush=True)
+        rng = random.Random(options.seed)
+        drawn = cluster_faults.make_all(cloud, rng)
+        unknown = set(options.only or ()) - set(drawn)
+        if unknown:
+            raise SystemExit(f"No such fault: {', '.join(unknown)}; there are {', '.join(drawn)}")
+        outcomes = []
+        for name in options.only or drawn:
+            if time.monotonic() > started + options.minutes * 60:
+                print(f"The time is over: {name} and what follows were not run")
+                break
+            seconds = cluster_faults.LOST_FOR if "quorum" in name else options.seconds
+            rounds = Rounds(cloud, rng, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
+            outcome = rounds.run(name, drawn[name], seconds, seconds)
+            print(
+                f"{name}: {outcome.answered} of {outcome.requests} answered, {outcome.refused} refused,"
+                f" {outcome.lost} lost, {outcome.wrong} wrong, {outcome.leaked} leaked; back after"
+                f" {outcome.recovery:.1f} s",
+                flush=True,
+            )
+            for line in outcome.problems[:MOST_PROBLEMS]:
+                print(f"      {line}", flush=True)
+            outcomes.append(outcome)
+            complaint = f"The cluster is not complete after {name!r}"
+            debian.until(lambda: cluster_faults.complete(cloud), complaint, cluster_faults.REJOIN_TIMEOUT)
+    print_table(outcomes)
+    return 0 if all(outcome.kept for outcome in outcomes) else 1
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = command.Parser("tools/cluster", __doc__)
+    parser.share(hosts=FEWEST_HOSTS, callers=CALLERS, seconds=20.0, minutes=120.0, seed=1, directory=None)
+    made = "virtual environment with Keystone, which is made if need be"
+    parser.add("--software", SOFTWARE, made, type=Path)
+    parser.add("--only", None, "this fault; may be repeated", action="append", metavar="FAULT")
+    releases = "whose RabbitMQ is used: that of this machine, or RabbitMQ 4 of Debian 13"
+    parser.add("--rabbitmq", "here", releases, choices=("here", "trixie"))
+    parser.add("--machines", command.MACHINES, "where systems of Debian are kept", type=Path)
+    return parser.parse_args(arguments)

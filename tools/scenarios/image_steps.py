@@ -1,0 +1,63 @@
+"""What the steps with images are made of."""
+
+import argparse
+from pathlib import Path
+import time
+
+from tools.rig import debian, packages
+from tools.rig.building import Building
+from tools.rig.controller_cloud import ControllerCloud
+from tools.rig.debian import until
+from tools.rig.images import PIP_CONFIGURATION, Container, Images
+from tools.scenarios.transcript import Transcript
+
+#: As the Dockerfile sets it; health checks ask there.
+MONITORING = "127.0.0.1:9812"
+#: Seconds until a container serves.
+START = 150
+
+
+class Image:
+    """What the steps need: images, a cloud, a load, and what was not as promised."""
+
+    def __init__(
+        self, options: argparse.Namespace, directory: Path, cloud: ControllerCloud, building: Building
+    ) -> None:
+        self.options, self.directory, self.cloud, self.building = options, directory, cloud, building
+        self.images = Images(options.machines / "images")
+        self.show = Transcript({}, {})
+        self.problems: list[str] = []
+        self.base = f"localhost/berth-base:{options.release}"
+        self.configuration = directory / "nova"
+        self.configuration.mkdir()
+        (self.configuration / "nova.conf").write_text(cloud.nova_conf)
+        (self.configuration / "nova.conf").chmod(0o644)
+        (directory / "pip.conf").write_text(PIP_CONFIGURATION)
+        wheels = debian.wheels(options.machines, packages.RELEASES[options.release])
+        self.volumes = {wheels: "/wheels", directory / "pip.conf": "/etc/pip.conf"}
+
+    def expect(self, wanted: object, found: object, what: str) -> None:
+        """Show something, and note a problem if it is not as wanted."""
+        self.show.say(f"{what}: {found}")
+        if found != wanted:
+            self.problems.append(f"{what}: {found}, not {wanted}")
+
+    def build(self, tag: str, context: Path, **arguments: str) -> None:
+        """Build an image, and show how long it took."""
+        started = time.monotonic()
+        self.images.build(tag, context, arguments, self.volumes)
+        self.show.say(f"{tag} was built in {time.monotonic() - started:.0f} s.")
+
+    def serve(self, container: Container) -> None:
+        """Start a container and wait until it is ready."""
+        container.start()
+        ready = "All workers take requests"
+        lives = container.text().count(ready) if container.log.exists() else 0
+        container.wait_for_line(ready, START, lives + 1)
+
+    def answers(self, seconds: float, what: str) -> None:
+        """Let instances be built for a while."""
+        first = len(self.building.answers)
+        time.sleep(seconds)
+        until(lambda: len(self.building.answers) >= first + 5, "No more instances are built", START)
+        self.show.say(f"{what}: {self.building.times(first)}.")

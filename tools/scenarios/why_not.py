@@ -1,0 +1,187 @@
+"""Are the explanations of requests that find no valid host true?
+
+Random clouds, and each request without one constraint. For each constraint that an explanation names as the
+only one that hosts fail, the request without exactly this constraint must find as many hosts as it says; for
+each other constraint, the request without it must find none.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+import contextlib
+from dataclasses import dataclass, field, replace
+import math
+from pathlib import Path
+import time
+
+from scheduler.decisions.document import Why
+from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.why_not import texts
+from tools.rig import command
+from tools.rig.load import random_uuid
+from tools.rig.refusing_cloud import FILTERS, RefusingCloud, Wanted, draw_request, placement_of
+
+#: Requests for each cloud.
+REQUESTS = 6
+
+Context = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One constraint that is taken away.
+
+    Attributes:
+        name: The begin of its name in the explanation.
+        wanted: The request without it.
+        context: In which the request is decided.
+    """
+
+    name: str
+    wanted: Wanted
+    context: Context = contextlib.nullcontext
+
+
+@dataclass
+class Report:
+    """What a run found: ``counts`` of what was compared, ``problems`` of what is false."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+def run(directory: Path, clouds: int, seed: int, minutes: float = math.inf) -> Report:
+    """Compare explanations of random clouds, and return what was found."""
+    report, end = Report(), time.monotonic() + minutes * 60
+    with placement_of(directory) as (url, database):
+        for number in range(clouds):
+            if time.monotonic() > end:
+                break
+            place = directory / f"cloud{number}"
+            with RefusingCloud(place, url, database, seed + number) as cloud:
+                report.counts["clouds"] += 1
+                for _ in range(REQUESTS):
+                    _compare(cloud, draw_request(cloud.rng, cloud), report, f"seed {seed + number}")
+    return report
+
+
+def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -> None:
+    uuids = [random_uuid(cloud.rng) for _ in range(wanted.count)]
+    before = len(cloud.decisions)
+    decision = cloud.decide(wanted.spec(uuids), uuids, explain=True)
+    report.counts["requests"] += 1
+    if len(cloud.decisions) == before or decision.error is None:
+        _release(cloud, uuids)
+        return
+    report.counts["refused"] += 1
+    why = decision.why
+    if why is None:
+        report.counts[f"not explained: {decision.error.text[:60]}"] += 1
+        return
+    cause = cause_of(decision)
+    report.counts[f"cause {cause.code if cause else None}"] += 1
+
+    def found(text: str) -> None:
+        report.problems.append(
+            f"{where}: {text}\n  {wanted}\n  {decision.queries}\n  " + "\n  ".join(texts(why))
+        )
+
+    if why.suitable:
+        found(f"{why.suitable} hosts are said to suit")
+    for removal in removals(cloud, wanted):
+        _compare_without(cloud, removal, (wanted, why, uuids), report, found)
+
+
+def _compare_without(
+    cloud: RefusingCloud,
+    removal: Removal,
+    refused: tuple[Wanted, Why, list[str]],
+    report: Report,
+    found: Callable[[str], None],
+) -> None:
+    wanted, why, uuids = refused
+    told = sum(hosts for name, hosts in _said(why).items() if _is(name, removal.name))
+    if not told and removal.name in " ".join(why.notes):
+        report.counts["not asked in time"] += 1
+        return
+    if wanted.policy and why.number > 1:
+        # without it the instances before would have other hosts
+        report.counts["not comparable"] += 1
+        return
+    actual = _actual(cloud, removal, why, uuids)
+    report.counts["statements"] += 1
+    report.counts["named as sufficient"] += bool(told)
+    if why.number > 1:
+        if bool(told) != bool(actual):
+            found(f"without {removal.name} {actual} more instances, told {told}")
+    elif told != actual:
+        found(f"without {removal.name} {actual} hosts, told {told}")
+
+
+def _is(name: str, removed: str) -> bool:
+    return name == removed or name.startswith(f"{removed} (")
+
+
+def _said(why: Why) -> dict[str, int]:
+    """Return how many hosts fail each constraint alone."""
+    return {constraint.text: failing.hosts for constraint, failing in why.alone()}
+
+
+def _actual(cloud: RefusingCloud, removal: Removal, why: Why, uuids: list[str]) -> int:
+    """Return how many hosts there are without a constraint; of a later instance whether it finds one."""
+    with removal.context():
+        if why.number == 1:
+            return cloud.passing(lambda: removal.wanted.spec(uuids))
+        some = uuids[: why.number]
+        spec = replace(removal.wanted, count=len(some)).spec(some)
+        if removal.context == cloud.enabled:
+            cloud.read_again()
+        decision = cloud.decide(spec, some)
+        if decision.error is not None:
+            return 0
+        _release(cloud, some)
+        return 1
+
+
+def _release(cloud: RefusingCloud, uuids: list[str]) -> None:
+    cloud.release(uuids)
+
+
+def removals(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
+    """Yield the constraints of a request, one by one."""
+    if not wanted.numa:
+        yield Removal(f"{wanted.vcpus} VCPU", replace(wanted, vcpus=0))
+        yield Removal(f"{wanted.memory_mb} MEMORY_MB", replace(wanted, memory_mb=0))
+    yield Removal(f"{wanted.root_gb} DISK_GB", replace(wanted, root_gb=0))
+    for name in wanted.traits:
+        left = tuple(one for one in wanted.traits if one != name)
+        yield Removal(f"required trait {name}", replace(wanted, traits=left))
+    for name in wanted.forbidden:
+        yield Removal(f"forbidden trait {name}", replace(wanted, forbidden=()))
+    if wanted.zone:
+        yield Removal(f"availability zone {wanted.zone}", replace(wanted, zone=None))
+    if wanted.vgpus:
+        yield Removal("group 1", replace(wanted, vgpus=0))
+    if wanted.ignored:
+        yield Removal("ignored by the request", replace(wanted, ignored=()))
+    if wanted.destination:
+        name = f"the requested destination {wanted.destination[0]}"
+        yield Removal(name, replace(wanted, destination=None))
+    yield Removal("an enabled compute service", wanted, cloud.enabled)
+    for name, applies in FILTERS.items():
+        if applies(wanted):
+            yield Removal(name, wanted, lambda name=name: cloud.without_filter(name))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the campaign and print what it found; return 1 if an explanation is false."""
+    parser = command.Parser("tools/why-not", __doc__)
+    parser.share(seed=1, minutes=math.inf)
+    parser.add("--clouds", 300, "random clouds, each with some requests")
+    options = parser.parse_args(arguments)
+    with command.running("why-not") as directory:
+        report = run(directory, options.clouds, options.seed, options.minutes)
+    for name, count in sorted(report.counts.items()):
+        print(f"{count:7}  {name}")
+    for problem in report.problems:
+        print(f"FALSE {problem}")
+    return 1 if report.problems else 0
