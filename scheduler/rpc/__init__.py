@@ -13,6 +13,6 @@ whether the threads of a server are stuck or dead. ``forwarding`` sends a reques
 and a router calls schedulers by ``client``. ``broker_errors`` says what to do if the broker refuses the
 server. ``errors`` turns exceptions into what callers can read. ``notifications`` are sent by a thread of
 their own, and ``payloads`` makes their bodies. ``explain`` sends and answers questions about decisions, on
-a topic of its own. oslo.messaging does the messaging itself
+a topic of its own; commands ask them by ``command_transport``. oslo.messaging does the messaging itself
 (spec: wire-and-config 1, 2, 4, 5).
 """

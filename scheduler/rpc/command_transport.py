@@ -8,7 +8,6 @@ This module uses private names of oslo.messaging; ``tests/unit/rpc/test_command_
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import kombu
 from oslo_config import cfg
@@ -28,7 +27,9 @@ def command_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
 
 
 class _Connection(impl_rabbit.Connection):
-    def declare_direct_consumer(self, topic: str, callback: Callable[[Any], None]) -> None:
+    def declare_direct_consumer(
+        self, topic: str, callback: Callable[[impl_rabbit.RabbitMessage], None]
+    ) -> None:
         consumer = _ExclusiveConsumer(
             exchange_name="",
             queue_name=topic,
