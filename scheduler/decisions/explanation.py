@@ -179,6 +179,11 @@ class FailureExplainer:
         """Return what Placement has of a compute node, as of some seconds ago; the mirror learns it."""
         return self._remembered(self._states, uuid, self._read)
 
+    def forget(self, uuid: str) -> None:
+        """Forget what was read of a compute node."""
+        with self._lock:
+            self._states.pop(uuid, None)
+
     def _read(self, uuid: str) -> ProviderState | None:
         known = self._world.mirror.known
         begun, state = known.clock(), self._world.questions.provider(uuid)
@@ -242,6 +247,10 @@ class _Explanation:
         self._of_filters(others, query.with_all(others).counts() <= 1)
         self._learn_limits(judges, ~self._offered & (query.with_all(others).counts() <= 1))
         query = self._judged(judges, queries)
+        judged = not any(map(self._unjudged, judges, queries))
+        suitable = ~self._offered & (query.with_all(others).counts() == 0)
+        if judged and self._read_suitable(judges, suitable):
+            query = self._judged(judges, queries)
         if queries:
             self._ask(queries[0], judges[0], query)
         self._of_charges([part for parts in queries for part in parts], query, others)
@@ -342,6 +351,26 @@ class _Explanation:
                 if state := states.get(self._row(at).uuid):
                     judge.learn(at, state, limits_alone=self._world.closed is not None)
             judge.spread_limits()
+
+    def _read_suitable(self, judges: Sequence[PlainJudge | None], suitable: np.ndarray) -> bool:
+        """Read hosts that Placement has not offered although the mirror shows nothing against them.
+
+        The mirror is older than Placement's answer, by a claim of another scheduler for one.
+
+        Returns:
+            Whether one was read.
+        """
+        if self._world.closed is not None or self._alone is not None:  # a plan's mirror is what it decides by
+            return False
+        positions = np.flatnonzero(suitable)[:MOST_READ].tolist()
+        for at in positions:
+            self._explainer.forget(self._row(at).uuid)
+        states = self._states(self._row(at).uuid for at in positions)
+        for judge in filter(None, judges):
+            for at in positions:
+                if state := states.get(self._row(at).uuid):
+                    judge.learn(at, state, limits_alone=False)
+        return bool(states)
 
     # -- what Placement requires, by questions ---------------------------------------------------------------
 

@@ -32,7 +32,15 @@ SUFFIXES = {"conf", "json", "jsonl", "log", "py", "rst", "sqlite", "txt", "yml",
 FOREIGN = {
     "CellTimeout",
     "PlacementAPIConnectFailure",
-    *("ExecStart", "MemoryDenyWriteExecute", "ReadWritePaths", "TimeoutStartSec"),
+    *("ExecStart", "MemoryDenyWriteExecute", "ReadWritePaths", "TimeoutStartSec", "TimeoutStopSec"),
+    *(
+        "DeviceAllow",
+        "PrivateNetwork",
+        "ProtectClock",
+        "RestrictAddressFamilies",
+        "RootDirectory",
+        "RootImage",
+    ),
 }
 
 #: Dotted names that are no modules of ours: a queue, a code of Placement, variables of an example.

@@ -25,7 +25,11 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 PATIENCE = 600
 
 #: What differs from day to day.
-VARYING = (re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"))
+VARYING = (
+    re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+]+)?"),
+    re.compile(r"\b\d+ ms\b"),
+    re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+)
 
 
 class Case(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which instances nova moves off a host, and which it evacuates (spec: host-state-and-cells 7.4 to 7.6).
+"""Which instances nova moves off a host, and which it evacuates (spec: host-state-and-cells 7.4, 7.5, 7.6).
 
 nova's API and conductor refuse the others, whatever room there is.
 """

@@ -190,7 +190,7 @@ def own(cloud, client):
     mirror.run_round()
     claimer = make_claimer(noting, written=mirror.known.written)
     answer = mirror.find([cloud_query()])
-    yield roots, mirror, claimer, noting, answer.candidate
+    yield roots, mirror, claimer, noting, lambda root: answer.candidates(root)[0]
     assert claimer.is_settled()
 
 
