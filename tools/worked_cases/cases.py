@@ -78,7 +78,7 @@ def never_chosen(cloud: CasesCloud) -> Iterator[None]:
     """Of az1 one host is disabled, and the others are full; a build there has failed."""
     first, *others = cloud.of_zone("az1")
     taken = list(map(cloud.placement.fill, others))
-    with disabled_hosts(cloud, [first]):
+    with _disabled(cloud, [first]):
         failed = Case("never-chosen-az1", "m1.medium", "az1")
         failed.boot(cloud)
         yield
@@ -87,13 +87,19 @@ def never_chosen(cloud: CasesCloud) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def disabled_hosts(cloud: CasesCloud, hosts: Sequence[Host] = ()) -> Iterator[None]:
-    """Hosts, by default those of az1, are disabled, which their computes also tell Placement."""
-    hosts = hosts or cloud.of_zone("az1")
+def disabled_hosts(cloud: CasesCloud) -> Iterator[None]:
+    """The hosts of az1 are disabled, which the mirror knows."""
+    with _disabled(cloud, cloud.of_zone("az1")):
+        cloud.refresh_mirror()
+        yield
+
+
+@contextlib.contextmanager
+def _disabled(cloud: CasesCloud, hosts: Sequence[Host]) -> Iterator[None]:
+    """Hosts are disabled, which their computes also tell Placement."""
     for host in hosts:
         set_disabled(cloud, host, disabled=True, reason="kernel update")
     with cloud.placement.trait_on("COMPUTE_STATUS_DISABLED", hosts):
-        cloud.refresh_mirror()
         yield
     cloud.refresh_mirror()
     for host in hosts:
