@@ -34,7 +34,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
-from scheduler.parts import Outside, put_together
+from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.request.instance_state import InstanceState
@@ -384,7 +384,7 @@ class Parts:
         clock = threads.MODULES["time"].monotonic
         table = make_table(self._limits.hosts, self._limits.room)
         hosts = Hosts(table, self._database, self._states_of, self._share)
-        parts = put_together(conf, Outside(hosts, client, None, clock), directory)
+        parts = put_together(conf, Outside(hosts, client, None, clock), directory, no_stream)
         parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 
