@@ -1,6 +1,7 @@
 """berth-plan drain, survive, balance and policy: questions about the instances that exist."""
 
 import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ from scheduler import conf as options
 from scheduler.operators.command.arguments import add_number, add_since
 from scheduler.operators.explain.decision_commands import Shown
 from scheduler.operators.plan import balance, drain, policy, script, survive
-from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts
+from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import pairs
 
@@ -80,23 +81,45 @@ class Survive(PlanCommand):
 
 
 class Balance(PlanCommand):
-    """Propose the moves that improve the weights of the cloud most. All filters allow each move.
+    """Propose the moves that bring the cloud closest to a goal. All filters allow each move.
 
-    Exit status: 0, or 255 if no plan could be made.
+    Exit status: 0, 3 if the goal (room, below) is not reached, 255 if no plan could be made.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--goal", choices=(balance.SPREAD, balance.PACK), default=balance.SPREAD,
-            help="spread: move instances to the hosts that the weighers prefer; pack: empty as many hosts as "
-            "possible (default: %(default)s)",
+            "--goal", nargs="+", default=[balance.SPREAD], metavar="GOAL",
+            help="spread: make the share of memory in use more even; pack: empty as many hosts as possible; "
+            "room: free one host for an instance of --flavor; below PERCENT: leave no host with more of its "
+            "memory in use (default: spread)",
         )  # fmt: skip
+        parser.add_argument("--flavor", metavar="NAME|ID", help="with --goal room: the flavor")
         add_number(parser, "--moves", 20, "maximum number of moves")
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        return balance.balance(cloud, args.goal, args.moves) | {"all_placed": True}
+        goal, *percent = args.goal
+        if goal not in balance.GOALS:
+            raise WrongArgument(unknown("goal", goal, balance.GOALS))
+        if (goal == balance.ROOM) != bool(args.flavor):
+            raise WrongArgument("--goal room and --flavor need each other")
+        share = _share(percent) if goal == balance.BELOW else 1.0
+        if goal != balance.BELOW and percent:
+            raise WrongArgument(f"--goal {goal} takes no number")
+        found = balance.balance(cloud, goal, args.moves, args.flavor or "", share)
+        return found | {"all_placed": found["reached"]}
+
+
+def _share(given: Sequence[str]) -> float:
+    """Return the share that an argument has in percent."""
+    try:
+        (percent,) = map(float, given)
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent < 100:
+        raise WrongArgument("--goal below takes a number of percent between 0 and 100")
+    return percent / 100
 
 
 class Policy(PlanCommand):
@@ -115,6 +138,9 @@ class Policy(PlanCommand):
         parser.add_argument(
             "--other-config", metavar="FILE", help="use this configuration file as the other options"
         )
+        parser.add_argument(
+            "--rows", action="store_true", help="also list each instance that would go elsewhere"
+        )
         add_number(parser, "--last", 100, "maximum number of requests")
         add_since(parser, None)
         return parser
@@ -132,4 +158,4 @@ class Policy(PlanCommand):
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
         found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other)
-        return found | {"all_placed": not found["sides"]["changed"]["refused"]}
+        return found | {"all_placed": not found["sides"]["changed"]["refused"], "with_rows": args.rows}

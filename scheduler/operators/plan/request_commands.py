@@ -109,7 +109,7 @@ class Capacity(RequestPlan):
         found = capacity.capacity(cloud, spec)
         if args.forecast:
             now = datetime.now(UTC).replace(tzinfo=None)
-            changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS))
+            changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS + 1))
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 

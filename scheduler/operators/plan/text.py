@@ -95,20 +95,39 @@ def _survive(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
+def _copies(moves: Sequence[Plan]) -> str:
+    """Return what moves cost, in one line."""
+    memory, disk = (sum(one[name] for one in moves) for name in ("memory_gib", "disk_gib"))
+    down = [one for one in moves if one["down"]]
+    parts = [f"{memory:g} GiB of memory", f"{disk} GiB of disk unless hosts share it"]
+    text = f"  to copy: {', '.join(parts)}"
+    if down:
+        size = sum(one["disk_gib"] for one in down)
+        text += f"; {count_text(len(down), 'instance')} down while {size} GiB are copied"
+    return text
+
+
 def _balance(plan: Plan) -> Shown:
     before, after = plan["before"], plan["after"]
     name = "memory_used_deviation_percent"
+    moves = count_text(len(plan["moves"]), "move")
+    purpose = {
+        "room": f"give {plan['room_on'] or 'a host'} room for one of flavor {plan['flavor']}",
+        "below": f"bring all hosts to {plan['below_percent']} % of their memory or less",
+    }.get(plan["goal"], plan["goal"])
     head = [
-        f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}",
+        f"{moves} to {purpose}",
+        *([f"  not reached: {plan['why']}"] if plan["why"] else []),
+        *([_copies(plan["moves"])] if plan["moves"] else []),
         f"  deviation of memory in use: {before[name]} % -> {after[name]} %",
         f"  hosts without instances: {before['empty_hosts']} -> {after['empty_hosts']}",
     ]
     if plan["emptied"]:
         head.append(f"  emptied: {', '.join(plan['emptied'])}")
-    columns = ("Step", "Instance", "Flavor", "From", "To", "Way", "Gain")
+    columns = ("Step", "Instance", "Flavor", "From", "To", "Way", "Memory, GiB", "Disk, GiB", "Gain")
     rows = [
         (one["step"], one["instance"], flavor_of(one), one["from"], one["to"], one["way"],
-         "" if one["gain"] is None else f"{one['gain']:.3f}")
+         one["memory_gib"], one["disk_gib"], "" if one["gain"] is None else f"{one['gain']:.3f}")
         for one in plan["moves"]
     ]  # fmt: skip
     return Shown(dict(plan), head, [(columns, rows)])
@@ -156,14 +175,23 @@ def _capacity(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
+def _after_loss(one: Plan) -> str:
+    if one["reason"]:
+        return f"{one['flavor']}: {one['reason']}"
+    worst = f", the worst one is {one['worst_loss']}" if one["worst_loss"] else ""
+    fitting = sum(zone["instances"] for zone in one["zones"])
+    return f"{one['flavor']}: {fitting} more fit, {one['headroom']} after the loss of any one host{worst}"
+
+
 def _capacities(plan: Plan) -> Shown:
-    columns = ("Flavor", "Zone", "Instances", "Stranded then", "After the loss of a host")
+    columns = ("Flavor", "Zone", "Instances", "After the loss of a host", "Stranded then")
+    nothing = {"zone": "none", "instances": 0, "headroom": 0, "stranded": {}}
     rows = [
-        (one["flavor"], zone["zone"], zone["instances"], amounts(zone["stranded"]), one["headroom"])
+        (one["flavor"], zone["zone"], zone["instances"], zone["headroom"], amounts(zone["stranded"]))
         for one in plan["flavors"]
-        for zone in one["zones"] or [{"zone": "none", "instances": 0, "stranded": {}}]
+        for zone in one["zones"] or [nothing]
     ]
-    head = [f"{one['flavor']}: {one['reason']}" for one in plan["flavors"] if one["reason"]]
+    head = [_after_loss(one) for one in plan["flavors"]]
     return Shown(dict(plan), head, [(columns, rows)])
 
 
@@ -179,9 +207,10 @@ SIDES = {
 
 
 def _policy(plan: Plan) -> Shown:
+    elsewhere = f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere"
     head = [
         *(f"[{one['group']}] {one['name']}: {one['now']} -> {one['changed']}" for one in plan["options"]),
-        f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere",
+        elsewhere if plan["with_rows"] or not plan["differing"] else f"{elsewhere}; --rows lists them",
     ]
     if plan["left_out"]:
         reasons = (
@@ -198,7 +227,8 @@ def _policy(plan: Plan) -> Shown:
         for one in plan["choices"]
         if one["now"] != one["changed"]
     ]
-    return Shown(dict(plan), head, [sides, (("Instance", "Flavor", "Is on", "Now", "Changed"), rows)])
+    instances: Table = (("Instance", "Flavor", "Is on", "Now", "Changed"), rows)
+    return Shown(dict(plan), head, [sides, instances] if plan["with_rows"] else [sides])
 
 
 def _dry_run(plan: Plan) -> Shown:
