@@ -3,12 +3,13 @@
 import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.operators.command.arguments import add_number, add_since
+from scheduler.operators.command.arguments import add_number, add_since, writing
 from scheduler.operators.explain.decision_commands import Shown
-from scheduler.operators.plan import balance, drain, policy, script, survive
+from scheduler.operators.plan import balance, drain, failures, policy, script, survive, textfile
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import pairs
@@ -72,12 +73,44 @@ class Survive(PlanCommand):
             "--flavor", metavar="NAME|ID",
             help="count how many instances of this flavor may be added (default: the most frequent flavor)",
         )  # fmt: skip
+        parser.add_argument(
+            "--all", action="store_true",
+            help="check all kinds of failures: of one host, of two hosts (N+1, N+2), of a failure domain and "
+            "of a zone, with the flavors and server groups at risk. Failure domains are the aggregates that "
+            "have [berth] failure_domain_key, or those of --by",
+        )  # fmt: skip
+        parser.add_argument(
+            "--history", metavar="DIR",
+            help="with --all: keep the result of the day in this directory, and show the last nights in it",
+        )  # fmt: skip
+        parser.add_argument(
+            "--textfile", metavar="FILE",
+            help="with --all: write the result as metrics for the textfile collector of node-exporter",
+        )  # fmt: skip
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        if args.all:
+            return self._all(cloud, args)
+        if args.history or args.textfile:
+            raise WrongArgument("--history and --textfile need --all")
         domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
         found = survive.survive(cloud, domains, args.flavor)
         return found | {"all_placed": found["survived"] == found["domains"]}
+
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        kind, _, pattern = (args.by or "").partition(":")
+        if args.hosts > 1 or args.flavor or (args.by and (kind != "aggregate" or not pattern)):
+            raise WrongArgument("--all takes --by aggregate:PATTERN, and neither --hosts nor --flavor")
+        found = failures.failures(cloud, failures.domains_of_each_kind(cloud.snapshot, pattern or None))
+        if args.history:
+            with writing(f"Cannot write into {args.history}"):
+                failures.keep(Path(args.history), found, datetime.now(UTC))
+            found["history"] = failures.history(Path(args.history))
+        if args.textfile:
+            with writing(f"Cannot write {args.textfile}"):
+                textfile.write(args.textfile, failures.metrics(found))
+        return found | {"all_placed": not any(one["without_place"] for one in found["kinds"])}
 
 
 class Balance(PlanCommand):

@@ -117,5 +117,5 @@ class Capacity(RequestPlan):
         found = textfile.capacities(cloud, cloud.snapshot.stored.flavors())
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
-                textfile.write(args.textfile, found)
+                textfile.write(args.textfile, textfile.text(found))
         return {"plan": "capacities", "flavors": found, "all_placed": True}

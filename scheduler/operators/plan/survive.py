@@ -112,7 +112,7 @@ def by_zone(snapshot: Snapshot) -> list[Domain]:
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     """What the loss of a domain means.
 
     Attributes:
@@ -304,30 +304,34 @@ def survive(
     snapshot, survival = cloud.snapshot, Survival(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})
     snapshot.load_requests(snapshot.instances.on(rows).tolist())
-    answers = []
-    for done, domain in enumerate(domains):
-        snapshot.progress("failure domains", done, len(domains))
-        indices = survival.instances_of(domain)
-        stuck = survival.stuck(domain, indices, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
-        placed = set(indices) - {each.index for each in stuck}
-        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
-        answers.append(_Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
-    answers.sort(key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
+    answers = checked(cloud, survival, domains)
     lost = [each for each in answers if each.stuck]
-    reported = [_with_reasons(survival, each) for each in answers[:MOST_REPORTED]]
     return {
         "plan": "survive",
         "domains": len(answers),
         "survived": sum(not each.stuck and not each.by_hand for each in answers),
         "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in answers),
         "flavor": (flavor := flavor or _most_common_flavor(snapshot)),
-        "answers": [_document(cloud, each) for each in reported],
+        "answers": [document_of(cloud, survival, each) for each in answers[:MOST_REPORTED]],
         "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
         "may_be_added": 0 if lost or not flavor else _addable(cloud, survival, answers, flavor),
     }
 
 
-def _with_reasons(survival: Survival, answer: _Answer) -> _Answer:
+def checked(cloud: PlannedCloud, survival: Survival, domains: Sequence[Domain]) -> list[Answer]:
+    """Return what the loss of each of some domains means, the worst first. Their requests were read."""
+    snapshot, answers = cloud.snapshot, list[Answer]()
+    for done, domain in enumerate(domains):
+        snapshot.progress("failure domains", done, len(domains))
+        indices = survival.instances_of(domain)
+        stuck = survival.stuck(domain, indices, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
+        placed = set(indices) - {each.index for each in stuck}
+        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
+        answers.append(Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
+    return sorted(answers, key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
+
+
+def _with_reasons(survival: Survival, answer: Answer) -> Answer:
     if all(each.why for each in answer.stuck[:MOST_STUCK]):
         return answer
     indices = survival.instances_of(answer.domain)
@@ -343,7 +347,9 @@ def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def _document(cloud: PlannedCloud, answer: _Answer) -> Document:
+def document_of(cloud: PlannedCloud, survival: Survival, answer: Answer) -> Document:
+    """Return an answer as values that JSON has, with the reasons for the first instances without a place."""
+    answer = _with_reasons(survival, answer)
     rows = cloud.snapshot.instances.rows
     return {
         "domain": answer.domain.name,
@@ -369,7 +375,7 @@ def _most_common_flavor(snapshot: Snapshot) -> str | None:
     return names.most_common(1)[0][0] if names else None
 
 
-def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], flavor: str) -> int:
+def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[Answer], flavor: str) -> int:
     """Return how many instances of a flavor may be added until one of the largest domains is not survived.
 
     Wherever they are, each of them needs a place on the other hosts after the failure.

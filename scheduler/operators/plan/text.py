@@ -1,7 +1,7 @@
 """Plans as lines and tables."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -93,6 +93,49 @@ def _survive(plan: Plan) -> Shown:
         for one in plan["answers"]
     ]
     return Shown(dict(plan), head, [(columns, rows)])
+
+
+def _failures(plan: Plan) -> Shown:
+    head = []
+    for one in plan["kinds"]:
+        survived = one["survived"] + one["survived_by_hand"]
+        line = (
+            f"loss of {one['kind']}: {survived} of {count_text(one['domains'], 'failure')} would be survived"
+        )
+        if one["survived_by_hand"]:
+            line += f", {one['survived_by_hand']} of them with instances that an operator resets first"
+        if one["worst"]:
+            line += f"; worst: {one['worst']}, {count_text(one['without_place'], 'instance')} without a place"
+        head.append(line)
+    kinds = [one["kind"] for one in plan["kinds"]]
+    worst = tuple(f"Loss of {kind}" for kind in kinds)
+    nights: Table = (
+        ("Night", *worst),
+        [(one["night"], *(_night(one["kinds"].get(kind)) for kind in kinds)) for one in plan["history"]],
+    )
+    groups: Table = (
+        ("Server group", "Name", "Policy", "Members", *worst),
+        [
+            (one["group"], one["name"] or "?", one["policy"] or "?", one["members"], *_lost(one, kinds))
+            for one in plan["groups"]
+        ],
+    )
+    flavors: Table = (
+        ("Flavor at risk", "Instances", *worst),
+        [(one["flavor"], one["instances"], *_lost(one, kinds)) for one in plan["flavors"]],
+    )
+    return Shown(dict(plan), head, [*([nights] if plan["history"] else []), groups, flavors])
+
+
+def _lost(one: Plan, kinds: Sequence[str]) -> Iterator[str]:
+    """Yield the most instances of a flavor or group without a place in one failure of each kind."""
+    for kind in kinds:
+        lost = one["without_place"][kind]
+        yield f"{lost} without a place" if lost else "survived"
+
+
+def _night(one: Plan | None) -> str:
+    return "" if one is None else f"{one['survived'] + one['survived_by_hand']} of {one['domains']} survived"
 
 
 def _copies(moves: Sequence[Plan]) -> str:
@@ -254,6 +297,7 @@ def _dry_run(plan: Plan) -> Shown:
 _SHOWN = {
     "drain": _drain,
     "survive": _survive,
+    "failures": _failures,
     "balance": _balance,
     "capacity": _capacity,
     "capacities": _capacities,

@@ -55,14 +55,14 @@ def _zones(cloud: PlannedCloud, counts: Mapping[int, Fit], headroom: Headroom) -
         }
 
 
-def write(path: str, found: Iterable[Document]) -> None:
-    """Write what ``capacities`` found to a file that everyone can read, in one step.
+def write(path: str, content: str) -> None:
+    """Write metrics to a file that everyone can read, in one step.
 
     Raises:
         OSError: It cannot be written.
     """
     new = Path(f"{path}.new")
-    new.write_text(text(found))
+    new.write_text(content)
     new.chmod(0o644)
     new.replace(path)
 
