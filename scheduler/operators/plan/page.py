@@ -121,6 +121,12 @@ def _of_capacities(plan: Plan) -> Picture:
     return _picture("Instances that fit", "now", "after the loss of any one host", rows)
 
 
+def _of_purchase(plan: Plan) -> Picture:
+    counts = ((one["flavor"], one["instances"], one["more"]) for one in plan["flavors"])
+    rows = ((name, now + more, now, f"{now} → {now + more}", not more) for name, now, more in counts)
+    return _picture("Instances that fit", "with the further hosts", "now", rows)
+
+
 PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
     "drain": _of_drain,
     "survive": _of_survive,
@@ -129,6 +135,7 @@ PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
     "policy": _of_policy,
     "capacity": _of_capacity,
     "capacities": _of_capacities,
+    "purchase": _of_purchase,
 }
 
 TITLES = {
@@ -139,6 +146,7 @@ TITLES = {
     "policy": "Other options",
     "capacity": "What still fits",
     "capacities": "What still fits",
+    "purchase": "What further hosts bring",
 }
 
 

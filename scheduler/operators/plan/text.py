@@ -238,6 +238,29 @@ def _capacities(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
+def _purchase(plan: Plan) -> Shown:
+    head = [f"{count_text(plan['hosts'], 'more host')} like {plan['like']}; each flavor alone"]
+    if plan["instances_with_devices"]:
+        devices = count_text(plan["instances_with_devices"], "instance")
+        head.append(
+            f"  devices of {devices} on {plan['like']} are not counted: name a host without instances"
+        )
+    columns = ("Flavor", "Fit now", "More", "Full", "Full then", "Runs out first", "Stranded then")
+    rows = [
+        (
+            one["flavor"],
+            one["instances"],
+            one["more"],
+            one["week"] or "not within ten years",
+            one["week_then"] or "not within ten years",
+            one["limit"],
+            amounts(one["stranded"]),
+        )
+        for one in plan["flavors"]
+    ]
+    return Shown(dict(plan), head, [(columns, rows)])
+
+
 SIDES = {
     "refused": "Instances without a host",
     "hosts": "Hosts that get instances",
@@ -301,6 +324,7 @@ _SHOWN = {
     "balance": _balance,
     "capacity": _capacity,
     "capacities": _capacities,
+    "purchase": _purchase,
     "policy": _policy,
     "dry-run": _dry_run,
 }

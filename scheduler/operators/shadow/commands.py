@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.errors import BerthError, ConfigError
+from scheduler.operators.command import textfile
 from scheduler.operators.command.app import ConfiguredCommand
 from scheduler.operators.command.arguments import add_html, add_since, writing
 from scheduler.operators.pages import files
@@ -75,6 +76,11 @@ class ReportCommand(ConfiguredCommand):
             help="format of the output (default: %(default)s)",
         )
         add_html(parser)
+        parser.add_argument(
+            "--textfile",
+            metavar="FILE",
+            help="write the counts as metrics for the textfile collector of node-exporter",
+        )
         return parser
 
     def take_action(self, parsed_args) -> int:
@@ -83,6 +89,9 @@ class ReportCommand(ConfiguredCommand):
         if parsed_args.html:
             with writing(f"Cannot write {parsed_args.html}"):
                 files.write(parsed_args.html, report.page(found))
+        if parsed_args.textfile:
+            with writing(f"Cannot write {parsed_args.textfile}"):
+                textfile.write(parsed_args.textfile, report.metrics(found))
         if parsed_args.format == "json":
             self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         else:

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 from oslo_log import log as logging
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from scheduler.logs import count_text
 from scheduler.operators.pages import frame
@@ -20,6 +22,9 @@ LISTED = 50
 
 #: Verdicts that are no difference.
 ALIKE = frozenset({Verdict.SAME, Verdict.EQUAL, Verdict.BOTH_REFUSED})
+
+#: Verdicts for which no reason is known.
+UNEXPLAINED = frozenset({Verdict.OTHER, Verdict.NOVA_REFUSED})
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -35,6 +40,8 @@ class Report(msgspec.Struct, frozen=True):
     """Counts over comparisons.
 
     Attributes:
+        refused: Requests that nova-scheduler served and Berth refused.
+        unexplained: Requests with another outcome for which no reason is known.
         since: The time of the first, in seconds since the epoch.
         until: The time of the last.
         alike_percent: Of those that were compared: the same host, one of equal weight, or none.
@@ -44,6 +51,8 @@ class Report(msgspec.Struct, frozen=True):
 
     requests: int
     compared: int
+    refused: int
+    unexplained: int
     since: float
     until: float
     alike_percent: float
@@ -80,6 +89,8 @@ def summarize(found: Iterable[Compared]) -> Report:
     return Report(
         requests=len(every),
         compared=len(known),
+        refused=counts[Verdict.BERTH_REFUSED],
+        unexplained=sum(counts[verdict] for verdict in UNEXPLAINED),
         since=min((each.time for each in every), default=0.0),
         until=max((each.time for each in every), default=0.0),
         alike_percent=sum(counts[verdict] for verdict in ALIKE) * share,
@@ -98,25 +109,34 @@ def summarize(found: Iterable[Compared]) -> Report:
     )
 
 
-def sentence(report: Report) -> str:
-    """Return the report in one sentence."""
+def headline(report: Report) -> str:
+    """Return what decides about a swap, in one sentence."""
     if not report.compared:
         return f"{count_text(report.requests, 'request')}; none was compared yet."
     minutes = (report.until - report.since) / 60
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
-    refused = next(line.count for line in report.lines if line.verdict is Verdict.BERTH_REFUSED)
-    alike = report.alike_percent
     return (
-        f"Of {report.compared:,} requests in {period}: {alike:.1f} % the same or of equal weight, "
-        f"{100 - alike:.1f} % otherwise, {refused or 'none'} refused that nova-scheduler served; decided in "
-        f"{report.berth_seconds * 1000:.0f} ms (median), where the choice of nova-scheduler was seen after "
+        f"{report.refused} refused that nova-scheduler served, {report.unexplained} unexplained, of "
+        f"{count_text(report.compared, 'request')} in {period}."
+    )
+
+
+def details(report: Report) -> str:
+    """Return the rest in one sentence; "" if nothing was compared."""
+    if not report.compared:
+        return ""
+    return (
+        f"{report.alike_percent:.1f} % got the same host or one of equal weight. Decided in "
+        f"{report.berth_seconds * 1000:.0f} ms (median); the choice of nova-scheduler was seen after "
         f"{report.nova_seconds:.1f} s."
     )
 
 
 def text(report: Report) -> Iterator[str]:
     """Yield the lines of the report for a terminal."""
-    yield sentence(report)
+    yield headline(report)
+    if found := details(report):
+        yield found
     yield ""
     for line in report.lines:
         share = "" if line.verdict is Verdict.UNKNOWN else f"{line.percent:5.1f} %"
@@ -129,8 +149,27 @@ def text(report: Report) -> Iterator[str]:
         yield f"  {each.request_id}  {each.verdict}: {berth} / {', '.join(each.nova) or 'no host'}"
 
 
+def metrics(report: Report) -> str:
+    """Return the report in the text format of Prometheus."""
+    registry = CollectorRegistry()
+    gauge: Any = Gauge
+    words = "Requests that the shadow compared, by how the decisions compare"
+    requests = gauge("berth_shadow_requests", words, ("verdict",), registry=registry)
+    for line in report.lines:
+        requests.labels(line.verdict).set(line.count)
+    words = "Requests that the shadow refused and the running scheduler served"
+    gauge("berth_shadow_refused", words, registry=registry).set(report.refused)
+    words = "Requests that the shadow and the running scheduler decided otherwise, without a known reason"
+    gauge("berth_shadow_unexplained", words, registry=registry).set(report.unexplained)
+    return generate_latest(registry).decode()
+
+
 def page(report: Report) -> str:
     """Return the report as one HTML page that needs nothing else."""
     return frame.render(
-        "scheduler.operators.shadow", "report.html", report=report, sentence=sentence(report), alike=ALIKE
+        "scheduler.operators.shadow",
+        "report.html",
+        report=report,
+        sentence=f"{headline(report)} {details(report)}".strip(),
+        alike=ALIKE,
     )

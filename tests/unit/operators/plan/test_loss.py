@@ -7,9 +7,9 @@ import pytest
 from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.numa.topology import HostCell, HostTopology
+from scheduler.operators.plan.capacities import capacities
 from scheduler.operators.plan.capacity import fits
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.plan.textfile import capacities
 from scheduler.operators.snapshot.requests import of_flavor
 from tests.builders import OTHER_CELL
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node

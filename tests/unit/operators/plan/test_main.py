@@ -92,6 +92,10 @@ def test_hosts_are_named_in_many_ways(run, argv, hosts):
         (["policy", "--set", "a=1", "--since", "yesterday"], "neither an age such as 15m nor a time such as"),
         (["capacity"], "Give either --all or one of"),
         (["capacity", "--flavor", "m1", "--textfile", "x"], "--textfile needs --all"),
+        (["capacity", "--add", "2"], "--add takes --like HOST and counts all flavors"),
+        (["capacity", "--add", "2", "--like", "h7"], "There is no host h7"),
+        (["survive", "--history", "x"], "--history and --textfile need --all"),
+        (["survive", "--all", "--by", "zone"], "--all takes --by aggregate:PATTERN"),
     ],
     ids=str,
 )

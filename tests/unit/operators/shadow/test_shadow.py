@@ -236,15 +236,31 @@ def test_the_report_counts():
         "unknown": 1,
     }
     assert [each.verdict for each in found.differences] == [Verdict.BERTH_REFUSED, Verdict.OTHER]
-    assert report.sentence(found) == (
-        "Of 100 requests in 1.0 h: 98.0 % the same or of equal weight, 2.0 % otherwise, 1 refused that "
-        "nova-scheduler served; decided in 10 ms (median), where the choice of nova-scheduler was seen after 2.0 s."
+    first, second, *_ = report.text(found)
+    assert first == "1 refused that nova-scheduler served, 1 unexplained, of 100 requests in 1.0 h."
+    assert second == (
+        "98.0 % got the same host or one of equal weight. Decided in 10 ms (median); the choice of "
+        "nova-scheduler was seen after 2.0 s."
     )
+    assert "1 refused that nova-scheduler served, 1 unexplained" in report.page(found)
+
+
+def test_explained_differences_are_not_in_the_headline():
+    """That Berth counts placements which no compute has reported is wanted."""
+    found = report.summarize([comparison(Verdict.UNREPORTED) for _ in range(93)] + [comparison(Verdict.SAME)])
+    assert report.headline(found).startswith("0 refused that nova-scheduler served, 0 unexplained, of 94")
+
+
+def test_metrics_have_each_verdict():
+    metrics = report.metrics(report.summarize(FOUND))
+    assert 'berth_shadow_requests{verdict="same"} 90.0' in metrics
+    assert "berth_shadow_refused 1.0" in metrics
+    assert "berth_shadow_unexplained 1.0" in metrics
 
 
 def test_a_report_on_nothing_says_so():
     found = report.summarize([])
-    assert report.sentence(found) == "0 requests; none was compared yet."
+    assert next(report.text(found)) == "0 requests; none was compared yet."
     assert "none was compared" in report.page(found)
 
 
