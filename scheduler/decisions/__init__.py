@@ -4,6 +4,7 @@
 - trace: fills the document while the decision is made
 - summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes
   (cause_code), with a remedy
+- open_requests: the requests in progress, and what each of them waits for
 - recorder: keeps the document of each request of a worker; memory: the latest documents, encoded
 - decision_log: the same bytes on disk, if configured
 - rendering: the stages and hosts of a document, for text and page

@@ -1,6 +1,6 @@
 """Answers to questions about the decisions of a worker."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 import threading
@@ -15,6 +15,7 @@ from scheduler.decisions.host_history import history_of
 from scheduler.decisions.host_status import HostStatusReader
 from scheduler.decisions.hosts_now import HostsNow
 from scheduler.decisions.memory import DecisionMemory
+from scheduler.decisions.open_requests import OpenRequest
 from scheduler.errors import BerthError
 
 #: Seconds that a question about a host waits for the previous one.
@@ -36,11 +37,13 @@ class Explainer:
         memory: DecisionMemory,
         hosts_now: HostsNow,
         status: HostStatusReader,
+        waiting: Callable[[], list[OpenRequest]],
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         self._memory = memory
         self._hosts_now = hosts_now
         self._status = status
+        self._waiting = waiting
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
 
@@ -56,6 +59,10 @@ class Explainer:
         kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
         wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))
         return [list_values(*one) for one in islice(wanted, min(at_most, MOST_ENTRIES))]
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return the requests in progress; see ``open_requests``. It waits for nothing itself."""
+        return msgspec.to_builtins(self._waiting())
 
     def host_history(self, name: str, since: float) -> dict[str, Any]:
         """Return the outcomes of a host in the decisions since a time; see ``host_history.history_of``."""

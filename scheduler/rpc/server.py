@@ -1,6 +1,6 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
@@ -15,8 +15,9 @@ from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
 from scheduler.bounds.outages import Outages
+from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import delivery, endpoints, forwarding
+from scheduler.rpc import delivery, endpoints, forwarding, open_calls
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, Raised, ReplyQueueMissing
@@ -138,6 +139,12 @@ class Server(server.RPCServer):
         listener = self._late_listener
         return 0 if listener is None else len(listener.deliveries)
 
+    def open_calls(self) -> Iterator[OpenCall]:
+        """Yield the calls that were received and not answered yet, with what they wait for."""
+        listener = self._late_listener
+        for call in () if listener is None else listener.deliveries.open():
+            yield open_calls.describe(call, self._reply_queues.missing_since(call))
+
     @property
     def busy(self) -> bool:
         """Whether a message is handled, or a call not answered yet."""
@@ -199,6 +206,7 @@ class Server(server.RPCServer):
 
     def _process(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
         message = incoming[0]
+        message.begun = True
         if not isinstance(message, ConfirmedMessage):
             self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
         elif message.listener.returns(message) or message.is_lost:

@@ -57,6 +57,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             again then: even if the broker refuses it now, its caller may have it.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
+        begun: Whether a thread has begun to handle it.
+        replying_since: When its last reply began to be sent; 0 before that.
         was_queued: Whether it may have been in the queue when this process began to read from it, or while
             this process was frozen.
     """
@@ -65,6 +67,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     may_be_delivered = False
     channel_number = 0
     received = 0.0
+    begun = False
+    replying_since = 0.0
     was_queued = False
 
     @property
@@ -97,6 +101,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
         self.undelivered, self.may_be_delivered = None, False
+        self.replying_since = time.monotonic()
         if not self.orig_msg_id:
             return
         try:
