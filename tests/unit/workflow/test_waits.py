@@ -1,6 +1,7 @@
 """Each place where a request waits says what it waits for."""
 
 from contextlib import contextmanager
+import os
 import threading
 from types import SimpleNamespace
 
@@ -9,10 +10,12 @@ import pytest
 from scheduler.bounds.keystone_access import GuardedAccess
 from scheduler.bounds.outages import Outages
 from scheduler.bounds.waits import Waits, noting
+from scheduler.claims.spool_file import SpoolFile
 from scheduler.errors import HostsUnknown, PlacementUnavailable
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.nova_db.cells import Cell
+from scheduler.nova_db.cells import Cell, Cells
+from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.placement.batching import BatchedCalls
@@ -161,6 +164,37 @@ def test_the_host_table(held):
     store.start()
     assert noted(store.snapshot, held=held) == "a new host table"
     store.stop()
+
+
+def test_the_list_of_cells(held):
+    @contextmanager
+    def api_connection():
+        held()
+        raise OSError
+        yield
+
+    cells = Cells(SimpleNamespace(api_connection=api_connection), None)
+    with held.by_another(cells.load):
+        assert noted(cells.load, held=held) == "the API database"
+
+
+def test_cells_that_are_read_again(held):
+    calls = SimpleNamespace(left_out=lambda cell: "no answer", scatter_gather=held)
+    reader = HostReader(SimpleNamespace(all=CELLS), calls, None, None, unread_max_age=lambda: 0.0)
+    with held.by_another(reader.reread, CELLS):
+        assert noted(reader.reread, CELLS, held=held) == "another request that reads cells again"
+
+
+def test_the_spool(held, tmp_path, monkeypatch):
+    write = os.write
+
+    def slowly(file, data):
+        held()
+        return write(file, data)
+
+    file = SpoolFile(tmp_path / "spool")
+    monkeypatch.setattr(os, "write", slowly)
+    assert noted(file.append, [{}], held=held) == "the disk of [DEFAULT]/state_path"
 
 
 def test_a_host_that_was_taken(held):
