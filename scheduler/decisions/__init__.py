@@ -8,7 +8,7 @@
 - recorder: keeps the document of each request of a worker; memory: the latest documents, encoded
 - decision_log: the same bytes on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
-- hosts_now: the filters' results on a host as of now, for hosts that a document does not name
+- hosts_now: the answer to a question about a host as of now, which a document does not name
 - host_status: a host in the databases and in Placement as of now
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis

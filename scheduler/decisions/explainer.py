@@ -13,7 +13,7 @@ from scheduler.decisions.document import decode, decode_entry, seconds_of
 from scheduler.decisions.failure_cause import list_values
 from scheduler.decisions.host_history import history_of
 from scheduler.decisions.host_status import HostStatusReader
-from scheduler.decisions.hosts_now import HostsNow
+from scheduler.decisions.hosts_now import HostNow
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.open_requests import OpenRequest
 from scheduler.errors import BerthError
@@ -23,6 +23,9 @@ BUSY_TIMEOUT = 5.0
 
 #: Maximum length of a list of decisions.
 MOST_ENTRIES = 10_000
+
+#: Returns what is said of the nodes of a host as of now, for the request of some instances.
+ExplainHost = Callable[[objects.RequestSpec, list[str], str], HostNow]
 
 
 class Busy(BerthError):
@@ -35,13 +38,13 @@ class Explainer:
     def __init__(
         self,
         memory: DecisionMemory,
-        hosts_now: HostsNow,
+        host_now: ExplainHost,
         status: HostStatusReader,
         waiting: Callable[[], list[OpenRequest]],
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         self._memory = memory
-        self._hosts_now = hosts_now
+        self._host_now = host_now
         self._status = status
         self._waiting = waiting
         self._busy_timeout = busy_timeout
@@ -81,7 +84,7 @@ class Explainer:
             return msgspec.to_builtins(self._status.status(name))
 
     def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> dict[str, Any]:
-        """Return the results of Placement and the filters on a host as of now; see ``HostsNow.explain``.
+        """Return the results of Placement and the filters on a host as of now; see ``workflow.host_now``.
 
         Raises:
             Busy: Another question is being answered.
@@ -89,7 +92,7 @@ class Explainer:
             PlacementUnavailable: Placement gives no usable answer.
         """
         with self._alone():
-            return msgspec.to_builtins(self._hosts_now.explain(spec, instances, name))
+            return msgspec.to_builtins(self._host_now(spec, instances, name))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

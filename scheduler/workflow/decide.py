@@ -11,6 +11,7 @@ reads and the ``Claims`` that it makes:
     manager (``request_run``)    as it is now (``live_world``)     in Placement, secured before the reply
     shadow                       as it is now (``live_world``)     none: each is granted
     berth-plan                   a snapshot (``planned_world``)    none: the plan charges them later
+    one host now (``host_now``)  any of both, of this host alone   none: ``offered``, without a choice
 
 What happens on the way is noted in the ``Trace``, which becomes the document of the decision.
 """
