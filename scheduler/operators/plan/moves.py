@@ -251,15 +251,20 @@ def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
 def described(cloud: PlannedCloud, index: int, row: int) -> Document:
     """Return an instance and the host that it is on, as values that JSON has."""
     snapshot = cloud.snapshot
+    group = snapshot.groups.get(snapshot.instances.group_of.get(snapshot.instances.uuids[index], ""))
     number = int(snapshot.instances.specs[index])
     flavor = None if number < 0 else snapshot.requests.flavor(number)
     return {
         "instance": snapshot.instances.uuids[index],
+        "server": snapshot.instances.names[index] or None,
+        "project": snapshot.instances.projects[index] or None,
         "flavor": None if flavor is None else flavor.name if "name" in flavor else None,
         "state": snapshot.instances.states[index],
         "task_state": snapshot.instances.tasks[index] or None,
         "server_group": snapshot.instances.group_of.get(snapshot.instances.uuids[index]),
+        "server_group_name": None if group is None else group.name,
         "from": cloud.host(row),
+        "from_zone": snapshot.zone(row),
     }
 
 

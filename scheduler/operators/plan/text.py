@@ -31,11 +31,14 @@ def flavor_of(one: Plan) -> str:
     return one["flavor"] or "?"
 
 
+def _names(one: Plan) -> tuple[str, str, str]:
+    """Return the UUID, the name and the flavor of an instance."""
+    return one["instance"], one["server"] or "", flavor_of(one)
+
+
 def _stuck(found: Sequence[Plan]) -> Table:
-    columns = ("Instance", "Flavor", "State", "On", "Why it has no place")
-    return columns, [
-        (one["instance"], flavor_of(one), one["state"], one["from"], one["why"]["text"]) for one in found
-    ]
+    columns = ("Instance", "Server", "Flavor", "State", "On", "Why it has no place")
+    return columns, [(*_names(one), one["state"], one["from"], one["why"]["text"]) for one in found]
 
 
 def _reasons(found: Sequence[Plan]) -> list[str]:
@@ -57,9 +60,16 @@ def _drain(plan: Plan) -> Shown:
         missing = f", missing {amounts(plan['missing'])}" if any(plan["missing"].values()) else ""
         head += [f"{count_text(len(stays), 'instance')} without a place{missing}"]
         head += _reasons(stays)
-    columns = ("Step", "Instance", "Flavor", "From", "To", "Zone", "Way")
+    columns = ("Step", "Instance", "Server", "Flavor", "From", "To", "Zone", "Way")
     moves = [
-        (one["step"], one["instance"], flavor_of(one), one["from"], one["to"], one["zone"], one["way"])
+        (
+            one["step"],
+            *_names(one),
+            one["from"],
+            one["to"],
+            one["zone"],
+            one["way"],
+        )
         for one in plan["moves"]
     ]
     tables: list[Table] = [_stuck(stays), (columns, moves)]
@@ -167,9 +177,20 @@ def _balance(plan: Plan) -> Shown:
     ]
     if plan["emptied"]:
         head.append(f"  emptied: {', '.join(plan['emptied'])}")
-    columns = ("Step", "Instance", "Flavor", "From", "To", "Way", "Memory, GiB", "Disk, GiB", "Gain")
+    columns = (
+        "Step",
+        "Instance",
+        "Server",
+        "Flavor",
+        "From",
+        "To",
+        "Way",
+        "Memory, GiB",
+        "Disk, GiB",
+        "Gain",
+    )
     rows = [
-        (one["step"], one["instance"], flavor_of(one), one["from"], one["to"], one["way"],
+        (one["step"], *_names(one), one["from"], one["to"], one["way"],
          one["memory_gib"], one["disk_gib"], "" if one["gain"] is None else f"{one['gain']:.3f}")
         for one in plan["moves"]
     ]  # fmt: skip

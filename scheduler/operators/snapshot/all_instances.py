@@ -25,6 +25,8 @@ class StoredInstance(NamedTuple):
     vm_state: str
     hidden: bool
     task_state: str = ""
+    name: str = ""
+    project_id: str = ""
 
 
 class AllInstances:
@@ -50,6 +52,8 @@ class AllInstances:
             columns.vm_state,
             columns.hidden,
             columns.task_state,
+            columns.display_name,
+            columns.project_id,
         )
         for cell in self._cells.all:
             last = 0
@@ -59,8 +63,8 @@ class AllInstances:
                 if not rows:
                     break
                 last = rows[-1].id
-                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden), task or "")
-                             for _, uuid, host, node, state, hidden, task in rows]  # fmt: skip
+                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden), *map(_text, more))
+                             for _, uuid, host, node, state, hidden, *more in rows]  # fmt: skip
 
     def changes(self, flavor: Flavor, since: datetime) -> list[tuple[datetime, int]]:
         """Return when instances of the size of a flavor were created (1) and deleted (-1).
@@ -91,6 +95,10 @@ class AllInstances:
     def _rows(self, query: sa.Select, cell: Cell) -> list[Any]:
         with self._cells.engine(cell).connect() as connection:
             return list(connection.execute(query))
+
+
+def _text(value: str | None) -> str:
+    return value or ""
 
 
 _LIVE = (instances.c.deleted == 0, instances.c.host.is_not(None))

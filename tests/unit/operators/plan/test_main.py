@@ -54,7 +54,7 @@ def test_a_drain_is_told(run):
     status, output, _ = run("drain", "h0")
     assert status == 0
     assert "h0: 1 of 1 instance can move" in output
-    assert re.search(rf"1 \| {uuid_of('i0')} \| m1 +\| h0", output)
+    assert re.search(rf"1 \| {uuid_of('i0')} \| i0 +\| m1 +\| h0", output)
 
 
 @pytest.mark.parametrize(

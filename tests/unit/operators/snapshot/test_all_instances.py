@@ -35,6 +35,14 @@ def test_soft_deleted_and_hidden_ones_are_told(nova, source):
     assert (one.vm_state, one.hidden) == ("soft-delete", True)
 
 
+def test_names_and_projects_are_read(nova, source):
+    nova.add_instance("cmp1", display_name="web-1", project_id="p1")
+    nova.add_instance("cmp1", display_name=None, project_id=None)
+    ((_, (named, unnamed)),) = source.pages()
+    assert (named.name, named.project_id) == ("web-1", "p1")
+    assert (unnamed.name, unnamed.project_id) == ("", "")
+
+
 def test_creations_and_deletions_of_a_size_are_told_in_order(nova, source):
     now = utcnow()
     days = [now - timedelta(days=number) for number in range(50)]
