@@ -191,7 +191,7 @@ def _balance(plan: Plan) -> Shown:
     )
     rows = [
         (one["step"], *_names(one), one["from"], one["to"], one["way"],
-         one["memory_gib"], one["disk_gib"], "" if one["gain"] is None else f"{one['gain']:.3f}")
+         f"{one['memory_gib']:g}", one["disk_gib"], "" if one["gain"] is None else f"{one['gain']:.3f}")
         for one in plan["moves"]
     ]  # fmt: skip
     return Shown(dict(plan), head, [(columns, rows)])
