@@ -2,8 +2,8 @@
 
 Each host is lost in turn: its instances are evacuated one after the other on the snapshot, and what fits then
 is counted again where that has changed, which is on the hosts that have got instances. A host is not tried if
-it cannot be the worst one for any flavor, however its instances are spread. To evacuate all hosts of a large cloud
-takes too long; those are tried that lose most if their instances are spread by amounts alone.
+it cannot be the worst one for any flavor, however its instances are spread. To lose all hosts of a large
+cloud takes too long; those are tried that lose most if their instances are spread by amounts alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

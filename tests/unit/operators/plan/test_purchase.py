@@ -100,4 +100,4 @@ def test_devices_that_are_not_counted_are_named():
         "i", "h1", wanted, pci_requests=objects.InstancePCIRequests(requests=[request])
     )
     head = shown(purchase(cloud.planned(), 0, 1, [wanted], no_changes, NOW)).head
-    assert "devices of 1 instance on h1 are not counted: name a host without any" in head[1]
+    assert "devices of 1 instance on h1 are not counted: name a host without instances" in head[1]
