@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers import base
-from oslo_messaging.rpc import server
 
 from scheduler import errors
 from scheduler.rpc import checks
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, Method, answering
@@ -132,14 +131,14 @@ class Explanations(Endpoint):
         )
 
 
-class _Server(server.RPCServer):
-    def _create_listener(self) -> base.PollStyleListenerAdapter:
+class _Server(library.RPCServer):
+    def _create_listener(self) -> library.ListenerAdapter:
         return stopping_soon(super()._create_listener())
 
 
 def build(
     conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: "Explainer", worker: int, workers: int
-) -> server.RPCServer:
+) -> library.RPCServer:
     """Return the server of a worker, not started.
 
     Args:
