@@ -152,6 +152,8 @@ class MadeCloud:
         found.uuids = [uuid_of(name) for name, *_ in self._placed]
         found.states = [state for *_, state, _ in self._placed]
         found.tasks = [task for *_, task in self._placed]
+        found.names = [name for name, *_ in self._placed]
+        found.projects = ["project"] * len(self._placed)
         found.rows = np.array([row_of[host] for _, host, *_ in self._placed], np.int32)
         found.visible = np.ones(len(self._placed), bool)
         found.specs = np.full(len(self._placed), UNREAD, np.int32)
