@@ -213,9 +213,9 @@ def _outcomes(decision: Decision, then: Iterable[Then]) -> Iterator[Saying]:
 
 def _as_of_now(now: HostNow | None) -> Iterator[Saying]:
     for node in now.nodes if now else ():
-        offered = (
-            f"Placement does not offer it: {node.unoffered}" if node.unoffered else "Placement offers it"
-        )
+        offered = f"Placement does not offer it: {node.unoffered}" if node.unoffered else ""
+        if node.asked and not offered:
+            offered = "Placement offers it"
         yield Saying(
             f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now "
             f"({now.time if now else ''}), not of the decision: "

@@ -1,6 +1,6 @@
 """Plans as they are shown: lines, pictures and tables of each kind."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from scheduler.operators.shown.shown import (
     BAD,
     GOOD,
     Bars,
+    Cell,
     Fact,
     Head,
     Part,
@@ -66,7 +67,7 @@ def _causes(found: Sequence[Plan]) -> list[str]:
     """Return one sentence for each cause, that of most instances first."""
     of_cause: dict[str, list[Plan]] = {}
     for one in found:
-        # one cause is told of many hosts
+        # the same cause holds for many hosts
         cause = one["why"]["text"].replace(f"host {one['from']}", "its host").replace(one["from"], "its host")
         of_cause.setdefault(cause, []).append(one)
     ordered = sorted(of_cause.items(), key=lambda each: -len(each[1]))
@@ -102,8 +103,8 @@ def _named(one: Plan) -> tuple[str, ...]:
     return one.get("name") or "", one.get("project_id") or "", group
 
 
-def _moves(found: Sequence[Plan], last: str, value: Callable[[Plan], str]) -> Table:
-    columns = ("Step", "Instance", *_NAMES, "Flavor", "From", "To", "Way", last)
+def _moves(found: Sequence[Plan], more: Sequence[str], values: Callable[[Plan], tuple[Cell, ...]]) -> Table:
+    columns = ("Step", "Instance", *_NAMES, "Flavor", "From", "To", "Way", *more)
     rows = [
         (
             one["step"],
@@ -113,7 +114,7 @@ def _moves(found: Sequence[Plan], last: str, value: Callable[[Plan], str]) -> Ta
             one["from"],
             one["to"],
             one["way"],
-            value(one),
+            *values(one),
         )
         for one in found
     ]
@@ -133,7 +134,7 @@ def _drain(plan: Plan) -> tuple[Head, list[Part]]:
         words = f"{count_text(len(stays), 'instance')} without a place{missing}"
         sayings.append(Saying(words, details=_causes(stays)))
     subject = f"{named}: {len(plan['moves'])} of {count_text(plan['instances'], 'instance')} can move"
-    moves = _moves(plan["moves"], "Zone", lambda one: one["zone"])
+    moves = _moves(plan["moves"], ("Zone",), lambda one: (one["zone"],))
     return Head("Emptying hosts", subject, _look(plan), sayings=sayings), [
         _targets(plan),
         _stuck(stays),
@@ -201,18 +202,104 @@ def _survive(plan: Plan) -> tuple[Head, list[Part]]:
     ]
 
 
+def _failures(plan: Plan) -> tuple[Head, list[Part]]:
+    kinds = [one["kind"] for one in plan["kinds"]]
+    worst = tuple(f"Loss of {kind}" for kind in kinds)
+    nights = Table(
+        ("Night", *worst),
+        [(one["night"], *(_night(one["kinds"].get(kind)) for kind in kinds)) for one in plan["history"]],
+        "The last nights",
+    )
+    groups = Table(
+        ("Server group", "Name", "Policy", "Members", *worst),
+        [
+            (one["group"], one["name"] or "?", one["policy"] or "?", one["members"], *_lost(one, kinds))
+            for one in plan["groups"]
+        ],
+        "Server groups at risk",
+    )
+    flavors = Table(
+        ("Flavor at risk", "Instances", *worst),
+        [(one["flavor"], one["instances"], *_lost(one, kinds)) for one in plan["flavors"]],
+        "Flavors at risk",
+    )
+    counts = [(one["kind"], one["domains"], _survived(one)) for one in plan["kinds"]]
+    drawn = (
+        (name, all_, good, f"{good} of {all_}", "" if good == all_ else BAD) for name, all_, good in counts
+    )
+    legend = (("pale", "checked"), ("strong", "survived"))
+    head = Head(
+        "What the cloud survives",
+        look=_look(plan),
+        sayings=[Saying(_kind_of_failure(one)) for one in plan["kinds"]],
+    )
+    tables = [*([nights] if plan["history"] else []), groups, flavors]
+    return head, [bars("Failures that would be survived", drawn, legend), *tables]
+
+
+def _survived(one: Plan) -> int:
+    return int(one["survived"] + one["survived_by_hand"])
+
+
+def _kind_of_failure(one: Plan) -> str:
+    failures = count_text(one["domains"], "failure")
+    line = f"loss of {one['kind']}: {_survived(one)} of {failures} would be survived"
+    if one["survived_by_hand"]:
+        line += f", {one['survived_by_hand']} of them with instances that an operator resets first"
+    if one["worst"]:
+        line += f"; worst: {one['worst']}, {count_text(one['without_place'], 'instance')} without a place"
+    return line
+
+
+def _lost(one: Plan, kinds: Sequence[str]) -> Iterator[str]:
+    """Yield the most instances of a flavor or group without a place in one failure of each kind."""
+    for kind in kinds:
+        lost = one["without_place"][kind]
+        yield f"{lost} without a place" if lost else "survived"
+
+
+def _night(one: Plan | None) -> str:
+    return "" if one is None else f"{_survived(one)} of {one['domains']} survived"
+
+
+def _copies(moves: Sequence[Plan]) -> str:
+    """Return what moves cost, in one line."""
+    memory, disk = (sum(one[name] for one in moves) for name in ("memory_gib", "disk_gib"))
+    down = [one for one in moves if one["down"]]
+    text = f"{memory:g} GiB of memory, {disk} GiB of disk unless hosts share it"
+    if down:
+        size = sum(one["disk_gib"] for one in down)
+        text += f"; {count_text(len(down), 'instance')} down while {size} GiB are copied"
+    return text
+
+
 def _balance(plan: Plan) -> tuple[Head, list[Part]]:
     before, after = plan["before"], plan["after"]
     name = "memory_used_deviation_percent"
+    purpose = {
+        "room": f"give {plan['room_on'] or 'a host'} room for one of flavor {plan['flavor']}",
+        "below": f"bring all hosts to {plan['below_percent']} % of their memory or less",
+    }.get(plan["goal"], plan["goal"])
     facts = [
+        *([Fact("not reached:", plan["why"])] if plan["why"] else []),
+        *([Fact("to copy:", _copies(plan["moves"]))] if plan["moves"] else []),
         Fact("deviation of memory in use:", f"{before[name]} % -> {after[name]} %"),
         Fact("hosts without instances:", f"{before['empty_hosts']} -> {after['empty_hosts']}"),
     ]
     if plan["emptied"]:
         facts.append(Fact("emptied:", ", ".join(plan["emptied"])))
-    subject = f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}"
-    moves = _moves(plan["moves"], "Gain", lambda one: "" if one["gain"] is None else f"{one['gain']:.3f}")
-    head = Head("Moves that help", subject, GOOD if plan["moves"] else "", facts=facts)
+    subject = f"{count_text(len(plan['moves']), 'move')} to {purpose}"
+    moves = _moves(
+        plan["moves"],
+        ("Memory, GiB", "Disk, GiB", "Gain"),
+        lambda one: (
+            one["memory_gib"],
+            one["disk_gib"],
+            "" if one["gain"] is None else f"{one['gain']:.3f}",
+        ),
+    )
+    look = BAD if plan["why"] else GOOD if plan["moves"] else ""
+    head = Head("Moves that help", subject, look, facts=facts)
     return head, [_histogram(before, after, "before", "after"), moves]
 
 
@@ -279,18 +366,14 @@ def _forecast(found: Plan) -> str:
 def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
     # What runs out first comes first
     flavors = sorted(plan["flavors"], key=lambda one: (one["headroom"], _total(one), one["flavor"]))
+    sayings = [Saying(f"{one['flavor']}: {one['reason']}") for one in flavors if one["reason"]]
+    nothing = {"zone": "none", "instances": 0, "headroom": 0, "stranded": {}}
     rows = [
-        (
-            one["flavor"],
-            zone["zone"],
-            zone["instances"],
-            amounts(zone["stranded"]),
-            zone.get("headroom", one["headroom"]),
-        )
+        (one["flavor"], zone["zone"], zone["instances"], zone["headroom"], amounts(zone["stranded"]))
         for one in flavors
-        for zone in one["zones"] or [{"zone": "none", "instances": 0, "stranded": {}}]
+        for zone in one["zones"] or [nothing]
     ]
-    columns = ("Flavor", "Zone", "Instances", "Stranded then", "After the loss of a host")
+    columns = ("Flavor", "Zone", "Instances", "After the loss of a host", "Stranded then")
     drawn = (
         (
             one["flavor"],
@@ -308,9 +391,13 @@ def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
         "Each bar has the scale of its flavor.",
         most=1,
     )
-    sayings = [Saying(f"{one['flavor']}: {one['reason']}") for one in flavors if one["reason"]]
+    totals = [(one["flavor"], _total(one), one["headroom"], one["worst_loss"] or "") for one in flavors]
+    tables = [
+        Table(("Flavor", "Instances", "After the loss of a host", "Worst host"), totals, "Flavors"),
+        Table(columns, rows, "Flavors by zone", searched=True),
+    ]
     head = Head("What still fits", sayings=sayings)
-    return head, [picture, Table(columns, rows, "Flavors", searched=True)]
+    return head, [picture, *tables]
 
 
 def _total(one: Plan) -> int:
@@ -364,8 +451,14 @@ def _policy(plan: Plan) -> tuple[Head, list[Part]]:
         searched=bool(rows),
     )
     subject = f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere"
+    if plan["differing"] and not plan["with_rows"]:
+        subject += "; --rows lists them"
     head = Head("Other options", subject, "" if plan["all_placed"] else BAD, facts=facts)
-    return head, [_histogram(before, after, "options in use", "changed options"), sides, instances]
+    return head, [
+        _histogram(before, after, "options in use", "changed options"),
+        sides,
+        *([instances] if plan["with_rows"] else []),
+    ]
 
 
 def _dry_run(plan: Plan) -> tuple[Head, list[Part]]:
@@ -397,6 +490,7 @@ def _dry_run(plan: Plan) -> tuple[Head, list[Part]]:
 _KINDS: Mapping[str, Callable[[Plan], tuple[Head, list[Part]]]] = {
     "drain": _drain,
     "survive": _survive,
+    "failures": _failures,
     "balance": _balance,
     "capacity": _capacity,
     "capacities": _capacities,

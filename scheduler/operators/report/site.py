@@ -223,16 +223,16 @@ class Site:
         for zone in self._zones:
             pages = [(name, list(places)) for name, places in groupby(zone.places, _page_of)]
             for number, (name, places) in enumerate(pages):
-                beside = [Link("previous", pages[number - 1][0])] if number else []
+                others = [Link("previous", pages[number - 1][0])] if number else []
                 if number + 1 < len(pages):
-                    beside.append(Link("next", pages[number + 1][0]))
-                yield name, self._host_page(zone, places, beside, choices, written)
+                    others.append(Link("next", pages[number + 1][0]))
+                yield name, self._host_page(zone, places, others, choices, written)
 
     def _host_page(
         self,
         zone: Zone,
         places: Sequence[Place],
-        beside: Sequence[Link],
+        others: Sequence[Link],
         choices: Mapping[str, Sequence[Entry]],
         written: Mapping[str, str],
     ) -> Shown:
@@ -241,7 +241,7 @@ class Site:
             f"{len(places)} of {len(zone.places):,} hosts, {places[0].host.host} to {places[-1].host.host}",
             time=time_text(self._overview.until),
             home=Link("All zones", f"{INDEX}#hosts"),
-            pages=beside,
+            pages=others,
         )
         flavor = self._hosts.flavor if self._hosts else ""
         table = Table(
@@ -251,7 +251,7 @@ class Site:
             ),
             [_host_row(place, choices.get(place.host.host, ()), written) for place in places],
             "",
-            f"Room is for instances of {flavor}. `berth-explain host NAME` tells why a host is never chosen.",
+            f"Room is for instances of {flavor}. `berth-explain host NAME` says why a host is never chosen.",
             anchors={number: place.address.partition("#")[2] for number, place in enumerate(places)},
             searched=True,
         )

@@ -1,4 +1,4 @@
-"""The presentation of what a command found: head, pictures, tables, and the document of which they are made.
+"""The presentation of what a command found: head, pictures, tables, and the document behind them.
 
 Texts are plain: the formats escape markup and control characters.
 """
@@ -46,7 +46,7 @@ class Bar(NamedTuple):
     """Two widths from the left, in percent, the strong one over the pale one.
 
     Attributes:
-        words: What it means, for those who do not see it.
+        words: What it means, for readers that do not see it.
     """
 
     whole: float
@@ -120,7 +120,7 @@ class Table:
     Attributes:
         title: The heading on a page.
         note: A sentence below the heading on a page.
-        numbers: Columns with numbers, beside those that have nothing else.
+        numbers: Columns with numbers, besides those that have nothing else.
         pictures: Columns that only pages have.
         legend: The colours of a picture: class and meaning.
         looks: Classes of rows, by number.
@@ -154,7 +154,7 @@ class Table:
         return tuple(self.columns[at] for at in chosen), rows
 
     def without_empty_columns(self) -> Self:
-        """Return the table without the columns of which every cell is empty."""
+        """Return the table without the columns that are empty in each row."""
         kept = [at for at in range(len(self.columns)) if any(not _is_empty(row[at]) for row in self.rows)]
         if len(kept) == len(self.columns) or not self.rows:
             return self
@@ -336,7 +336,7 @@ class Head:
         sayings: What was found.
         tiles: Numbers; a text has them in one line.
         home: The page that leads here.
-        pages: Pages beside this one.
+        pages: The pages before and after this one.
     """
 
     title: str = ""
