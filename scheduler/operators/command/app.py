@@ -107,6 +107,11 @@ class ConfiguredCommand(Command):
     def conf(self) -> cfg.ConfigOpts:
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
 
+    @property
+    def command_line(self) -> list[str]:
+        """The words of the command and its arguments."""
+        return getattr(self.app, "command_line")  # noqa: B009
+
 
 def run(
     name: str,

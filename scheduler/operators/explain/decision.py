@@ -16,6 +16,7 @@ from scheduler.operators.shown.shown import (
     BAD,
     GOOD,
     Bar,
+    Cell,
     Fact,
     Folded,
     Head,
@@ -162,7 +163,7 @@ def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
     most = max(counts, default=0) or 1
     failed = decision.error is not None
     decided = next((stage for stage in stages if failed and not stage.end), None)
-    rows, looks = [], {}
+    rows, looks = list[tuple[Cell, ...]](), dict[int, str]()
     for idle, group in groupby(stages, _is_idle):
         found = list(group)
         if idle and len(found) > 1:

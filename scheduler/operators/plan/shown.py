@@ -137,7 +137,7 @@ def _drain(plan: Plan) -> tuple[Head, list[Part]]:
     moves = _moves(plan["moves"], ("Zone",), lambda one: (one["zone"],))
     return Head("Emptying hosts", subject, _look(plan), sayings=sayings), [
         _targets(plan),
-        _stuck(stays),
+        *([_stuck(stays)] if stays else []),
         moves,
     ]
 

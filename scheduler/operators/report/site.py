@@ -26,6 +26,7 @@ from scheduler.operators.shown.shown import (
     Joined,
     Link,
     Map,
+    Part,
     Saying,
     Shown,
     Square,
@@ -114,7 +115,7 @@ class Site:
             sayings=[Saying(words) for words in self._remarks()],
             tiles=list(self._tiles()),
         )
-        parts = [self._over_time()] if overview.decisions else []
+        parts: list[Part] = [self._over_time()] if overview.decisions else []
         parts += [causes(overview, written), *self._map(), self._latest(written)]
         return Shown(msgspec.to_builtins(overview), head, parts)
 

@@ -69,7 +69,7 @@ class ShownCommand(ConfiguredCommand, Lister):
         of_output = ShownCommand.get_parser(self, "")
         # an abbreviation of an option on the output may be an option of the command
         of_output.allow_abbrev = False
-        _, words = of_output.parse_known_args(self.app.command_line)
+        _, words = of_output.parse_known_args(self.command_line)
         return origin(self.conf, tuple(words), shown.head.time)
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:

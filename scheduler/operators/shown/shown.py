@@ -97,7 +97,7 @@ def some(names: Sequence["Words"], most: int, count: int | None = None) -> "Word
     return shown if left <= 0 else Folded(shown, f"and {left} more", names[most:])
 
 
-def plain(cell: Cell) -> Any:
+def plain(cell: Any) -> Any:
     """Return a cell for a format without links and pictures: a number, or a text of lines."""
     if type(cell) is tuple:
         return tuple(str(plain(line)) for line in cell)
