@@ -49,7 +49,7 @@ from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import count_text
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
@@ -59,7 +59,7 @@ from scheduler.request.query import Query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.request.targets import named_target
-from scheduler.selection.headroom import Headroom, Usages, no_usages
+from scheduler.selection.headroom import Headroom
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -123,7 +123,7 @@ class Failure:
         placed: For each instance that had found one, the row of its host and what it took.
         rejected: The rows of the hosts that each filter rejected for that instance.
         refused: Why claims on hosts were refused, by row.
-        usages: What is used of the providers in Placement's answer.
+        answer: Placement's answer; None if the mirror named the hosts.
     """
 
     request: SchedulingRequest
@@ -135,7 +135,12 @@ class Failure:
     placed: Mapping[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
     rejected: Mapping[str, np.ndarray] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
-    usages: Usages = no_usages
+    answer: Candidates | None = None
+
+    @property
+    def shared(self) -> list[AllocationCandidate]:
+        """What instances took from providers that other hosts share."""
+        return [one for _, one in self.placed.values() if one is not None and len(one.roots) > 1]
 
     def charged(self, hosts: int) -> np.ndarray:
         """Return how many instances each host has of this request; int64, shape (hosts,)."""
@@ -191,8 +196,14 @@ class FailureExplainer:
             known.correct(state, begun)
         return state
 
-    def offer(self, querystring: str) -> OfferedHosts:
-        """Return what Placement offers for a query, as of some seconds ago at most."""
+    def offer(self, querystring: str, placed: Sequence[AllocationCandidate] = ()) -> OfferedHosts:
+        """Return what Placement offers for a query, as of some seconds ago at most.
+
+        Args:
+            placed: What instances of the same request would hold.
+        """
+        if placed:
+            return self._world.questions.offer(querystring, placed)
         return self._remembered(self._answers, querystring, self._world.questions.offer)
 
     def _remembered(self, known: cachetools.TTLCache[str, T], key: str, read: Callable[[str], T]) -> T:
@@ -447,7 +458,7 @@ class _Explanation:
             return None
         self._questions += 1
         try:
-            return self._explainer.offer(text)
+            return self._explainer.offer(text, self._failure.shared)
         except PlacementError as error:
             LOG.debug("Placement does not answer %s: %s", text, error)
             return None
@@ -537,16 +548,16 @@ class _Explanation:
     def _of_charges(self, parts: Sequence[Part], query: FailedConstraints, others: FailedConstraints) -> None:
         """Note which amounts the instances before have used up on hosts that were offered."""
         failure = self._failure
-        if not failure.placed or failure.offered is None:
+        if not failure.placed or failure.answer is None:
             return
-        taken = Headroom(failure.usages)
+        taken = Headroom(failure.answer.usage)
         for _, candidate in failure.placed.values():
             if candidate is not None:
                 taken.plan(candidate)
-        passed = self._offered & (query.with_all(others).counts() == 0)
-        index_of = {row: index for index, row in enumerate(failure.offered.table_rows.tolist())}
-        for at in np.flatnonzero(passed)[:MOST_HOSTS].tolist():
-            candidates = failure.offered.candidates(ViewIndex(index_of[int(self._rows[at])]))
+        near = self._offered & (query.with_all(others).counts() <= 1)
+        for at in np.flatnonzero(near)[:MOST_HOSTS].tolist():
+            # not those of the view, which filters have narrowed
+            candidates = failure.answer.by_root.get(self._row(at).uuid, ())
             classes = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())
             mask = self._none()
             mask[at] = True

@@ -366,6 +366,8 @@ def _phrase(constraint: Constraint, words: str, *, one: bool, only: bool) -> str
             return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} not {words}"
         case ConstraintKind.IGNORED:
             return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} {words}"
+        case ConstraintKind.SEVERAL:
+            return f"{'fails' if one else 'fail'} {words}"
     if constraint.text.startswith("forbidden"):
         return f"{'has' if one else 'have'}{alone} {words}"
     return f"{'lacks' if one else 'lack'}{alone} {words}"
