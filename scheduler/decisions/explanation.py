@@ -31,6 +31,7 @@ from scheduler.decisions.document import Constraint, Reason, Why
 from scheduler.decisions.providers import OfferedHosts, PlacementQuestions
 from scheduler.decisions.why_not import (
     NAMED,
+    STALE,
     Explain,
     FailedConstraints,
     Limit,
@@ -266,6 +267,7 @@ class _Explanation:
             self._ask(queries[0], judges[0], query)
         self._of_charges([part for parts in queries for part in parts], query, others)
         query.merge(others)
+        query.explain(DISABLED.text, self._reasons_of_disabled)
         self._of_claims(query)
         return query
 
@@ -277,6 +279,7 @@ class _Explanation:
         if queries:
             self._ask(queries[0], judges[0], query)
         query.merge(self._of_request())
+        query.explain(DISABLED.text, self._reasons_of_disabled)
         return query
 
     def _none(self) -> np.ndarray:
@@ -544,6 +547,17 @@ class _Explanation:
             except Exception as error:  # noqa: BLE001 - whatever a database raises, the request has failed already
                 LOG.debug("Cannot read the instances that filters need: %s", error)
             Rejections(chain, view, self._rows).note(failed)
+
+    def _reasons_of_disabled(self, known: Explain) -> Explain:
+        """Add hosts that are disabled in Placement only: to enable their services does not help."""
+
+        def reasons(positions: np.ndarray) -> Sequence[Reason]:
+            disabled = self._table.numbers["service_disabled"][self._rows[positions]]
+            stale = int(np.count_nonzero(~disabled))
+            found = list(known(positions[disabled])) if disabled.any() else []
+            return [*found, *([Reason(STALE, stale)] if stale else [])]
+
+        return reasons
 
     def _of_charges(self, parts: Sequence[Part], query: FailedConstraints, others: FailedConstraints) -> None:
         """Note which amounts the instances before have used up on hosts that were offered."""

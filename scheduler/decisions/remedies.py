@@ -2,7 +2,7 @@
 
 from scheduler.decisions.constraints import ConstraintKind
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
-from scheduler.decisions.why_not import Limit
+from scheduler.decisions.why_not import STALE, Limit
 from scheduler.logs import count_text
 
 AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})
@@ -25,6 +25,11 @@ OF_AFFINITY_OUT_OF_SERVICE = (
 OF_ANTI_AFFINITY = "Add hosts, or use a soft policy for the group or a larger max_server_per_host."
 
 
+OF_STALE_TRAIT = (
+    "Restart nova-compute on the hosts, or delete the trait COMPUTE_STATUS_DISABLED of their providers."
+)
+
+
 def is_pci(constraint: Constraint) -> bool:
     """Return whether a constraint is the devices of a PCI alias."""
     return constraint.kind == ConstraintKind.GROUP and constraint.text.startswith("PCI alias")
@@ -38,13 +43,20 @@ def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> 
     """
     if constraint.kind in _OF_ROOM and any(one.filter in AFFINITY for one in why.constraints):
         return OF_AFFINITY
-    if constraint.kind == ConstraintKind.AMOUNT:
-        reason = failing.reasons[0] if failing.reasons else Reason("")
-        return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
-    if constraint.kind == ConstraintKind.IGNORED:
-        return "" if kind == "build" else OF_IGNORED
-    if constraint.kind == ConstraintKind.GROUP and not is_pci(constraint):
-        return OF_GROUP
+    match constraint.kind:
+        case ConstraintKind.AMOUNT:
+            reason = failing.reasons[0] if failing.reasons else Reason("")
+            return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
+        case ConstraintKind.DISABLED:
+            return OF_STALE_TRAIT if [one.text for one in failing.reasons] == [STALE] else ""
+        case ConstraintKind.IGNORED:
+            return "" if kind == "build" else OF_IGNORED
+        case ConstraintKind.GROUP:
+            return "" if is_pci(constraint) else OF_GROUP
+    return _remedy_of_filter(why, constraint)
+
+
+def _remedy_of_filter(why: Why, constraint: Constraint) -> str:
     if constraint.filter in AFFINITY:
         return OF_AFFINITY_OUT_OF_SERVICE if _is_out_of_service(why) else OF_AFFINITY
     return OF_ANTI_AFFINITY if constraint.filter in ANTI_AFFINITY else ""

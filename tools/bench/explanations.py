@@ -5,7 +5,7 @@ request is explained from a mirror whose unit limits nobody has read yet, and th
 """
 
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 import gc
@@ -24,16 +24,18 @@ from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.hosts.view import HostView
+from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.fit import Fitter
-from scheduler.placement.answer import Candidates
+from scheduler.placement.answer import Candidates, parse
 from scheduler.placement.mirror import Mirror, MirrorAnswer, Nodes, read_wide
 from scheduler.placement.plain_query import plain_query
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request import query
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rules import load_filters, load_weighers
+from scheduler.selection.alternates import Selections
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.observer import DecisionObserver
@@ -67,7 +69,9 @@ class Case:
         uuids = [str(uuid.UUID(int=(4 << 64) + number)) for number in range(self.instances)]
         spec = requests.plain(dict(self.extra_specs), num_instances=self.instances)
         spec.flavor.vcpus, spec.flavor.memory_mb = self.vcpus, self.memory_mb
-        return SchedulingRequest.of(spec, uuids, with_alternates=True)
+        # as it is received: the record keeps the message
+        received = ServerSerializer().deserialize_entity(None, spec.obj_to_primitive())
+        return SchedulingRequest.of(received, uuids, with_alternates=True)
 
 
 CASES = (
@@ -143,11 +147,17 @@ class _Mirror:
 class _Cloud:
     """Decides requests among the hosts of a mirror, as ``decide.World``; Placement has no others."""
 
-    def __init__(self, table: HostTable, placement: Placement) -> None:
+    def __init__(self, table: HostTable, placement: Placement, body: bytes = b"") -> None:
+        """Decide among hosts.
+
+        Args:
+            body: The answer of Placement to all requests, which takes the place of the mirror.
+        """
         self.conf = requests.make_conf(
             enabled_filters=["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "NumInstancesFilter"]
         )
         self._table = table
+        self._body = body
         self._mirror = _Mirror(placement)
         instances, pending = synthetic.Instances(table), PendingPlacements()
         self._hosts = MirroredHosts(self._mirror, instances, pending)
@@ -169,17 +179,19 @@ class _Cloud:
         return query.build(request.spec, self.conf)
 
     def mirrored(self, request: SchedulingRequest) -> Offer | None:
-        found = self._hosts.find(request.queries, lambda: self._table, None)
+        found = None if self._body else self._hosts.find(request.queries, lambda: self._table, None)
         if found is None:
             return None
         hosts, answer = found
         return Offer(hosts, answer.usage, exact=bool(len(hosts)))
 
     def ask_placement(self, request: SchedulingRequest) -> Candidates:
-        return Candidates(reason="no provider satisfies the request")
+        return parse(self._body, None) if self._body else Candidates(reason="no provider suits")
 
     def offered(self, found: Candidates, request: SchedulingRequest, *, late: bool) -> Offer:
-        raise AssertionError("Placement offers no host")
+        rows, by_root = self._table.find(found.by_root), found.by_root
+        lists = CandidateLists(lambda position: by_root[self._table.rows[rows[position]].uuid])
+        return Offer(HostView.of(self._table, rows, lists), found.usage)
 
     def to_check(self, request: SchedulingRequest) -> HostView:
         raise AssertionError("no request is a rebuild")
@@ -215,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("{:48} {:7.1f} {:4d} {:7.1f} {:4d}  {}".format(case.name, *_explain(table, case, options.runs)))
     for name, (without, recorded) in record(options.recording_hosts, options.turns).items():
         print(
-            f"{options.recording_hosts} hosts, {name}: {without:.3f} ms without a record, "
+            f"{options.recording_hosts} hosts, served from {name}: {without:.3f} ms without a record, "
             f"{recorded - without:.3f} ms for it ({(recorded / without - 1):.1%})"
         )
     return 0
@@ -240,40 +252,51 @@ def _explain(table: HostTable, case: Case, runs: int) -> tuple[float, int, float
 
 
 def record(count: int, turns: int) -> dict[str, tuple[float, float]]:
-    """Return by the kind of request the milliseconds of a decision without and with a record."""
+    """Return by the source of hosts the milliseconds of a request without and with a record.
+
+    A request is decoded, decided, and its reply is encoded.
+    """
     table = synthetic.table(count)
-    cloud = _Cloud(table, Placement(table))
-    recorder = DecisionRecorder(cloud.conf)
-    served, refused = Case("served"), CASES[4]
-    return {case.name: _in_turns(cloud, recorder, case, turns) for case in (served, refused)}
+    clouds = {
+        "the mirror": _Cloud(table, Placement(table)),
+        "Placement's answer": _Cloud(table, Placement(table), synthetic.answer(table)),
+    }
+    return {name: _in_turns(cloud, turns) for name, cloud in clouds.items()}
 
 
-def _in_turns(cloud: _Cloud, recorder: DecisionRecorder, case: Case, turns: int) -> tuple[float, float]:
+def _in_turns(cloud: _Cloud, turns: int) -> tuple[float, float]:
+    recorder, serializer = DecisionRecorder(cloud.conf), ServerSerializer()
+    message = requests.plain().obj_to_primitive()
     times: tuple[list[float], list[float]] = [], []
     gc.collect()
+    gc.freeze()
     for _ in range(turns):
         for taken, work in zip(times, (_decide, partial(_decide_recorded, recorder)), strict=True):
-            request = case.request()
             started = time.thread_time()
-            with suppress(NoValidHost):
-                work(cloud, request)
+            spec = serializer.deserialize_entity(None, message)
+            request = SchedulingRequest.of(spec, [requests.INSTANCE], with_alternates=True)
+            serializer.serialize_entity(None, work(cloud, request))
             taken.append(time.thread_time() - started)
     without, recorded = (1000 * median(each) for each in times)
     return without, recorded
 
 
-def _decide(cloud: _Cloud, request: SchedulingRequest) -> None:
-    decide(request, cloud, WithoutClaims(), _NoRecord())  # type: ignore[arg-type]
+def _decide(cloud: _Cloud, request: SchedulingRequest) -> Selections:
+    return decide(request, cloud, WithoutClaims(), _NoRecord())  # type: ignore[arg-type]
 
 
-def _decide_recorded(recorder: DecisionRecorder, cloud: _Cloud, request: SchedulingRequest) -> None:
+def _decide_recorded(recorder: DecisionRecorder, cloud: _Cloud, request: SchedulingRequest) -> Selections:
     trace = recorder.begin(request)
     with recorder.recording(trace):
-        trace.selected(decide(request, cloud, WithoutClaims(), trace))
+        selections = decide(request, cloud, WithoutClaims(), trace)
+        trace.selected(selections)
+    return selections
 
 
 class _NoRecord(DecisionObserver):
     """Notes nothing."""
+
+    def mark(self, stage: str) -> None: ...
 
     def asked(self, queries: Sequence[Query]) -> None: ...
 

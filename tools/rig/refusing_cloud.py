@@ -30,7 +30,7 @@ from tools.rig.fleet import TRAITS as COMMON
 from tools.rig.fleet import ZONES, Cell, Fleet, Hardware, Host
 from tools.rig.load import PROJECT, USER, BootRequest, Flavor, random_uuid
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import Provider, create_fleet, database_url, fill, send
+from tools.rig.providers import Provider, database_url, fill, send
 from tools.rig.rows import Computes, set_disabled
 
 TRAITS = ("HW_GPU_API_VULKAN", "STORAGE_DISK_SSD", "HW_CPU_X86_AVX512F")
@@ -184,8 +184,7 @@ class RefusingCloud(Cloud):
             roots = [*some, *roots[len(some) :]]
             roots.append(Provider("pool", shared, disk, ("MISC_SHARES_VIA_AGGREGATE",), (shared,)))
         children = [child for host in self.fleet.hosts for child in host.children()]
-        fill(self._placement_database, roots)
-        create_fleet(self.placement_url, children)
+        fill(self._placement_database, [*roots, *children])
 
     def _write_states(self) -> None:
         computes = Computes(self.fleet)
@@ -279,6 +278,19 @@ class RefusingCloud(Cloud):
             self.read_again()
 
     @contextlib.contextmanager
+    def forgotten(self, *hosts: SmallHost) -> Iterator[None]:
+        """Let the resource providers of enabled hosts say for a time that they are disabled."""
+        for host in hosts:
+            self._set_traits(host, disabled=True)
+        self.read_again()
+        try:
+            yield
+        finally:
+            for host in hosts:
+                self._set_traits(host, disabled=False)
+            self.read_again()
+
+    @contextlib.contextmanager
     def down(self, *hosts: SmallHost) -> Iterator[None]:
         """Force the computes of hosts down for a time."""
         self._force_down(hosts, down=True)
@@ -323,11 +335,14 @@ class RefusingCloud(Cloud):
     def _enable(self, hosts: Sequence[SmallHost], *, disabled: bool) -> None:
         for host in hosts:
             set_disabled(self, host, disabled=disabled, reason="maintenance")
-            url = f"{self.placement_url}/resource_providers/{host.uuid}/traits"
-            body = send("GET", url).json()
-            body["traits"] = [*COMMON, *host.traits, *([DISABLED] if disabled else [])]
-            if not (answer := send("PUT", url, body)).ok:
-                raise RuntimeError(answer.text)
+            self._set_traits(host, disabled=disabled)
+
+    def _set_traits(self, host: SmallHost, *, disabled: bool) -> None:
+        url = f"{self.placement_url}/resource_providers/{host.uuid}/traits"
+        body = send("GET", url).json()
+        body["traits"] = [*COMMON, *host.traits, *([DISABLED] if disabled else [])]
+        if not (answer := send("PUT", url, body)).ok:
+            raise RuntimeError(answer.text)
 
     @contextlib.contextmanager
     def without_filter(self, name: str) -> Iterator[None]:

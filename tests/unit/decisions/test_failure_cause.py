@@ -24,6 +24,7 @@ from scheduler.decisions.document import (
     encode,
 )
 from scheduler.decisions.failure_cause import REMEDIES, CauseCode, cause_of
+from scheduler.decisions.why_not import STALE
 from scheduler.filters import builtin
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.selection.host_claiming import NOT_ENOUGH
@@ -278,6 +279,8 @@ def test_requests_that_were_served_or_ended_by_an_outage_have_none():
             "Request at most 2 instances at once. For more: free or add what the group requests",
         ),
         (sets((3, ANTI_AFFINITY), instances=3, placed=2, number=3), "For more: add hosts, or use a soft"),
+        (sets((2, SERVICE, Reason(STALE, 2))), "delete the trait COMPUTE_STATUS_DISABLED"),
+        (sets((2, SERVICE, Reason("maintenance", 1), Reason(STALE, 1))), "Enable the compute services"),
         (sets((3, AFFINITY), (1, (VCPU, TRAIT))), "Free the host of the group"),
         (sets((3, AFFINITY), (1, (VCPU, SERVICE))), "Return the host of the group to service"),
         (sets((3, AFFINITY), (1, (VCPU, DOWN))), "Return the host of the group to service"),

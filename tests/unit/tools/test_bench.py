@@ -37,7 +37,8 @@ def test_each_failed_request_is_explained_and_recorded(capsys):
         "200 hosts lack only 200 VCPU: VCPU max_unit 64-128",
         "hosts lack only 300000 MEMORY_MB",
         "200 hosts are rejected only by AggregateInstanceExtraSpecsFilter",
-        "20 hosts, served: ",
+        "20 hosts, served from the mirror: ",
+        "20 hosts, served from Placement's answer: ",
     ):
         assert words in shown
 
