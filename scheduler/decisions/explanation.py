@@ -8,7 +8,7 @@ the hosts that fail one constraint or none, all filters each of them.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 import threading
 import time
 from typing import Any, TypeVar
@@ -569,15 +569,18 @@ class _Explanation:
             if candidate is not None:
                 taken.plan(candidate)
         near = self._offered & (query.with_all(others).counts() <= 1)
+        used: dict[str, np.ndarray] = {}
         for at in np.flatnonzero(near)[:MOST_HOSTS].tolist():
             # not those of the view, which filters have narrowed
             candidates = failure.answer.by_root.get(self._row(at).uuid, ())
             classes = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())
-            mask = self._none()
-            mask[at] = True
             for part in parts:
                 if classes & {name for name, _ in part.amounts}:
-                    query.add(part.constraint, mask, _used_up)
+                    used.setdefault(part.constraint.text, self._none())[at] = True
+        for part in parts:
+            if (mask := used.get(part.constraint.text)) is not None:
+                query.add(part.constraint, mask)
+                query.explain(part.constraint.text, partial(_with_used, mask))
 
     def _of_claims(self, failed: FailedConstraints) -> None:
         rows = self._rows.tolist()
@@ -597,8 +600,17 @@ class _Explanation:
         failed.add(Constraint("a claim that Placement grants", ConstraintKind.CLAIM), mask, reasons)
 
 
-def _used_up(positions: np.ndarray) -> Sequence[Reason]:
-    return [Reason("used by the instances before", len(positions), Limit.FREE)]
+def _with_used(used: np.ndarray, known: Explain) -> Explain:
+    """Return what adds to the reasons which hosts have what the instances before have used."""
+
+    def reasons(positions: np.ndarray) -> Sequence[Reason]:
+        here, others = positions[used[positions]], positions[~used[positions]]
+        found = list(known(others)) if len(others) else []
+        if len(here):
+            found.append(Reason("used by the instances before", len(here), Limit.FREE))
+        return found
+
+    return reasons
 
 
 def _is_forced(spec: Any) -> bool:

@@ -114,3 +114,11 @@ def test_a_host_that_is_not_offered_lacks_what_instances_took_as_well(make_pool)
         "1 host fails more than one constraint of the query",
         "1 host lacks only 4 DISK_GB: used by the instances before",
     ]
+
+
+def test_only_hosts_on_the_pool_lack_what_instances_took(make_pool):
+    hosts = equipped("h1", 0), equipped("h2", 0)
+    world = make_pool(8, *hosts, offered=["h1"], filters=["ComputeFilter"])
+    assert refused(world, make_spec(project_id="p"), 3) == [
+        "2 hosts lack only 4 DISK_GB: used by the instances before on 1 host"
+    ]
