@@ -262,7 +262,7 @@ class SchedulerManager:
                 [berth]/outage_patience. Nothing stays claimed.
             SchedulerStopping: The process stops. Nothing stays claimed.
             HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
-            Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
+            Forwarded: Another scheduler answers the caller (``scheduler/rpc/calls.py``).
             CallerLeft: Nobody waits for the instances any more. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
@@ -278,7 +278,7 @@ class SchedulerManager:
         with limit_to(Deadline(request.deadline, self._clock)):
             group = request.server_group
             if group is not None and group.uuid is not None and request.claims:
-                self.stream.owners.forward_for_group(group.uuid, request.delivery)
+                self.stream.owners.forward_for_group(group.uuid, request.call)
             selections = self._serve(request)
             return selections if return_objects else as_dicts(selections)
 
@@ -304,8 +304,8 @@ class SchedulerManager:
         except HandedBack:
             raise
         except CallerLeft as error:
-            if request.delivery is not None:
-                request.delivery.dropped = str(error)
+            if request.call is not None:
+                request.call.dropped = str(error)
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.decision.summary)

@@ -57,7 +57,7 @@ class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
     As a context manager it releases claims and reservations if it ends with an error, or too late. If it
-    ends well, ``confirm``, ``keep`` or ``release`` of ``held`` is to be called when the outcome of the
+    ends well, ``keep`` or ``release`` of ``held`` is to be called when the outcome of the
     reply is known.
 
     Attributes:

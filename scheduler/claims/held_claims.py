@@ -28,7 +28,7 @@ class Reservations(Protocol):
 
 @dataclass(slots=True)
 class HeldClaims:
-    """The claims and reservations of one request. ``confirm``, ``keep``, ``leave`` or ``release`` ends them.
+    """The claims and reservations of one request. ``keep``, ``leave`` or ``release`` ends them.
 
     Attributes:
         claimer: Releases the claims.
@@ -89,15 +89,12 @@ class HeldClaims:
         """Note that nothing more is claimed: the reply follows."""
         self._closed_at = self.clock()
 
-    def confirm(self) -> None:
+    def keep(self) -> None:
         """Keep the claims: the reply that names them was delivered."""
         if self.clock() > self._closed_at + SOON:
             # Its caller may have left before, as when the process was frozen: that is looked at later.
             self.claimer.spool.note_unknown(self.made, self.kept)
         self.claimer.spool.note_answered({uuid: one.allocations for uuid, one in self.made.items()})
-
-    def keep(self) -> None:
-        """Keep the claims for another run of the request."""
 
     def leave(self) -> None:
         """Leave the claims, as another run was first. What no reply names is released later."""

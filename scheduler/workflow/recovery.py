@@ -67,7 +67,7 @@ class Recovery:
         raise AllocationUpdateFailed(request.instance_uuids[0], "other requests change it all the time")
 
     def _run(self, request: SchedulingRequest, schedule: Schedule) -> Selections:
-        if self._past or request.has_past:
+        if self._past or request.past:
             self._past = True
             # Nova is read first: a backlog whose callers have left costs no query to Placement.
             self._steps.callers.check(request)
@@ -185,7 +185,7 @@ class Recovery:
             NoValidHost: Placement refuses it.
             PlacementUnavailable: Placement gives no answer.
         """
-        past = self._past or request.has_past
+        past = self._past or request.past
         if past or claims.took_several_writes or any(each.held.released for each in self._sessions):
             for uuid, result in claims.fence().items():
                 if not result.claimed:

@@ -8,6 +8,7 @@ Imported after ``imports.install``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from oslo_messaging import MessageUndeliverable
@@ -27,10 +28,12 @@ from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
+from scheduler.request.past import Past
+from scheduler.rpc import calls, forwarding
+from scheduler.rpc.amqp import message as amqp_message
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
-from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
@@ -208,6 +211,28 @@ def _acknowledging_first(reply: Any) -> Any:
     return replied
 
 
+def _end_with(event: calls.Event, claims: calls.Claims) -> None:
+    calls.ENDS[event] = calls.ENDS[event]._replace(claims=claims)
+
+
+def _certainly_here(forward: Any) -> Any:
+    def forwarded(*arguments: Any) -> bool:
+        forward(*arguments)
+        return False
+
+    return forwarded
+
+
+def _settling_first(_hand_over: Any) -> Any:
+    def handed_over(deliveries: Deliveries, call: ConfirmedMessage, publish: Any) -> None:
+        deliveries.settle(call)
+        # long enough for the thread that acknowledges
+        threads.sleep(0.05)
+        publish()
+
+    return handed_over
+
+
 def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
     """Count a reply as sent after these errors; without any: after all that are not permanent."""
 
@@ -263,9 +288,9 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # the fence
     "no fence": ("pieces", _wrap(ClaimSession, "fence", _constant({}))),
     "a fence that failed counts": ("pieces", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("pieces", _wrap(AllocationWriter, "write", _one_by_one)),
+    "the fence is not all or none": ("together", _wrap(AllocationWriter, "write", _one_by_one)),
     "a claim after a release needs no fence": (
-        "late",
+        "overlaps",
         lambda: setattr(HeldClaims, "released", property(lambda _self: False, lambda _self, _value: None)),
     ),
     "claims of several writes need no fence": (
@@ -283,8 +308,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "channel on hosts",
         _wrap(Claimer, "release", _whatever_generation),
     ),
-    "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "release", "keep")),
-    "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "release")),
+    "the release is skipped if a reply cannot be delivered": (
+        "reply",
+        partial(_end_with, calls.Event.CALLER_GONE, calls.Claims.LEAVE),
+    ),
+    "what a reply may have named is released": (
+        "unconfirmed",
+        partial(_end_with, calls.Event.UNCONFIRMED, calls.Claims.RELEASE),
+    ),
     "what another run wrote is released": (
         "redelivery",
         _wrap(HeldClaims, "hold", _as_its_own),
@@ -323,7 +354,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
-    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
+    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
         _alias(Deliveries, "requeue", "settle"),
@@ -339,6 +370,15 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a call whose reply is not confirmed ends": (
         "unconfirmed",
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
+    ),
+    "a call that comes back from another scheduler counts as new": (
+        "groups",
+        lambda: setattr(amqp_message, "RETURNED", "x-nothing"),
+    ),
+    "a call that may be elsewhere counts as new": ("groups", _wrap(forwarding, "forward", _certainly_here)),
+    "a call is acknowledged before it is forwarded": (
+        "groups",
+        _wrap(Deliveries, "hand_over", _settling_first),
     ),
     "what other partitions claimed is not found": (
         "partitions",

@@ -9,7 +9,8 @@ import kombu
 import oslo_messaging as messaging
 import pytest
 
-from scheduler.rpc import delivery, scheduler_endpoint, serializer, server, transport
+from scheduler.request.past import Past
+from scheduler.rpc import calls, scheduler_endpoint, serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
@@ -39,8 +40,8 @@ class Manager:
     def select_destinations(self, context, *_arguments):
         claims = Claims()
         self.claims.append(claims)
-        self.redelivered.append(context.delivery.redelivered)
-        context.delivery.hold(claims)
+        self.redelivered.append(context.call.past is Past.REDELIVERED)
+        context.call.hold(claims)
         self.begun.release()
         assert self.may_answer.wait(30)
         return self.answer
@@ -62,8 +63,8 @@ class Forwarding(Manager):
     def select_destinations(self, context, *arguments):
         time.sleep(self.seconds)
         try:
-            context.delivery.forward(next(self.topics), "test")
-        except delivery.Forwarded:
+            context.call.forward(next(self.topics), "test")
+        except calls.Forwarded:
             self.sent += 1
             raise
         return super().select_destinations(context, *arguments)

@@ -19,7 +19,7 @@ from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.calls import Call
 from tests.builders import make_host, make_table
 from tests.unit.claims.builders import A, B, SleepClock, candidate, claimer_of, holding
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -54,8 +54,8 @@ class World:
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
         )
-        delivery = Delivery("message", has_past=lambda: past)
-        context = SimpleNamespace(user_id="caller", delivery=delivery)
+        call = Call("message", past=lambda: past)
+        context = SimpleNamespace(user_id="caller", call=call)
         self.claims = ClaimSession(
             self.claimer,
             PendingPlacements(),
@@ -95,8 +95,8 @@ def test_claims_are_released_though_who_is_told_of_them_fails():
 
 
 ENDS = {
-    "the reply was delivered": (HeldClaims.confirm, {"a": [A]}),
-    "the message is run once more": (HeldClaims.keep, {"a": [A]}),
+    "the reply was delivered": (HeldClaims.keep, {"a": [A]}),
+    "the message is run once more": (lambda _claims: None, {"a": [A]}),
     "the reply cannot be delivered": (HeldClaims.release, {}),
 }
 
@@ -206,7 +206,7 @@ def test_several_writes_are_known():
 def test_an_answer_after_a_lost_write_is_looked_at_later():
     world = World(["lost"])
     world.use("a")
-    world.claims.held.confirm()
+    world.claims.held.keep()
     assert len(world.claimer.spool) == 1
     assert world.held == {"a": [A]}
 
@@ -215,7 +215,7 @@ def test_an_answer_that_took_long_is_looked_at_later():
     world = World()
     world.use("a")
     world.clock.sleep(SOON + 1.0)
-    world.claims.held.confirm()
+    world.claims.held.keep()
     assert len(world.claimer.spool) == 1
 
 
