@@ -83,9 +83,9 @@ def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None)
     if claims is None:
         return
     if request.call is None:
-        claims.held.keep()
+        claims.keep()
     else:
-        request.call.hold(claims.held)
+        request.call.hold(claims)
 
 
 def host_of_provider(table: HostTable, provider: str) -> str:

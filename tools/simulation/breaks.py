@@ -14,12 +14,11 @@ from typing import Any
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import held_claims, spool_file
+from scheduler.claims import claim_session, spool_file
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
 from scheduler.claims.claim import Claim
-from scheduler.claims.claim_session import ClaimSession, Overtaken
+from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.held_claims import HeldClaims
 from scheduler.claims.spool import Spool
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
@@ -91,10 +90,7 @@ def _all_wait(release: Any) -> Any:
 
 def _fence_counts(fence: Any) -> Any:
     def fenced(session: ClaimSession) -> Mapping[str, Any]:
-        try:
-            return {uuid: one for uuid, one in fence(session).items() if one.claimed}
-        except Overtaken:
-            return {}
+        return {uuid: one for uuid, one in (fence(session) or {}).items() if one.claimed}
 
     return fenced
 
@@ -116,12 +112,12 @@ def _whatever_generation(release: Any) -> Any:
     return released
 
 
-def _as_its_own(hold: Any) -> Any:
-    def held(claims: HeldClaims, found: Any) -> None:
-        hold(claims, found)
+def _as_its_own(adopt: Any) -> Any:
+    def adopted(claims: ClaimSession, found: Any) -> None:
+        adopt(claims, found)
         claims._found.clear()  # noqa: SLF001
 
-    return held
+    return adopted
 
 
 def _one_by_one(write: Any) -> Any:
@@ -291,7 +287,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the fence is not all or none": ("together", _wrap(AllocationWriter, "write", _one_by_one)),
     "a claim after a release needs no fence": (
         "overlaps",
-        lambda: setattr(HeldClaims, "released", property(lambda _self: False, lambda _self, _value: None)),
+        lambda: setattr(ClaimSession, "released", property(lambda _self: False, lambda _self, _value: None)),
     ),
     "claims of several writes need no fence": (
         "pieces",
@@ -302,7 +298,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "pieces",
         _wrap(Callers, "release", _all_wait),
     ),
-    "nothing is released before an error": ("placement", _wrap(HeldClaims, "_release", _constant(None))),
+    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
         "channel on hosts",
@@ -318,7 +314,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "what another run wrote is released": (
         "redelivery",
-        _wrap(HeldClaims, "hold", _as_its_own),
+        _wrap(ClaimSession, "adopt", _as_its_own),
     ),
     # writes
     "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
@@ -392,7 +388,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "crash",
-        _wrap(HeldClaims, "note_lost", _constant(None)),
+        _wrap(ClaimSession, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
         "channel on hosts",
@@ -402,5 +398,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("frozen", lambda: setattr(held_claims, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),
 }
