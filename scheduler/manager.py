@@ -284,16 +284,9 @@ class SchedulerManager:
 
     def _serve(self, request: SchedulingRequest) -> Selections:
         trace = self.decisions.begin(request)
-        run = RequestRun(self.world, trace)
-
-        def attempt(current: SchedulingRequest) -> Selections:
-            if current is not request:
-                trace.mark("outage")  # for which it has waited
-            return run.reply_to(current)
-
         with self._logging(request, trace), self.decisions.recording(trace):
             self.steps.callers.note_earlier_runs(request)
-            return self.outages.run(attempt, request)
+            return self.outages.run(RequestRun(self.world, trace).reply_to, request)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(f"nova.{__name__}")
 
 TOPIC = "berth-explain"
-VERSION = "2.1"
+VERSION = "2.2"
+
+#: The version of the questions, and of those that came later: schedulers of the last release are asked too.
+ASKED, ASKED_LATER = "2.1", {"waiting": "2.2"}
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
@@ -93,6 +96,11 @@ class Explanations(Endpoint):
         """Say what Placement and each filter say of a host for a recorded request as of now."""
         spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
         return self._explainer.host_now(spec, uuids, checks.text(host, "host"))
+
+    @_for_admins
+    def waiting(self, context: RequestContext) -> object:
+        """List the requests in progress, and what each of them waits for."""
+        return self._explainer.waiting()
 
     @_for_admins
     def host_history(self, context: RequestContext, host: object, since: object = 0) -> object:
@@ -190,7 +198,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=VERSION),
+            messaging.Target(topic=TOPIC, version=ASKED),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -245,7 +253,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, object]) -> Future[WorkerAnswer]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[WorkerAnswer] = Future()
-        call = self._client.prepare(server=name)
+        call = self._client.prepare(server=name, version=ASKED_LATER.get(method, ASKED))
 
         def run() -> None:
             try:

@@ -1,6 +1,6 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
@@ -12,9 +12,10 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler.bounds.outages import Outages
+from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
 from scheduler.request.past import Past
-from scheduler.rpc import calls, endpoints, forwarding
+from scheduler.rpc import calls, endpoints, forwarding, open_calls
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp import listener as amqp_listener
@@ -134,6 +135,12 @@ class Server(library.RPCServer):
         listener = self._late_listener
         return 0 if listener is None else len(listener.deliveries)
 
+    def open_calls(self) -> Iterator[OpenCall]:
+        """Yield the calls that were received and not answered yet, with what they wait for."""
+        listener = self._late_listener
+        for call in () if listener is None else listener.deliveries.open():
+            yield open_calls.describe(call, self._reply_queues.missing_since(call))
+
     @property
     def busy(self) -> bool:
         """Whether a message is handled, or a call not answered yet."""
@@ -190,25 +197,22 @@ class Server(library.RPCServer):
         super()._on_incoming(incoming)
 
     def _process_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
-        with self.activity.message():
-            self._process(incoming)
-
-    def _process(self, incoming: Sequence[library.IncomingMessage]) -> None:
         message = incoming[0]
-        if not isinstance(message, ConfirmedMessage):
-            self._run(incoming, calls.Call())
-            return
-        if event := self._not_run(message):
-            self.heartbeats.release(message)
-            self._end(message, calls.Call(), event)
-            return
-        if self.in_flight is not None:
-            self.in_flight.begin(message.unique_id)
-        try:
-            self._run(incoming, self._call_of(message))
-        finally:
+        with self.activity.message():
+            if not isinstance(message, ConfirmedMessage):
+                self._run(incoming, calls.Call())
+                return
+            if event := self._not_run(message):
+                self.heartbeats.release(message)
+                self._end(message, calls.Call(), event)
+                return
             if self.in_flight is not None:
-                self.in_flight.end(message.unique_id)
+                self.in_flight.begin(message.unique_id)
+            try:
+                self._run(incoming, self._call_of(message))
+            finally:
+                if self.in_flight is not None:
+                    self.in_flight.end(message.unique_id)
 
     def _not_run(self, message: ConfirmedMessage) -> calls.Event | None:
         """Return why a call is not run; None if it is."""

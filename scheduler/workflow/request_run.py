@@ -55,6 +55,8 @@ class RequestRun:
             DependencyUnavailable: It is not known whether there is a host. Nothing stays claimed, and the
                 request may be tried once more.
         """
+        if request is not self._trace.request:
+            self._trace.mark("outage")  # for which it has waited
         if request.is_rebuild:
             return self._without_claims(request)
         try:
@@ -90,6 +92,8 @@ class RequestRun:
 
     def _without_claims(self, request: SchedulingRequest) -> Selections:
         reply = decide(request, self._world, self, self._trace)
+        if self._decided is not None:
+            self._decided.write_progress()
         self._announce_end()
         return reply
 
@@ -114,7 +118,7 @@ class RequestRun:
     def _attempt(self, request: SchedulingRequest) -> Selections | None:
         """Return the reply; None if another run or request was first."""
         if self._past or request.past:
-            self._past = True
+            self._past, self._trace.step = True, "held"
             if (reply := self._answer_with_held(request)) is not None:
                 return reply if self._secure(request) else None
         try:
@@ -125,7 +129,7 @@ class RequestRun:
                 return None
             further_request = replace(request.restarted(), kept_providers=further)
             reply = decide(further_request, self._world, self, self._trace)
-        if not self._secure(request):
+        if not self._secure(request, self._decided):
             return None
         self._announce_end()
         return reply
@@ -147,11 +151,14 @@ class RequestRun:
             self._trace.selected(selections)
             return selections
 
-    def _secure(self, request: SchedulingRequest) -> bool:
+    def _secure(self, request: SchedulingRequest, decided: SchedulingRequest | None = None) -> bool:
         """Make sure that the caller still waits, and that nobody can release the claims of the reply.
 
         Another run of the request may have read some before all were there. And what was released and claimed
         again may have the generation that a late try of the release expects: it begins again with a consumer.
+
+        Args:
+            decided: The request whose progress is written into its spec; None for hosts that were held.
 
         Returns:
             Whether no other run was first, and Placement does not refuse what it had granted.
@@ -175,6 +182,8 @@ class RequestRun:
             # After the fence, which may take long.
             if past or self._steps.clock() > min(self._begun, request.received_at) + SOON:
                 self._steps.callers.check(request)
+            if decided is not None:
+                decided.write_progress()
         except BaseException as error:
             claims.release()
             if isinstance(error, NoValidHost) and not error.final:
@@ -186,7 +195,6 @@ class RequestRun:
 
     def _announce_end(self) -> None:
         if self._decided is not None:
-            self._decided.write_progress()
             context, spec = self._decided.context, self._decided.spec
             self._steps.notifications.select_destinations_end(context, spec)
 

@@ -53,6 +53,11 @@ class Deliveries:
         """Return the number of calls that are not answered yet."""
         return len(self._in_progress)
 
+    def open(self) -> list[ConfirmedMessage]:
+        """Return the calls that are not answered yet, of each its first delivery."""
+        with self._lock:
+            return [calls[0] for calls in self._in_progress.values()]
+
     def add(self, call: ConfirmedMessage) -> bool:
         """Take a call that was just received; return whether it is to be answered. In the reading thread."""
         raw = raw_of(call.message)

@@ -55,6 +55,7 @@ class ConfirmedMessage(library.Call):
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
         state: Where it is between its receipt and its end.
+        replying_since: When its last reply began to be sent; 0 before that.
     """
 
     undelivered: Exception | None = None
@@ -63,6 +64,7 @@ class ConfirmedMessage(library.Call):
     received = 0.0
     state = State.WAITS_FOR_THREAD
     _past = Past.NONE
+    replying_since = 0.0
 
     @property
     def headers(self) -> Mapping[str, object]:
@@ -106,6 +108,7 @@ class ConfirmedMessage(library.Call):
     def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
         self.undelivered, self.may_be_delivered = None, False
+        self.replying_since = time.monotonic()
         if not self.orig_msg_id:
             return
         try:

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.request.past import Past
 from scheduler.rpc import calls, scheduler_endpoint, serializer, server, transport
+from scheduler.rpc.amqp import library
 from scheduler.rpc.context import RequestContext
 from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
@@ -124,9 +125,9 @@ def serve(conf):
 @pytest.fixture
 def bus(conf):
     made = transport.rpc_transport(conf)
-    connections = made._driver._connection_pool
+    connections = library.driver_of(made)._connection_pool
     yield made
-    if made._driver._connection_pool:
+    if library.driver_of(made)._connection_pool:
         made.cleanup()
     connections.empty()  # a call may have put one back after the test had closed the bus
 

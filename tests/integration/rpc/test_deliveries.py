@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.rpc import explain, transport
 from scheduler.rpc.amqp import deliveries as amqp_deliveries
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp import listener as amqp_listener
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.waiting import eventually
@@ -36,7 +37,7 @@ def test_claims_are_given_back_if_the_reply_queue_is_missing(serve, bus, broker)
     serve(manager)
     Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    reply_queue = bus._driver._reply_q
+    reply_queue = library.driver_of(bus)._reply_q
     bus.cleanup()  # a caller that lives would declare its queue anew
     broker.queue_delete(reply_queue)
     manager.may_answer.set()
@@ -51,7 +52,7 @@ class Gone(Caller):
         super().__init__(self.bus)
 
     def leave(self):
-        reply_queue = self.bus._driver._reply_q
+        reply_queue = library.driver_of(self.bus)._reply_q
         self.bus.cleanup()  # a caller that lives would declare its queue anew
         self._broker.queue_delete(reply_queue)
 
@@ -82,7 +83,7 @@ def test_a_caller_whose_reply_queue_is_missing_for_some_time_is_answered(serve, 
     serve(manager)
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    broker.queue_delete(bus._driver._reply_q)  # the caller makes it anew
+    broker.queue_delete(library.driver_of(bus)._reply_q)  # the caller makes it anew
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == ["a host"]

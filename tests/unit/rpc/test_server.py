@@ -478,6 +478,11 @@ def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
     assert beats[0] == due
 
 
+def serve(running, message):
+    """Serve a call, as a thread of the pool does."""
+    running._process_incoming([message])
+
+
 def frame_of_a_call():
     arguments = {"spec_obj": spec("boot_two_instances")}
     return {"method": "select_destinations", "args": arguments, "version": "4.5"}
@@ -518,7 +523,7 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     manager.answer = lambda *_: seen.extend(running.in_flight.running)
     message = Redelivered(frame_of_a_call())
     message.past, message.delivery_count = past, deliveries
-    running._process_incoming([message])
+    serve(running, message)
     assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
     assert seen == (["m1"] if runs else [])
     assert caplog.text.count("with an error instead of serving it again") == (not runs)
@@ -532,7 +537,7 @@ def test_a_request_knows_whether_its_call_has_a_past(conf, manager, past):
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.past = past
-    running._process_incoming([message])
+    serve(running, message)
     assert told == [past]
 
 
@@ -547,7 +552,7 @@ def test_a_call_that_the_broker_has_again_ends_without_a_reply_and_keeps_what_it
 
     manager.answer = answer
     message.is_lost = when == "before"
-    scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)._process_incoming([message])
+    serve(scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager), message)
     assert message.ends == ["requeued"]
     assert claims.ends == []
 
@@ -563,7 +568,7 @@ def test_calls_whose_callers_have_left_are_dropped_with_one_error_each_and_one_l
     running.count = lambda *what: dropped.append(what)
     for _ in range(20):
         message = Redelivered(frame_of_a_call())
-        running._process_incoming([message])
+        serve(running, message)
         assert message.ends == ["NoValidHost", "acknowledged"]
     running._dropped.log()
     assert dropped == [("dropped", "")] * 20
@@ -601,7 +606,7 @@ def test_a_refused_message_is_freed_at_once(conf, manager, frame):
     gc.disable()
     logging.disable()  # what tests capture of the log holds errors
     try:
-        running._process_incoming([message])
+        serve(running, message)
         assert len(message.ends) == 2
         del message, frame
         assert argument() is None
@@ -633,7 +638,7 @@ def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, pa
     arguments = {"spec_obj": spec("boot_two_instances")}
     message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
     message.past, message.unreachable = Past.NONE, unreachable
-    running._process_incoming([message])
+    serve(running, message)
     assert message.ends == ends
     assert told == ([past] if unreachable else [])
     assert counted == ([] if unreachable else [("forwarded", "why")])
@@ -649,7 +654,7 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
-    running._process_incoming([message])
+    serve(running, message)
     assert (message.ends, claims.ends) == (["requeued"], ["released"])
 
 
@@ -659,7 +664,7 @@ def test_messages_that_come_to_nothing_are_counted(conf, manager):
     running.count = lambda *what: counted.append(what)
     message = Redelivered({"method": "no such method", "args": {}, "version": "4.5"})
     message.undelivered = ValueError("the broker does not take it")
-    running._process_incoming([message])
+    serve(running, message)
     assert counted == [("refused", ""), ("undelivered", "")]
     assert running.activity.in_flight == 0
 
@@ -681,7 +686,7 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again(
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.undelivered = OSError("not confirmed")
-    running._process_incoming([message])
+    serve(running, message)
     assert message.ends[1:] == ["requeued"]
     assert claims.ends == (["released"] if failed else [])
     assert "was not confirmed" in caplog.text
@@ -693,7 +698,7 @@ def test_a_call_that_was_acknowledged_meanwhile_cannot_be_answered_again(conf, m
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.undelivered, message.may_be_requeued = OSError("refused"), False
-    running._process_incoming([message])
+    serve(running, message)
     assert (message.ends, claims.ends) == (["hosts", "acknowledged"], ["released"])
 
 
@@ -735,7 +740,7 @@ def without_callers(conf, manager):
 def test_a_call_whose_reply_queue_is_missing_keeps_neither_claims_nor_a_thread(without_callers):
     running, claims = without_callers
     message = OfMissingCaller()
-    running._process_incoming([message])
+    serve(running, message)
     assert (message.ends, claims[0].ends) == (["hosts"], ["released"])
     assert running.activity.in_flight == 0
 
@@ -744,11 +749,11 @@ def test_a_call_whose_reply_queue_is_missing_keeps_neither_claims_nor_a_thread(w
 def test_no_hosts_are_claimed_for_a_call_whose_reply_queue_is_found_missing(without_callers, waited):
     running, claims = without_callers
     if not waited:
-        running._process_incoming([OfMissingCaller()])
+        serve(running, OfMissingCaller())
         claims.clear()
     message = OfMissingCaller()
     message.received -= waited
-    running._process_incoming([message])
+    serve(running, message)
     assert (message.ends, claims) == ([], [])
 
 
@@ -758,14 +763,14 @@ def test_a_redelivered_call_is_run_without_its_caller_and_gives_back_what_an_ear
     running, claims = without_callers
     message = OfMissingCaller()
     message.past = Past.REDELIVERED
-    running._process_incoming([message])
+    serve(running, message)
     assert (message.ends, claims[0].ends) == (["hosts"], ["released"])
 
 
 def test_a_call_is_returned_to_the_broker_once_its_reply_queue_is_there_again(without_callers):
     running, _ = without_callers
     message = OfMissingCaller()
-    running._process_incoming([message])
+    serve(running, message)
     message.has_reply_queue = lambda: True
     running._reply_queues.look()
     assert message.ends == ["hosts", "requeued"]
@@ -773,7 +778,7 @@ def test_a_call_is_returned_to_the_broker_once_its_reply_queue_is_there_again(wi
 
 def test_calls_that_wait_for_their_reply_queue_do_not_count_as_a_stall(without_callers):
     running, _ = without_callers
-    running._process_incoming([OfMissingCaller()])
+    serve(running, OfMissingCaller())
     running._late_listener = SimpleNamespace(deliveries=[None])
     assert running.stalled() == 0.0
 
@@ -789,7 +794,7 @@ def test_a_request_knows_when_its_message_was_received(conf, manager):
     }
     message = Redelivered(frame)
     message.received = time.monotonic() - 5
-    running._process_incoming([message])
+    serve(running, message)
     assert times == [message.received]
 
 
