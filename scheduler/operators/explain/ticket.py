@@ -9,7 +9,8 @@ from scheduler.decisions.document import Decision
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.rendering import first
 from scheduler.logs import count_text
-from scheduler.operators.explain.decision_commands import RecordedQuestion, Shown
+from scheduler.operators.explain.decision_commands import RecordedQuestion
+from scheduler.operators.shown.shown import Head, Saying, Shown, Table, lines_of
 
 #: What a user reads of each cause, and what helps. No host, rule or aggregate of the operator is named.
 FOR_USERS: Mapping[CauseCode, tuple[str, str]] = {
@@ -102,7 +103,16 @@ class Why(RecordedQuestion):
             "cause": None if cause is None else str(cause.code),
             "lines": lines,
         }
-        return Shown(document, lines, [(("Line",), [])])
+        head = Head("Why", lines[0], time=found.decision.time, sayings=[Saying(line) for line in lines[1:]])
+        return Shown(document, head, [Table(("Line",), [(line,) for line in lines], "Lines")])
+
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print the lines and nothing else: they are copied into a ticket or sent to a user."""
+        if args.formatter == "table":
+            for line in lines_of(shown.head):
+                self._line(line)
+        else:
+            super().emit(shown, args)
 
 
 def for_ticket(decision: Decision) -> list[str]:

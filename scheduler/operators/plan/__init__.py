@@ -12,5 +12,5 @@
 - purchase: what further hosts would bring
 - policy: what other options would change
 - dry_run: deciding one request without a claim
-- text: plans as lines; page: as an HTML page with pictures (templates/plan.html)
+- shown: what is shown of each kind of plan
 """

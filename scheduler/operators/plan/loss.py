@@ -24,7 +24,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 #: Hosts that are tried.
 MOST_TRIED = 300
 
-#: All zones together, beside the zones by number.
+#: All zones together, besides the zones by number.
 EVERYWHERE = 0
 
 

@@ -63,8 +63,24 @@ class AllInstances:
                 if not rows:
                     break
                 last = rows[-1].id
-                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden), *map(_text, more))
-                             for _, uuid, host, node, state, hidden, *more in rows]  # fmt: skip
+                yield (
+                    cell,
+                    [
+                        StoredInstance(
+                            *(
+                                uuid,
+                                host,
+                                node,
+                                str(state),
+                                bool(hidden),
+                                task or "",
+                                name or "",
+                                project or "",
+                            )
+                        )
+                        for _, uuid, host, node, state, hidden, task, name, project in rows
+                    ],
+                )
 
     def changes(self, flavor: Flavor, since: datetime) -> list[tuple[datetime, int]]:
         """Return when instances of the size of a flavor were created (1) and deleted (-1).
@@ -95,10 +111,6 @@ class AllInstances:
     def _rows(self, query: sa.Select, cell: Cell) -> list[Any]:
         with self._cells.engine(cell).connect() as connection:
             return list(connection.execute(query))
-
-
-def _text(value: str | None) -> str:
-    return value or ""
 
 
 _LIVE = (instances.c.deleted == 0, instances.c.host.is_not(None))

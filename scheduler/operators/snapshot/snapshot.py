@@ -57,8 +57,8 @@ class Instances:
     Attributes:
         states: ``vm_state`` of each.
         tasks: ``task_state`` of each; "" for none.
-        names: What the user calls each.
-        projects: The id of the project of each; "" if it is not stored.
+        names: The display name of each; "" for none.
+        projects: The id of the project of each.
         rows: The row of the table of each one's node, -1 for a node that the table lacks; int32.
         visible: Whether it counts as a member of a server group: not soft-deleted, nor hidden; bool.
         specs: The number of each one's request among the distinct ones, or ``UNREAD`` or ``MISSING``; int32.
@@ -258,7 +258,7 @@ def _read_instances(snapshot: Snapshot) -> Instances:
     row_of = {
         (row.cell_uuid, row.host, row.nodename): number for number, row in enumerate(snapshot.table.rows)
     }
-    states: dict[str, str] = {}  # few distinct texts
+    states: dict[str, str] = {}
     total = snapshot.all_instances.count()
     for cell, page in snapshot.all_instances.pages():
         for one in page:

@@ -49,15 +49,6 @@ def test_what_is_missing_is_told_in_sum_with_the_step_that_left_no_host():
     assert "lacks only 6000 MEMORY_MB: at most 4192 MEMORY_MB free" in text
 
 
-def test_a_move_has_the_names_that_a_change_board_knows():
-    apart = group("apart", "anti-affinity", ["m1"])
-    cloud = MadeCloud(node("h1").az("z1"), node("h2").az("z1"))
-    cloud.put("m1", "h1", flavor("large"), in_group=apart)
-    (move,) = plan_of(cloud, "h1")["moves"]
-    names = ("server", "project", "flavor", "server_group_name", "from", "from_zone", "to", "zone")
-    assert [move[name] for name in names] == ["m1", "p", "large", "apart", "h1", "z1", "h2", "z1"]
-
-
 def test_instances_stay_in_their_cell():
     cloud = MadeCloud(node("h1"), node("h2", cell=OTHER_CELL)).put("i1", "h1")
     (text,) = reasons_of(plan_of(cloud, "h1")).values()

@@ -10,7 +10,8 @@ from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.operators.plan.capacity import fits
 from scheduler.operators.plan.purchase import NotOffered, purchase
-from scheduler.operators.plan.text import shown
+from scheduler.operators.plan.shown import shown
+from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.requests import of_flavor
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
 from tests.unit.operators.plan.test_loss import ASKED, FAST, host_cell, one_cell
@@ -82,7 +83,8 @@ def test_the_plan_says_until_when_and_what_runs_out_first():
     # one more fits now, at one a day it is full tomorrow; forty more last for forty-one days
     assert (one["instances"], one["more"], one["limit"]) == (1, 40, "MEMORY_MB")
     assert (one["week"], one["week_then"]) == ("2026-11-23", "2026-12-28")
-    assert shown(found).head == ["20 more hosts like h1; each flavor alone"]
+    lines = list(lines_of(shown(found | {"all_placed": True}).head))
+    assert lines == ["20 more hosts like h1; each flavor alone"]
 
 
 def test_a_full_host_cannot_be_the_model():
@@ -99,5 +101,6 @@ def test_devices_that_are_not_counted_are_named():
     cloud = MadeCloud(node("h1")).put(
         "i", "h1", wanted, pci_requests=objects.InstancePCIRequests(requests=[request])
     )
-    head = shown(purchase(cloud.planned(), 0, 1, [wanted], no_changes, NOW)).head
-    assert "devices of 1 instance on h1 are not counted: name a host without instances" in head[1]
+    plan = purchase(cloud.planned(), 0, 1, [wanted], no_changes, NOW)
+    lines = list(lines_of(shown(plan | {"all_placed": True}).head))
+    assert lines[1] == "devices of 1 instance on h1 are not counted: name a host without instances"

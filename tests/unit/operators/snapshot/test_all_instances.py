@@ -29,18 +29,17 @@ def test_all_live_instances_on_hosts_are_read_page_by_page(nova, source, monkeyp
     assert source.count() == 5
 
 
+def test_names_and_projects_are_read(nova, source):
+    nova.add_instance("cmp1", vm_state="active", display_name="web", project_id="p")
+    nova.add_instance("cmp2", vm_state="active", display_name=None, project_id=None)
+    ((_, found),) = source.pages()
+    assert [(one.name, one.project_id) for one in found] == [("web", "p"), ("", "")]
+
+
 def test_soft_deleted_and_hidden_ones_are_told(nova, source):
     nova.add_instance("cmp1", vm_state="soft-delete", hidden=True)
     ((_, (one,)),) = source.pages()
     assert (one.vm_state, one.hidden) == ("soft-delete", True)
-
-
-def test_names_and_projects_are_read(nova, source):
-    nova.add_instance("cmp1", display_name="web-1", project_id="p1")
-    nova.add_instance("cmp1", display_name=None, project_id=None)
-    ((_, (named, unnamed)),) = source.pages()
-    assert (named.name, named.project_id) == ("web-1", "p1")
-    assert (unnamed.name, unnamed.project_id) == ("", "")
 
 
 def test_creations_and_deletions_of_a_size_are_told_in_order(nova, source):
