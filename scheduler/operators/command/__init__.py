@@ -2,4 +2,5 @@
 
 - app: an application with commands, its options and exit status
 - arguments: types of arguments that several commands have
+- textfile: files for the textfile collector of node-exporter
 """
