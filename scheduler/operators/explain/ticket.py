@@ -1,4 +1,4 @@
-"""berth-explain why: a decision in five lines for a ticket, or in words for the user without names of hosts."""
+"""berth-explain why: a decision in five lines for a ticket, or in words for a user without names of hosts."""
 
 import argparse
 from collections.abc import Mapping
