@@ -2,6 +2,7 @@
 
 - main: the program
 - decision_commands: questions about decisions that were made
+- ticket: a decision in five lines, or in words for the user
 - waiting_command: the requests in progress
 - host_commands: about a host, as of now and in the latest decisions
 - decision, host, entries: what is shown of each; requested: what is requested besides the flavor;

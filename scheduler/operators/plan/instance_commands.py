@@ -8,8 +8,9 @@ from typing import Any
 
 from scheduler import conf as options
 from scheduler.logs import sanitize
+from scheduler.operators.command import textfile
 from scheduler.operators.command.arguments import add_number, add_since, writing
-from scheduler.operators.plan import balance, drain, failures, policy, script, survive, textfile
+from scheduler.operators.plan import balance, drain, failures, policy, script, survive
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
 from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud

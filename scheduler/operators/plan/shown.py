@@ -412,6 +412,35 @@ def _total(one: Plan) -> int:
     return sum(zone["instances"] for zone in one["zones"])
 
 
+def _purchase(plan: Plan) -> tuple[Head, list[Part]]:
+    sayings = []
+    if plan["instances_with_devices"]:
+        holders = count_text(plan["instances_with_devices"], "instance")
+        words = f"devices of {holders} on {plan['like']} are not counted: name a host without instances"
+        sayings.append(Saying(words))
+    columns = ("Flavor", "Fit now", "More", "Full", "Full then", "Runs out first", "Stranded then")
+    rows = [
+        (
+            one["flavor"],
+            one["instances"],
+            one["more"],
+            one["week"] or "not within ten years",
+            one["week_then"] or "not within ten years",
+            one["limit"],
+            amounts(one["stranded"]),
+        )
+        for one in plan["flavors"]
+    ]
+    counts = [(one["flavor"], one["instances"], one["more"]) for one in plan["flavors"]]
+    drawn = (
+        (name, now + more, now, f"{now} → {now + more}", "" if more else BAD) for name, now, more in counts
+    )
+    legend = (("pale", "with the further hosts"), ("strong", "now"))
+    subject = f"{count_text(plan['hosts'], 'more host')} like {plan['like']}; each flavor alone"
+    head = Head("What further hosts bring", subject, "" if plan["all_placed"] else BAD, sayings=sayings)
+    return head, [bars("Instances that fit", drawn, legend), Table(columns, rows, "Flavors")]
+
+
 SIDES = {
     "refused": "Instances without a host",
     "hosts": "Hosts that get instances",
@@ -502,6 +531,7 @@ _KINDS: Mapping[str, Callable[[Plan], tuple[Head, list[Part]]]] = {
     "balance": _balance,
     "capacity": _capacity,
     "capacities": _capacities,
+    "purchase": _purchase,
     "policy": _policy,
     "dry-run": _dry_run,
 }

@@ -8,8 +8,9 @@ from typing import Any
 
 from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError, ConfigError
+from scheduler.operators.command import textfile
 from scheduler.operators.command.app import ConfiguredCommand
-from scheduler.operators.command.arguments import add_since
+from scheduler.operators.command.arguments import add_since, writing
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.copies import Copies
 from scheduler.operators.shadow.decisions import ShadowManager
@@ -68,11 +69,19 @@ class ReportCommand(ShownCommand):
         parser = super().get_parser(prog_name)
         _add_directory(parser)
         add_since(parser, "1d")
+        parser.add_argument(
+            "--textfile",
+            metavar="FILE",
+            help="write the counts as metrics for the textfile collector of node-exporter",
+        )
         return parser
 
     def show(self, args) -> Shown:
         directory = Path(args.directory or self.conf.state_path)
         found = report.summarize(report.read(directory, args.since))
+        if args.textfile:
+            with writing(f"Cannot write {args.textfile}"):
+                textfile.write(args.textfile, report.metrics(found))
         return report.shown(found, time_text(time.time()))
 
 

@@ -244,6 +244,13 @@ def test_the_report_counts():
     )
 
 
+def test_metrics_have_each_verdict():
+    metrics = report.metrics(report.summarize(FOUND))
+    assert 'berth_shadow_requests{verdict="same"} 90.0' in metrics
+    assert "berth_shadow_refused 1.0" in metrics
+    assert "berth_shadow_unexplained 1.0" in metrics
+
+
 def test_a_report_on_nothing_says_so():
     found = report.summarize([])
     assert report.sentence(found) == "0 requests; none was compared yet."

@@ -1,7 +1,6 @@
-"""The capacity for each flavor, as a text file for node-exporter."""
+"""The capacity for each flavor, and the same as metrics."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -53,18 +52,6 @@ def _zones(cloud: PlannedCloud, counts: Mapping[int, Fit], headroom: Headroom) -
             "headroom": headroom.of_zone[zone],
             "stranded": summed(each)["stranded"],
         }
-
-
-def write(path: str, content: str) -> None:
-    """Write metrics to a file that everyone can read, in one step.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    new = Path(f"{path}.new")
-    new.write_text(content)
-    new.chmod(0o644)
-    new.replace(path)
 
 
 def text(found: Iterable[Document]) -> str:
