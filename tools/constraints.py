@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-#: Of the extra ``postgresql``.
-EXTRAS = ("psycopg2-binary",)
+#: Of the extras ``postgresql`` and ``run``.
+EXTRAS = ("psycopg2-binary", "openstacksdk")
 
 
 def direct_requirements() -> list[Requirement]:

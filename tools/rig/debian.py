@@ -85,7 +85,8 @@ def wheels(cache: Path, python: str) -> Path:
         for name in ("manylinux_2_28", "manylinux2014", "manylinux_2_17", "manylinux1")
     ]
     only = ["--only-binary=:all:", "--python-version", python, *platforms]
-    wanted = ["-c", "constraints.txt", "-r", "requirements.txt", "psycopg2-binary", "pbr", "setuptools"]
+    wanted = ["-c", "constraints.txt", "-r", "requirements.txt", "psycopg2-binary", "openstacksdk"]
+    wanted += ["pbr", "setuptools"]
     # pip reads the conditions of requirements for the Python that runs it
     wanted += ONLY_WITH.get(python, ())
     run_program([*program, *only, *wanted], cwd=ROOT)

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
+from datetime import UTC, datetime
 import difflib
 import logging
 import sys
@@ -74,7 +75,8 @@ class PlanCommand(Question):
         progress = ProgressLine(sys.stderr)
         try:
             with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf, progress) as read:
-                plan = self.plan(PlannedCloud(read), parsed_args)
+                made_at = datetime.fromtimestamp(read.read_at, UTC).isoformat(timespec="seconds")
+                plan = self.plan(PlannedCloud(read), parsed_args) | {"made_at": made_at}
         finally:
             progress.clear()
         shown = plan_text.shown(plan)

@@ -38,7 +38,7 @@ def test_how_nova_moves_an_instance(state, task, wanted, way, why):
     cloud.put("i", "h1", state=state, task=task, **({"pci_requests": wanted} if wanted else {}))
     snapshot = cloud.snapshot()
     snapshot.load_requests([0])
-    assert way_of(snapshot, 0) == (way, why)
+    assert way_of(snapshot, 0) == (way, why, False)
 
 
 def test_a_drain_leaves_what_has_a_task_state():
