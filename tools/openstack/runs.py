@@ -140,7 +140,7 @@ class Runs:
             with self._begun("drain") as run:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     if kills < 6:
-                        run.wait_for("disabled" if not kills else "continuing")
+                        run.wait_for("disabled", "continuing", "moved")
                         run.process.wait(self._random.uniform(0.1, 6.0))
                     else:
                         run.process.wait(TIMEOUT)
@@ -290,11 +290,11 @@ class _Process:
         self._output = output
         self._lines: list[str] = []
 
-    def wait_for(self, word: str) -> None:
-        """Wait until a line begins with a word, or the run has ended."""
+    def wait_for(self, *words: str) -> None:
+        """Wait until a line begins with one of some words, or the run has ended."""
         for line in self.process.stderr or ():
             self._lines.append(line.rstrip())
-            if line.startswith(word):
+            if line.startswith(words):
                 return
 
     def end(self) -> Ended:
