@@ -1,10 +1,11 @@
-"""The versions that Berth was tested with: of each package that it needs, the one that is installed here.
+"""The versions that Berth was tested with: that installed here of each package that it needs with any Python.
 
 ``python -m tools.constraints > constraints.txt``
 """
 
 from collections.abc import Iterator
 from importlib.metadata import distribution
+import itertools
 import pathlib
 
 from packaging.requirements import Requirement
@@ -14,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 #: Of the extras ``postgresql`` and ``run``.
 EXTRAS = ("psycopg2-binary", "openstacksdk")
+#: The versions of Python that Berth runs with: some requirements have only one of them.
+PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def direct_requirements() -> list[Requirement]:
@@ -46,9 +49,13 @@ def needed() -> dict[str, str]:
 
 def _required_by(lines: list[str], extras: frozenset[str]) -> Iterator[Requirement]:
     for requirement in map(Requirement, lines):
-        marker = requirement.marker
-        if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+        if requirement.marker is None or any(map(requirement.marker.evaluate, _environments(extras))):
             yield requirement
+
+
+def _environments(extras: frozenset[str]) -> Iterator[dict[str, str]]:
+    for python, extra in itertools.product(PYTHONS, ("", *extras)):
+        yield {"extra": extra, "python_version": python, "python_full_version": f"{python}.0"}
 
 
 def main() -> None:

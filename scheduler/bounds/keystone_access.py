@@ -15,6 +15,7 @@ from keystoneauth1.plugin import BaseAuthPlugin
 
 from scheduler.bounds import deadline
 from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.bounds.waits import waiting_for
 
 #: The errors of a Keystone that is away. Discovery hides those of its connection.
 AWAY = (exceptions.ConnectionError, exceptions.DiscoveryFailure)
@@ -43,6 +44,10 @@ class GuardedAccess:
         Raises:
             ConnectFailure: Keystone is left out, or another thread is still waiting for it.
         """
+        with waiting_for("a token of Keystone"):
+            return self._access(session, options)
+
+    def _access(self, session: Any, options: dict[str, Any]) -> Any:
         patience = self._wait_timeout if self._breaker.open_reason is None else 0.0
         if not self._lock.acquire(timeout=deadline.current().bound(patience)):
             raise exceptions.ConnectFailure("Keystone has not answered another thread yet")

@@ -6,6 +6,7 @@ import threading
 import time
 
 from scheduler.bounds import deadline
+from scheduler.bounds.waits import What, waiting_for
 
 
 class KeyedLocks:
@@ -16,12 +17,13 @@ class KeyedLocks:
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextmanager
-    def hold(self, keys: Iterable[str], timeout: float) -> Iterator[bool]:
+    def hold(self, keys: Iterable[str], timeout: float, what: What) -> Iterator[bool]:
         """Hold the locks of all keys.
 
         Args:
             keys: May repeat.
             timeout: Seconds to wait for all of them together, at most until the deadline of the request.
+            what: What is waited for meanwhile, as ``waiting_for`` takes it.
 
         Yields:
             True while all locks are held; False if the time was over, and none is held.
@@ -29,7 +31,8 @@ class KeyedLocks:
         end = time.monotonic() + deadline.current().bound(timeout)
         with ExitStack() as held:
             # In one order for all callers, or two of them could wait for each other.
-            acquired = all(self._acquire(key, end, held) for key in sorted(set(keys)))
+            with waiting_for(what):
+                acquired = all(self._acquire(key, end, held) for key in sorted(set(keys)))
             if not acquired:
                 held.close()
             yield acquired

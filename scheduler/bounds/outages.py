@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 from oslo_log import log as logging
 
 from scheduler.bounds.background import BackgroundLoop
+from scheduler.bounds.waits import waiting_for
 from scheduler.errors import DependencyUnavailable, HandedBack, HostsUnknown, SchedulerStopping
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -208,7 +209,12 @@ class Outages:
             pause: The shortest wait, in seconds.
         """
         began = self._clock()
-        with self._changed, self._counted():
+
+        def what() -> str:
+            state = "did not answer" if self._outage is None else "is unavailable"
+            return f"{error.dependency}, which {state}"
+
+        with self._changed, self._counted(), waiting_for(what):
             if self._outage is None:
                 self._suspect = error
                 self._loop.wake()

@@ -1,6 +1,7 @@
 """Private temporary directories that end with their process; those of killed ones, with the next process."""
 
 import atexit
+from collections.abc import Iterator
 import fcntl
 import os
 from pathlib import Path
@@ -25,7 +26,8 @@ def make_temporary_directory(prefix: str, parent: str | None) -> Path:
         OSError: It cannot be made.
     """
     place = parent or tempfile.gettempdir()
-    _remove_abandoned(prefix, Path(place))
+    for abandoned_one in abandoned(prefix, Path(place)):
+        shutil.rmtree(abandoned_one, ignore_errors=True)
     for attempts_left in reversed(range(ATTEMPTS)):
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         try:
@@ -57,14 +59,17 @@ def _lock(directory: Path) -> int:
     return file
 
 
-def _remove_abandoned(prefix: str, parent: Path) -> None:
+def abandoned(prefix: str, parent: Path) -> Iterator[Path]:
+    """Yield the directories of a purpose whose processes have ended; each is locked until the next one."""
     for directory in parent.glob(f"{prefix}*"):
         try:
             file = _lock(directory)
         except OSError:
             continue
-        shutil.rmtree(directory, ignore_errors=True)
-        os.close(file)
+        try:
+            yield directory
+        finally:
+            os.close(file)
 
 
 def _remove_own(directory: Path, process: int) -> None:

@@ -82,7 +82,7 @@ class OvercommitCheck:
         known = {uuid for uuid, providers in near.items() if providers and all(map(usages.get, providers))}
         over: dict[str, Excess] = {}
         if any(one.used > one.capacity for usage in usages.values() for one in usage.values()):
-            self.timing.sleep(self.timing.uniform(*self.policy.retry_delay))
+            self.timing.pause(self.timing.uniform(*self.policy.retry_delay))
             for provider, usage in usages.items():
                 if any(one.used > one.capacity for one in usage.values()):
                     _choose_one_by_one(provider, self._usage_of(provider), added, over)

@@ -21,6 +21,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.bounds.temporary_directories import make_temporary_directory
+from scheduler.bounds.waits import waiting_for
 from scheduler.logs import OutageLog
 
 LOG = log.getLogger(f"nova.{__name__}")
@@ -122,12 +123,12 @@ class SpoolFile:
 
     def append(self, lines: Iterable[Mapping[str, Any]]) -> bool:
         """Add lines; return False if that is not possible. Never raises."""
-        with self._lock:
+        with waiting_for("the disk of [DEFAULT]/state_path"), self._lock:
             return self._write(lines)
 
     def replace(self, lines: Iterable[Mapping[str, Any]]) -> bool:
         """Let the file have these lines alone, or be removed if there are none; as ``append``."""
-        with self._lock:
+        with waiting_for("the disk of [DEFAULT]/state_path"), self._lock:
             old, old_file = self._path, self._file
             self._path, self._file = None, -1
             kept = list(lines)

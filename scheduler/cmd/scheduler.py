@@ -12,7 +12,7 @@ import logging
 from pathlib import Path
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 import warnings
 
 from oslo_service import backend
@@ -58,12 +58,12 @@ def main(
                 from scheduler.cmd import check_config
 
                 return check_config.check(conf, make_parts(conf).manager if make_parts else None)
-            prepare(conf)
+            report = prepare(conf)
         except errors.ConfigError as error:
             for finding in error.findings:
                 print(f"{program_name()}: {finding}", file=sys.stderr)
             return FAILED
-        return _serve(conf, argv, make_parts or parts)
+        return _serve(conf, argv, make_parts or parts, report)
 
 
 @contextmanager
@@ -91,8 +91,8 @@ def read_options(argv: Sequence[str], *, needs_databases: bool = True) -> Config
     return conf
 
 
-def prepare(conf: ConfigOpts) -> None:
-    """Set up logging and the report handler.
+def prepare(conf: ConfigOpts) -> Any:
+    """Set up logging and the report handler; return the class of the report.
 
     Raises:
         ConfigError: The options cannot be used.
@@ -103,7 +103,7 @@ def prepare(conf: ConfigOpts) -> None:
 
     set_up_logging(conf)
     lockutils.set_defaults(conf.oslo_concurrency.lock_path)
-    guru_meditation.install(conf)
+    return guru_meditation.install(conf)
 
 
 def program_name() -> str:
@@ -147,13 +147,14 @@ def parts(conf: ConfigOpts) -> WorkerParts:
 
 
 def _serve(
-    conf: ConfigOpts, argv: Sequence[str], make_parts: Callable[[ConfigOpts], WorkerParts]
+    conf: ConfigOpts, argv: Sequence[str], make_parts: Callable[[ConfigOpts], WorkerParts], report: Any
 ) -> int | None:
     from oslo_log import log
 
     from scheduler import conf as options
     from scheduler import errors
     from scheduler.conf import derived
+    from scheduler.daemon import guru_meditation
     from scheduler.daemon.master import Master
     from scheduler.version import version
 
@@ -172,6 +173,7 @@ def _serve(
     except errors.ConfigError as error:
         logger.error("%s", error)
         return FAILED
+    guru_meditation.show_requests(report, master.open_requests)
     return master.run()
 
 

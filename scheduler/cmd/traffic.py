@@ -1,13 +1,19 @@
 """What metrics and health checks show of the RPC server of a worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from scheduler.decisions.open_requests import OpenRequest, open_requests
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.reports import WorkerState
 from scheduler.rpc.server import Server
+
+if TYPE_CHECKING:
+    from scheduler.decisions.trace import Trace
 
 _TRAFFIC = {
     "refused": catalogue.REFUSED,
@@ -22,7 +28,14 @@ def traffic_counter(counters: Counters) -> Callable[[str, str], None]:
     return lambda what, reason: counters.add(_TRAFFIC[what], 1, *filter(None, [reason]))
 
 
-def with_traffic(state: WorkerState, answering: Server | None) -> WorkerState:
+def requests_in_progress(answering: Server, decisions: Iterable["Trace"]) -> list[OpenRequest]:
+    """Return the requests that a worker has in progress, those among them that are being decided."""
+    return open_requests(answering.open_calls(), decisions, time.monotonic())
+
+
+def with_traffic(
+    state: WorkerState, answering: Server | None, decisions: Iterable["Trace"] = ()
+) -> WorkerState:
     """Return the state of a worker together with that of its RPC server, as far as it has started."""
     if answering is None:
         return state
@@ -31,6 +44,7 @@ def with_traffic(state: WorkerState, answering: Server | None) -> WorkerState:
         broker=answering.connected,
         # requests that wait for the end of an outage do not count as a hang
         stalled=max(state.stalled, 0.0 if state.gauges.get(catalogue.WAITING.name) else answering.stalled()),
+        requests=tuple(requests_in_progress(answering, decisions)),
         gauges=state.gauges
         | {
             catalogue.IN_FLIGHT.name: answering.activity.in_flight,

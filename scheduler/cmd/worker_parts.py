@@ -1,7 +1,6 @@
 """The parts of a worker of berth-scheduler."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 import math
 from pathlib import Path
@@ -13,14 +12,13 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler import manager
 from scheduler.claims.spool_file import make_spool_directory
-from scheduler.cmd.traffic import traffic_counter, with_traffic
+from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.host_status import HostStatusReader
-from scheduler.decisions.hosts_now import HostsNow
+from scheduler.decisions.open_requests import OpenRequest
 from scheduler.decisions.providers import PlacementQuestions
-from scheduler.decisions.trace import Trace
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.health.reports import WorkerState
@@ -29,9 +27,6 @@ from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.parts import Outside, put_together
 from scheduler.placement import partition_members
-from scheduler.placement.candidates import Candidates
-from scheduler.request.query import Query
-from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import (
     context,
     explain,
@@ -42,7 +37,7 @@ from scheduler.rpc import (
     server,
     transport,
 )
-from scheduler.workflow import decide
+from scheduler.workflow.host_now import HostsNow
 
 
 def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
@@ -98,37 +93,31 @@ def make_server(
 
 
 def make_explanations(
-    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
+    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, answering: server.Server, worker_id: int
 ) -> Any:
-    """Return the server for berth-explain's questions about the decisions of a manager, not started."""
+    """Return the server for berth-explain's questions to a manager and its server, not started."""
 
     def table() -> HostTable:
         return serving.hosts.snapshot(math.inf)
 
-    def candidates(queries: Sequence[Query], request: SchedulingRequest) -> Candidates:
-        return decide.candidates(replace(request, queries=tuple(queries)), serving.world, Trace(request))
-
     questions = PlacementQuestions(serving.parts.placement)
-    hosts_now = HostsNow(
-        table,
-        serving.steps.candidate_hosts.queries,
-        candidates,
-        serving.explainer,
-        lambda: serving.filters,
-        serving.hosts.instances,
-        serving.hosts.pending,
-        serving.names,
-    )
+    hosts_now = HostsNow(table, lambda: serving.world, serving.explainer, serving.names)
     states = HostStatusReader(
         table, serving.hosts.mapped, questions, serving.names, lambda: options.service_down_time(conf)
     )
-    explainer = Explainer(serving.decisions.memory, hosts_now, states)
-    return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
+
+    def waiting() -> list[OpenRequest]:
+        return requests_in_progress(answering, serving.decisions.open())
+
+    explainer = Explainer(serving.decisions.memory, hosts_now.explain, states, waiting)
+    return explain.build(conf, answering.transport, explainer, worker_id, options.worker_count(conf))
 
 
 def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> WorkerState:
     """Return what metrics and health checks show of a worker, as far as it has started."""
-    return with_traffic(WorkerState() if serving is None else serving.state(), answering)
+    if serving is None:
+        return with_traffic(WorkerState(), answering)
+    return with_traffic(serving.state(), answering, serving.decisions.open())
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:

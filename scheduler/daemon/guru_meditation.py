@@ -1,8 +1,9 @@
 """Guru Meditation Reports: what a process says of itself on SIGUSR2 (spec: wire-and-config 7.6).
 
-Threads with their stacks, options, version.
+Threads with their stacks, options, version, and at the end the requests in progress.
 """
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -15,18 +16,28 @@ from scheduler.logs import mask_credentials
 from scheduler.version import DISTRIBUTION, ReportVersion
 
 
-def install(conf: cfg.ConfigOpts) -> None:
+def install(conf: cfg.ConfigOpts) -> Any:
     """Write a report on SIGUSR2, or when the file of [oslo_reports]/file_event_handler is touched.
 
     To be called in the main thread of each process: a watcher of the file does not survive a fork.
 
+    Returns:
+        The class of the report, for ``show_requests``.
+
     Raises:
         ConfigError: The file does not exist.
     """
+    report = _report_class(conf)
     try:
-        _report_class(conf).setup_autorun(ReportVersion(), service_name=DISTRIBUTION, conf=conf)
+        report.setup_autorun(ReportVersion(), service_name=DISTRIBUTION, conf=conf)
     except OSError as error:
         raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
+    return report
+
+
+def show_requests(report: Any, requests: Callable[[], Iterable[object]]) -> None:
+    """Let the reports of a class end with the requests in progress, one in a line."""
+    report.register_section("Requests in progress", lambda: "\n".join(map(str, requests())) or "none")
 
 
 def _options(conf: cfg.ConfigOpts) -> Any:

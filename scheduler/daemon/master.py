@@ -48,6 +48,10 @@ class Master:
         self._shared = SharedState(self._context, self._monitor, self._workers)
         self._failure: int | None = None
 
+    def open_requests(self) -> list[str]:
+        """Return the requests that the workers have in progress, as the report on SIGUSR2 shows them."""
+        return [f"worker {worker}, {request}" for worker, request in self._monitor.workers.open_requests()]
+
     def run(self) -> int | None:
         """Run until a signal ends the daemon.
 

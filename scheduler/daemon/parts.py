@@ -37,7 +37,7 @@ class WorkerParts:
             broker without a bound; stop(), after which nothing is consumed; wait(), which returns when all
             that was consumed is answered; and transport.cleanup(), which closes the connections.
         periodics: ``periodics(conf, manager)`` returns the periodic work of worker 0.
-        explanations: ``explanations(conf, manager, transport, worker_id)`` builds the server that answers
+        explanations: ``explanations(conf, manager, server, worker_id)`` builds the server that answers
             questions about decisions, with start(), stop() and wait().
         read_state: ``read_state(manager, server)`` returns what metrics and health checks show of a worker.
             It must not block.

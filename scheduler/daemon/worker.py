@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 import faulthandler
-from functools import partial
 import sys
 import threading
 import time
@@ -79,8 +78,12 @@ class Worker(cotyledon.Service):
         )
         self._reporter.reloads = shared.reloads.value
         # A file that was there when the daemon was started may be gone; requests are served without it.
-        self._attempt(
-            "Worker %d cannot install the report on SIGUSR2: %s", partial(guru_meditation.install, conf)
+        self._attempt("Worker %d cannot install the report on SIGUSR2: %s", self._install_report)
+
+    def _install_report(self) -> None:
+        report = guru_meditation.install(self.conf)
+        guru_meditation.show_requests(
+            report, lambda: self._parts.read_state(self._manager, self._server).requests
         )
 
     def run(self) -> None:
@@ -202,7 +205,7 @@ class Worker(cotyledon.Service):
         if self._parts.explanations is None:
             return
         try:
-            explanations = self._parts.explanations(self.conf, manager, server.transport, int(self.worker_id))
+            explanations = self._parts.explanations(self.conf, manager, server, int(self.worker_id))
             explanations.start()
         except Exception:
             LOG.exception("Worker %d cannot answer berth-explain", self.worker_id)

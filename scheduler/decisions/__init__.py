@@ -4,10 +4,11 @@
 - trace: fills the document while the decision is made
 - summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes
   (cause_code), with a remedy
+- open_requests: the requests in progress, and what each of them waits for
 - recorder: keeps the document of each request of a worker; memory: the latest documents, encoded
 - decision_log: the same bytes on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
-- hosts_now: the filters' results on a host as of now, for hosts that a document does not name
+- hosts_now: the answer to a question about a host as of now, which a document does not name
 - host_status: a host in the databases and in Placement as of now
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis

@@ -1,6 +1,6 @@
 """Answers to questions about the decisions of a worker."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 import threading
@@ -13,8 +13,9 @@ from scheduler.decisions.document import decode, decode_entry, seconds_of
 from scheduler.decisions.failure_cause import list_values
 from scheduler.decisions.host_history import history_of
 from scheduler.decisions.host_status import HostStatusReader
-from scheduler.decisions.hosts_now import HostsNow
+from scheduler.decisions.hosts_now import HostNow
 from scheduler.decisions.memory import DecisionMemory
+from scheduler.decisions.open_requests import OpenRequest
 from scheduler.errors import BerthError
 
 #: Seconds that a question about a host waits for the previous one.
@@ -22,6 +23,9 @@ BUSY_TIMEOUT = 5.0
 
 #: Maximum length of a list of decisions.
 MOST_ENTRIES = 10_000
+
+#: Returns what is said of the nodes of a host as of now, for the request of some instances.
+ExplainHost = Callable[[objects.RequestSpec, list[str], str], HostNow]
 
 
 class Busy(BerthError):
@@ -34,13 +38,15 @@ class Explainer:
     def __init__(
         self,
         memory: DecisionMemory,
-        hosts_now: HostsNow,
+        host_now: ExplainHost,
         status: HostStatusReader,
+        waiting: Callable[[], list[OpenRequest]],
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         self._memory = memory
-        self._hosts_now = hosts_now
+        self._host_now = host_now
         self._status = status
+        self._waiting = waiting
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
 
@@ -56,6 +62,10 @@ class Explainer:
         kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
         wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))
         return [list_values(*one) for one in islice(wanted, min(at_most, MOST_ENTRIES))]
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return the requests in progress; see ``open_requests``. It waits for nothing itself."""
+        return msgspec.to_builtins(self._waiting())
 
     def host_history(self, name: str, since: float) -> dict[str, Any]:
         """Return the outcomes of a host in the decisions since a time; see ``host_history.history_of``."""
@@ -74,7 +84,7 @@ class Explainer:
             return msgspec.to_builtins(self._status.status(name))
 
     def host_now(self, spec: objects.RequestSpec, instances: list[str], name: str) -> dict[str, Any]:
-        """Return the results of Placement and the filters on a host as of now; see ``HostsNow.explain``.
+        """Return the results of Placement and the filters on a host as of now; see ``workflow.host_now``.
 
         Raises:
             Busy: Another question is being answered.
@@ -82,7 +92,7 @@ class Explainer:
             PlacementUnavailable: Placement gives no usable answer.
         """
         with self._alone():
-            return msgspec.to_builtins(self._hosts_now.explain(spec, instances, name))
+            return msgspec.to_builtins(self._host_now(spec, instances, name))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler.bounds.waits import noting
 from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
 from scheduler.decisions.decision_log import DecisionFile, DecisionLog
@@ -60,6 +61,7 @@ class DecisionRecorder:
         self._explain = explain
         self._clock = clock
         self._names = names
+        self._open: dict[int, Trace] = {}
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
         options = self._conf.berth
         self._log = (
@@ -79,19 +81,33 @@ class DecisionRecorder:
     def begin(self, request: SchedulingRequest) -> Trace:
         return Trace(request, self._clock, names=self._names)
 
+    def open(self) -> list[Trace]:
+        """Return the traces of the decisions that are being made."""
+        return list(self._open.copy().values())
+
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
-        """Keep the document at the end of the context, also after an error."""
+        """Keep the document at the end of the context, also after an error; until then the trace is open."""
+        with self._opened(trace):
+            try:
+                yield
+            except BaseException as error:
+                if isinstance(error, NoValidHost):
+                    trace.write_log()
+                self._end(trace, error)
+                self._add_detail(trace, error)
+                raise
+            trace.write_log()
+            self._end(trace, None)
+
+    @contextmanager
+    def _opened(self, trace: Trace) -> Iterator[None]:
+        self._open[id(trace)] = trace
         try:
-            yield
-        except BaseException as error:
-            if isinstance(error, NoValidHost):
-                trace.write_log()
-            self._end(trace, error)
-            self._add_detail(trace, error)
-            raise
-        trace.write_log()
-        self._end(trace, None)
+            with noting(trace.waits):
+                yield
+        finally:
+            del self._open[id(trace)]
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:
         decision = trace.finish(error, self._explain and self._explained)

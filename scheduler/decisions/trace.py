@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+import math
 import time
 
 import msgspec
 import numpy as np
 
+from scheduler.bounds.waits import Waits
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.decisions import document
 from scheduler.decisions.document import (
@@ -86,6 +88,8 @@ class Trace(DecisionObserver):
         decision: Its document, complete once the trace has finished.
         times: Seconds by stage.
         sent_at: When the query was sent, monotonic seconds, which identifies shared answers; 0: no query.
+        step: The stage that the request is in; set where the stage begins.
+        waits: What the request waits for.
     """
 
     def __init__(
@@ -124,7 +128,20 @@ class Trace(DecisionObserver):
         self.request = request
         self.times: dict[str, float] = {}
         self.sent_at = 0.0
+        self.step = "query"
+        self.waits = Waits(clock)
         self.decision = _begun(request, wall_clock())
+
+    @property
+    def message_id(self) -> str:
+        """The identity of the message that is being answered; "" outside of a server."""
+        return getattr(self.request.delivery, "message_id", "")
+
+    @property
+    def received_at(self) -> float:
+        """When the request was received, in seconds of the clock."""
+        received_at = self.request.received_at
+        return self._started if received_at == -math.inf else received_at
 
     # -- called by the manager -------------------------------------------------------------------------------
 
@@ -202,6 +219,7 @@ class Trace(DecisionObserver):
             decision.result = document.FAILED
             decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
             if explain and is_unspecific(decision.error) and not self.request.is_rebuild:
+                self.step = "explanation"
                 decision.why = explain(self._failed())
                 self.mark("explanation")
             last = decision.filters[self._last_round :]

@@ -14,6 +14,7 @@ import socket
 import msgspec
 from oslo_log import log as logging
 
+from scheduler.decisions.open_requests import OpenRequest
 from scheduler.health.counters import Counts
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -56,6 +57,7 @@ class WorkerState(msgspec.Struct, frozen=True):
         decision_stream: Whether decisions of other schedulers arrive; None if they are not shared.
         spool_problem: Why the spool cannot be read or written.
         stalled: Seconds for which the worker made no progress although there is work.
+        requests: The oldest requests in progress.
         gauges: Name of a metric -> its value. The metric has the number of the worker as its only label.
     """
 
@@ -67,6 +69,7 @@ class WorkerState(msgspec.Struct, frozen=True):
     decision_stream: bool | None = None
     spool_problem: str = ""
     stalled: float = 0.0
+    requests: tuple[OpenRequest, ...] = ()
     gauges: dict[str, float] = {}
 
 
@@ -115,7 +118,7 @@ class ReportChannel:
         except OSError as error:
             LOG.debug("Report of worker %d was not sent: %s", report.worker, error)
             if error.errno == errno.EMSGSIZE:
-                state = msgspec.structs.replace(report.state, cells=())
+                state = msgspec.structs.replace(report.state, cells=(), requests=())
                 self.send(msgspec.structs.replace(report, state=state, counts={}))
             return False
         return True

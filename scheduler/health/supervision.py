@@ -16,6 +16,7 @@ import time
 
 from oslo_log import log as logging
 
+from scheduler.decisions.open_requests import OpenRequest
 from scheduler.health.reports import Report, WorkerState
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -108,6 +109,15 @@ class WorkerTable:
     def current(self) -> list[WorkerRecord]:
         """Return the workers whose last report is recent."""
         return [each for each in self.records if each.report and self.age(each) <= STALE]
+
+    def open_requests(self) -> list[tuple[int, OpenRequest]]:
+        """Return the requests in progress as of now, each with its worker, the oldest first."""
+        found = [
+            (each.number, request.after(self.age(each)))
+            for each in self.current()
+            for request in each.state.requests
+        ]
+        return sorted(found, key=lambda one: -one[1].age)
 
     def reported(self, reports: Iterable[Report]) -> None:
         """Take over reports; of processes that have ended only how far they came."""

@@ -21,6 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.demands import PendingDemands
 from scheduler.hosts.recent_builds import RecentBuilds
@@ -312,7 +313,8 @@ class PendingPlacements:
 
         The wait for this is bounded. A request that has waited for so long chooses without waiting further.
         """
-        acquired = self._serialized.acquire(timeout=self._serialized_timeout)
+        with waiting_for("its turn among requests whose host was taken"):
+            acquired = self._serialized.acquire(timeout=self._serialized_timeout)
         try:
             yield
         finally:

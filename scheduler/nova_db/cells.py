@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from scheduler.bounds.circuit_breaker import CircuitOpen
+from scheduler.bounds.waits import waiting_for
 from scheduler.errors import ConfigError
 from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
@@ -114,7 +115,7 @@ class Cells:
         Returns:
             Whether a list was ever read.
         """
-        with self._lock:
+        with waiting_for("the API database"), self._lock:
             if self._clock() < self._retry_at:
                 return self._loaded
             return self._load()

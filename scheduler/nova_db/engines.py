@@ -22,6 +22,7 @@ from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 
 from scheduler import errors
 from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.bounds.waits import waiting_for
 from scheduler.nova_db.connection_watch import ConnectionWatch
 
 # The drivers of a URL that names none, the usual one first: SQLAlchemy's own choice changes with releases.
@@ -100,7 +101,11 @@ class Engines:
         """
         begun = self._clock()
         try:
-            with self._api_breaker.guard(*AWAY), self.api().connect() as connection:
+            with (
+                waiting_for("the API database"),
+                self._api_breaker.guard(*AWAY),
+                self.api().connect() as connection,
+            ):
                 yield connection
         except CircuitOpen:
             raise

@@ -16,6 +16,7 @@ from oslo_db.exception import DBConnectionError
 from oslo_log import log as logging
 import sqlalchemy as sa
 
+from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLogs
@@ -143,7 +144,7 @@ class HostReader:
             The cells that still cannot be read. The next table has the hosts of the others.
         """
         cells = list(cells)
-        with self._reread_lock:
+        with waiting_for("another request that reads cells again"), self._reread_lock:
             unread = [cell for cell in cells if not self._usable(cell)]
             if unread and self._clock() >= self._reread_due:
                 self._calls.scatter_gather(unread, self._update, left_out_too=True)

@@ -13,6 +13,7 @@ import time
 from oslo_log import log as logging
 
 from scheduler.bounds.background import BackgroundLoop
+from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.nova_db.duplicates import DUPLICATES_INTERVAL, report_duplicates
@@ -104,7 +105,9 @@ class HostStore:
         with self._changed:
             self._want(arrived_at, max_age)
             timeout = self._refresh_timeout()
-            if self._changed.wait_for(lambda: self._is_fresh(arrived_at - max_age), timeout):
+            with waiting_for("a new host table"):
+                in_time = self._changed.wait_for(lambda: self._is_fresh(arrived_at - max_age), timeout)
+            if in_time:
                 self._late.report_success()
             else:
                 self._late.report_failure(TimeoutError(f"no new table within {timeout:g} seconds"))

@@ -7,9 +7,10 @@ intervals until it recovers (spec: host-state-and-cells 2.3). A call that hangs 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 import threading
 import time
 from typing import Any
@@ -18,12 +19,16 @@ from oslo_db.exception import DBConnectionError
 
 from scheduler.bounds import deadline
 from scheduler.bounds.circuit_breaker import CircuitBreaker
+from scheduler.bounds.waits import waiting_for
 from scheduler.errors import BerthError
 from scheduler.logs import brief
 from scheduler.nova_db.cells import Cell
 
 # Calls of one cell that are under way, those that hang included. Beyond that number none is started.
 MAX_CALLS_A_CELL = 100
+
+#: Cells that are named of those that are waited for.
+NAMED = 5
 
 
 class CellUnavailable(BerthError):
@@ -84,7 +89,8 @@ class CellCalls:
                 if self.left_out(cell) is not None and self._breaker(cell).probe_due():
                     self._start(function, cell)
         futures = {cell.uuid: self._start(function, cell) for cell in called}
-        wait(futures.values(), timeout=deadline.current().bound(self.timeout()))
+        with waiting_for(partial(_unanswered, called, futures)):
+            wait(futures.values(), timeout=deadline.current().bound(self.timeout()))
         return {cell.uuid: self._answer(cell, futures.get(cell.uuid)) for cell in cells}
 
     def left_out(self, cell: Cell) -> str | None:
@@ -147,3 +153,10 @@ class CellCalls:
         reason = f"no answer within {self.timeout():g} seconds"
         self._breaker(cell).failed(reason)
         return CellAnswer(error=CellUnavailable(f"cell {cell}: {reason}"))
+
+
+def _unanswered(cells: Sequence[Cell], futures: Mapping[str, Future[CellAnswer]]) -> str:
+    """Return which cells have not answered yet."""
+    names = [cell.name or cell.uuid for cell in cells if not futures[cell.uuid].done()]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"the database of cell {', '.join(names[:NAMED])}{more}"

@@ -191,7 +191,7 @@ class _Exchange:
             self._send(open_units)
             left = [unit for unit in open_units if unit.written is None]
             if left:
-                self._timing.sleep(max(unit.delay for unit in left))
+                self._timing.pause(max(unit.delay for unit in left))
                 self._end_if_over(left)
         return {uuid: written for unit in self._units for uuid, written in (unit.written or {}).items()}
 
@@ -246,7 +246,7 @@ class _Exchange:
         """
         if generation is not None:
             for delay in self._policy.reads_after_reset:
-                self._timing.sleep(delay)
+                self._timing.pause(delay)
                 if self._has_ended(unit, self._read(unit)):
                     return
         unit.generations[unit.first] = generation
@@ -314,7 +314,7 @@ class _Exchange:
             if number and (self._refusal() or self._timing.monotonic() + delay > self._until):
                 self._until = -math.inf
                 break
-            self._timing.sleep(delay)
+            self._timing.pause(delay)
             try:
                 held = self._reader.read(unit.first, self._context)
             except PlacementSilent:

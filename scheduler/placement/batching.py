@@ -16,6 +16,7 @@ import threading
 from typing import Generic, TypeVar
 
 from scheduler.bounds import deadline
+from scheduler.bounds.waits import waiting_for
 from scheduler.placement.errors import PlacementUnanswered
 
 Result = TypeVar("Result")
@@ -61,10 +62,14 @@ class BatchedCalls(Generic[Result]):
             self._admit()
         if leads:
             self._lead(key, batch, make)
-        elif not wait((batch.result,), deadline.current().bound(3 * self._wait_timeout)).done:
+        elif not self._is_made(batch):
             text = "the same query of another request got no response"
             raise PlacementUnanswered(text, timed_out=True)
         return batch.result.result()
+
+    def _is_made(self, batch: _Batch[Result]) -> bool:
+        with waiting_for("an equal query of another request"):
+            return bool(wait((batch.result,), deadline.current().bound(3 * self._wait_timeout)).done)
 
     def waiting(self, key: str) -> int:
         """Return how many callers wait for the next call with this key."""
@@ -87,7 +92,8 @@ class BatchedCalls(Generic[Result]):
                 batch.may_begin.set()
 
     def _lead(self, key: str, batch: _Batch[Result], make: Callable[[], Result]) -> None:
-        batch.may_begin.wait(deadline.current().bound(self._wait_timeout))
+        with waiting_for("its turn to query Placement"):
+            batch.may_begin.wait(deadline.current().bound(self._wait_timeout))
         with self._lock:
             has_slot = batch.may_begin.is_set()
             del self._waiting[key]  # later callers wait for the next call

@@ -20,6 +20,7 @@ import requests
 
 from scheduler.bounds import deadline
 from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.bounds.waits import waiting_for
 from scheduler.placement.errors import (
     PlacementAuthFailure,
     PlacementSilent,
@@ -210,7 +211,8 @@ class PlacementClient:
                 if number == retries:
                     raise
                 LOG.debug("%s %s was not sent (%s); sending it again", method, path, error)
-                self._sleep(self._retry_delay(number))
+                with waiting_for("the next attempt to connect to Placement"):
+                    self._sleep(self._retry_delay(number))
         raise AssertionError("not reached")  # pragma: no cover
 
     def _timeout(self, *, search: bool) -> tuple[float, float]:
@@ -282,9 +284,12 @@ class PlacementClient:
             if adapter is not self._adapter:
                 # Not in the pool of writes: one could go out on a connection that the server is closing.
                 headers["Connection"] = "close"
-            answer = adapter.request(path, method, headers=headers, rate_semaphore=NO_RATE_LIMIT, **options)
-            # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
-            reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
+            with waiting_for(f"Placement ({method} {path.partition('?')[0]})"):
+                answer = adapter.request(
+                    path, method, headers=headers, rate_semaphore=NO_RATE_LIMIT, **options
+                )
+                # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
+                reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
             if timed_out(error) and not probing:
                 self._search_timed_out |= search

@@ -17,6 +17,7 @@ from oslo_log import log
 
 from scheduler.bounds import deadline
 from scheduler.bounds.background import BackgroundLoop
+from scheduler.bounds.waits import waiting_for
 from scheduler.logs import OutageLog
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
@@ -168,7 +169,7 @@ class CandidateMirror:
         self._wanted = True
         if self._usable and self._is_old() and self._loop.running:
             timeout = deadline.current().bound(WAIT_FOR_ROUND)
-            with self._round_done:
+            with self._round_done, waiting_for("the mirror of Placement"):
                 self._round_done.wait_for(lambda: self._failing or not self._is_old(), timeout)
         return self._usable and not self._is_old() and not self._reader.trees.blocked
 
@@ -190,7 +191,7 @@ class CandidateMirror:
 
     def _learn_names(self, query: PlainQuery) -> bool:
         """Read what is not known of the names in a query; return whether it can be answered then."""
-        if not self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND)):
+        if not self._may_read():
             return False
         try:
             for aggregate in sorted(query.aggregates - self.known.known_aggregates):
@@ -201,6 +202,11 @@ class CandidateMirror:
         finally:
             self._learning.release()
         return self._knows_names(query)
+
+    def _may_read(self) -> bool:
+        """Wait for other requests that read something for the mirror; return whether the lock is held."""
+        with waiting_for("another request that reads for the mirror of Placement"):
+            return self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND))
 
     def has_seen(self, node: str) -> bool:
         """Whether a node is mirrored, or known to have no free memory."""
@@ -215,7 +221,7 @@ class CandidateMirror:
             Whether some were read since the mirror was queried, by this request or by another one.
         """
         due = self._due(nodes)
-        if not due or not self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND)):
+        if not due or not self._may_read():
             return False
         try:
             due = self._due(due)[:MOST_LOOKED_UP]

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import random
 import time
 
+from scheduler.bounds.waits import waiting_for
+
 #: Seconds after which a write without a response is not carried out any more: the usual time limit of web
 #: servers and proxies in front of Placement.
 LATE_WRITE_WINDOW = 30.0
@@ -23,6 +25,11 @@ class Timing:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     uniform: Callable[[float, float], float] = random.uniform
+
+    def pause(self, seconds: float) -> None:
+        """Wait before a write is sent again, or before what became of it is read."""
+        with waiting_for("the next attempt of a write to Placement"):
+            self.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)

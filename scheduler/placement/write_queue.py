@@ -20,6 +20,7 @@ import threading
 from typing import Any
 
 from scheduler.bounds import deadline
+from scheduler.bounds.waits import waiting_for
 from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, cause_of, outcome_of, refused_resource
@@ -94,7 +95,8 @@ class WriteQueue:
             self._queue.append(entry)
             self._choose_leader()
         if not entry.leads:
-            self._wait(entry)
+            with waiting_for("its turn in the queue of writes to Placement"):
+                self._wait(entry)
         if entry.leads:
             self._lead()
         for unit in units:

@@ -17,6 +17,7 @@ from scheduler import errors
 from scheduler.bounds import deadline, keystone_access
 from scheduler.bounds.bounded_http import bound_responses
 from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
+from scheduler.bounds.waits import waiting_for
 from scheduler.logs import RateLimitedLogger
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -132,7 +133,7 @@ class NeutronNetwork:
         timeout = limit.bound(self._session.timeout or math.inf)
         options: dict[str, Any] = {} if timeout == math.inf else {"timeout": timeout}
         try:
-            with self._breaker.guard(exceptions.ConnectTimeout):
+            with waiting_for("Neutron"), self._breaker.guard(exceptions.ConnectTimeout):
                 return client.get(
                     _base_url(client) + path, params=params, connect_retries=self._connect_retries, **options
                 )

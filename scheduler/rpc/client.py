@@ -3,10 +3,7 @@
 A scheduler releases what it claimed if the reply queue is gone when it replies. So a call that is given up is
 given up for good: its reply queue is deleted, and what came until then is still taken. The client of
 oslo.messaging has one reply queue for all calls: a late reply is confirmed to its sender, and dropped.
-
-This module uses private names of oslo.messaging; ``tests/unit/rpc/test_client.py`` lists them.
 """
-# ruff: noqa: SLF001
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,12 +15,11 @@ import uuid
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers import amqp as library_amqp
-from oslo_messaging._drivers import common as library
-from oslo_messaging._drivers.impl_rabbit import RabbitMessage
 from oslo_serialization import jsonutils
 
-from scheduler.rpc.amqp.message import CONNECT_RETRIES, DELIVERED_BEFORE
+from scheduler.rpc.amqp import library
+from scheduler.rpc.amqp.library import RabbitMessage
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE
 from scheduler.rpc.amqp.publisher import BoundedPublisher
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -107,7 +103,7 @@ class Client:
             transport: What ``transport.rpc_transport`` returned, for RabbitMQ.
             largest_message: Bytes of the largest message.
         """
-        self._driver = transport._driver
+        self._driver = library.driver_of(transport)
         self._largest = largest_message
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
@@ -117,7 +113,7 @@ class Client:
 
     def start(self) -> None:
         """Connect to the broker, which is waited for, and begin to read replies."""
-        connection = self._connection = self._driver._get_connection(library.PURPOSE_LISTEN)
+        connection = self._connection = library.connection_to_read(self._driver)
         self._make_queues(connection)
         thread = threading.Thread(target=self._read, args=(connection,), name="replies", daemon=True)
         thread.start()
@@ -158,7 +154,7 @@ class Client:
             "_msg_id": identity,
             "_reply_q": replies.name,
             "_timeout": max(2, int(patience.silence / 2)),
-            library_amqp.UNIQUE_ID: uuid.uuid4().hex,
+            library.UNIQUE_ID: uuid.uuid4().hex,
         }
         try:
             self._send(topic, body, patience, again=again)
@@ -175,7 +171,7 @@ class Client:
         return _reply_of(reply)
 
     def _send(self, topic: str, body: Mapping[str, object], patience: Patience, *, again: bool) -> None:
-        with self._driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+        with library.connection_to_send(self._driver) as connection:
             BoundedPublisher(connection, time.monotonic() + SEND_TIMEOUT, self._largest).send(
                 topic,
                 library.serialize_msg(dict(body)),
@@ -261,10 +257,9 @@ class Client:
 
     def _delete(self, replies: _ReplyQueue, connection: library.ConnectionContext) -> None:
         """Delete a queue; what came until then is received before the None, on the same channel."""
-        consumers = connection._consumers
+        consumers = library.consumers_of(connection)
         consumer = next(each for each in consumers if each.queue_name == replies.name)
-        tag = consumers.pop(consumer)
-        connection._new_tags.discard(tag)
+        tag = library.remove_consumer(connection, consumer)
         # RabbitMQ reports that the queue was deleted; amqp would take this for an error
         connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
         connection.channel.queue_delete(replies.name)

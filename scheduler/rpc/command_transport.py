@@ -3,8 +3,6 @@
 The reply queue of a daemon lives on for ``rabbit_transient_queues_ttl``, as a quorum queue if the options say
 so, since the daemon may come back to it. That of a command is exclusive: a classic queue, which the broker
 deletes with its connection, also if the command is killed.
-
-This module uses private names of oslo.messaging; ``tests/unit/rpc/test_command_transport.py`` lists them.
 """
 
 from collections.abc import Callable
@@ -12,24 +10,20 @@ from collections.abc import Callable
 import kombu
 from oslo_config import cfg
 import oslo_messaging as messaging
-from oslo_messaging._drivers import impl_rabbit
 
+from scheduler.rpc.amqp import library
 from scheduler.rpc.transport import rpc_transport
 
 
 def command_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     """Return the transport of a command, not yet connected; raises as ``rpc_transport``."""
     made = rpc_transport(conf)
-    driver = made._driver  # noqa: SLF001
-    if isinstance(driver, impl_rabbit.RabbitDriver):
-        driver._connection_pool.connection_cls = _Connection  # noqa: SLF001
+    library.use_connections(made, _Connection)
     return made
 
 
-class _Connection(impl_rabbit.Connection):
-    def declare_direct_consumer(
-        self, topic: str, callback: Callable[[impl_rabbit.RabbitMessage], None]
-    ) -> None:
+class _Connection(library.Connection):
+    def declare_direct_consumer(self, topic: str, callback: Callable[[library.RabbitMessage], None]) -> None:
         consumer = _ExclusiveConsumer(
             exchange_name="",
             queue_name=topic,
@@ -43,8 +37,8 @@ class _Connection(impl_rabbit.Connection):
         self.declare_consumer(consumer)
 
 
-class _ExclusiveConsumer(impl_rabbit.Consumer):
-    def declare(self, conn: impl_rabbit.Connection) -> None:
+class _ExclusiveConsumer(library.Consumer):
+    def declare(self, conn: library.Connection) -> None:
         # The type is named, as a virtual host may have another default
         self.queue = kombu.Queue(
             self.queue_name,
@@ -55,4 +49,4 @@ class _ExclusiveConsumer(impl_rabbit.Consumer):
             queue_arguments={"x-queue-type": "classic"},
         )
         self.queue.declare()
-        self._declared_on = conn.channel
+        library.note_declared(self, conn)

@@ -6,12 +6,11 @@ import re
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers.base import RpcIncomingMessage
-from oslo_messaging.rpc.dispatcher import RPCDispatcher
 
 from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import delivery
+from scheduler.rpc.amqp.library import IncomingMessage, RPCDispatcher
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 
@@ -44,7 +43,7 @@ class Dispatcher:
         self._heartbeats = heartbeats
         self._warnings = warnings
 
-    def dispatch(self, incoming: RpcIncomingMessage) -> object:
+    def dispatch(self, incoming: IncomingMessage) -> object:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
             _check_frame(incoming.message)
@@ -67,7 +66,7 @@ class Dispatcher:
             self._heartbeats.release(incoming)
 
 
-def _check_channel(incoming: RpcIncomingMessage) -> None:
+def _check_channel(incoming: IncomingMessage) -> None:
     """Check that the broker does not have the message again.
 
     Raises:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers import base
-from oslo_messaging.rpc import server
 
 from scheduler import errors
 from scheduler.rpc import checks
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, Method, answering
@@ -31,7 +30,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(f"nova.{__name__}")
 
 TOPIC = "berth-explain"
-VERSION = "2.1"
+VERSION = "2.2"
+
+#: The version of the questions, and of those that came later: schedulers of the last release are asked too.
+ASKED, ASKED_LATER = "2.1", {"waiting": "2.2"}
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
@@ -96,6 +98,11 @@ class Explanations(Endpoint):
         return self._explainer.host_now(spec, uuids, checks.text(host, "host"))
 
     @_for_admins
+    def waiting(self, context: RequestContext) -> object:
+        """List the requests in progress, and what each of them waits for."""
+        return self._explainer.waiting()
+
+    @_for_admins
     def host_history(self, context: RequestContext, host: object, since: object = 0) -> object:
         """Say what became of a host in the latest decisions."""
         name, began = checks.text(host, "host"), checks.number(since, "since")
@@ -124,14 +131,14 @@ class Explanations(Endpoint):
         )
 
 
-class _Server(server.RPCServer):
-    def _create_listener(self) -> base.PollStyleListenerAdapter:
+class _Server(library.RPCServer):
+    def _create_listener(self) -> library.ListenerAdapter:
         return stopping_soon(super()._create_listener())
 
 
 def build(
     conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: "Explainer", worker: int, workers: int
-) -> server.RPCServer:
+) -> library.RPCServer:
     """Return the server of a worker, not started.
 
     Args:
@@ -191,7 +198,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=VERSION),
+            messaging.Target(topic=TOPIC, version=ASKED),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -246,7 +253,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, object]) -> Future[WorkerAnswer]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[WorkerAnswer] = Future()
-        call = self._client.prepare(server=name)
+        call = self._client.prepare(server=name, version=ASKED_LATER.get(method, ASKED))
 
         def run() -> None:
             try:

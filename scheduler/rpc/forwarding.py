@@ -13,8 +13,6 @@ it is in the queue of B. A header says that it was forwarded, which is done once
 Each scheduler makes a queue of its own at its start. The broker moves a call that waits there for too
 long, because B has died, back to the queue that A had it from, as it does with a call that B requeues because
 B stops. Such a call counts as delivered before.
-
-This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwarding.py`` lists them.
 """
 
 from collections.abc import Callable
@@ -22,9 +20,9 @@ import secrets
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers import impl_rabbit
 
 from scheduler.logs import RateLimitedLogger
+from scheduler.rpc.amqp.library import Consumer
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
@@ -84,10 +82,10 @@ def read_from(listener: LateListener, topic: str, back_to: str) -> bool:
     return True
 
 
-def _consumer(listener: LateListener, topic: str, back_to: str) -> impl_rabbit.Consumer:
+def _consumer(listener: LateListener, topic: str, back_to: str) -> Consumer:
     connection = listener.conn
     quorum = connection.rabbit_quorum_queue
-    consumer = impl_rabbit.Consumer(
+    consumer = Consumer(
         exchange_name="",
         queue_name=topic,
         routing_key=topic,

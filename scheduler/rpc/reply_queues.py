@@ -56,6 +56,12 @@ class ReplyQueues:
         with self._lock:
             return sum(map(len, self._waiting.values()))
 
+    def missing_since(self, call: ConfirmedMessage) -> float | None:
+        """Return since when the reply queue of a call is missing; None if the call does not wait for it."""
+        with self._lock:
+            waits = call in self._waiting.get(call.reply_q, ())
+            return self._missing_since.get(call.reply_q) if waits else None
+
     def start(self) -> None:
         """Start the thread, before the first call is received.
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 import oslo_messaging as messaging
-from oslo_messaging.rpc import dispatcher as library
 
 from scheduler import objects
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import checks, server
+from scheduler.rpc.amqp import library
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import VERSION, Endpoint, answering
 from scheduler.rpc.heartbeats import Heartbeats

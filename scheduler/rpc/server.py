@@ -1,6 +1,6 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers import base
-from oslo_messaging.rpc import dispatcher as library
-from oslo_messaging.rpc import server
 
 from scheduler.bounds.outages import Outages
+from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import delivery, endpoints, forwarding
+from scheduler.rpc import delivery, endpoints, forwarding, open_calls
 from scheduler.rpc.activity import Activity
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, Raised, ReplyQueueMissing
 from scheduler.rpc.broker_errors import refusals_as_config_errors
@@ -67,7 +66,7 @@ class OwnQueue(NamedTuple):
     announce: Callable[[bool], None]
 
 
-class Server(server.RPCServer):
+class Server(library.RPCServer):
     """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
 
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
@@ -138,6 +137,12 @@ class Server(server.RPCServer):
         listener = self._late_listener
         return 0 if listener is None else len(listener.deliveries)
 
+    def open_calls(self) -> Iterator[OpenCall]:
+        """Yield the calls that were received and not answered yet, with what they wait for."""
+        listener = self._late_listener
+        for call in () if listener is None else listener.deliveries.open():
+            yield open_calls.describe(call, self._reply_queues.missing_since(call))
+
     @property
     def busy(self) -> bool:
         """Whether a message is handled, or a call not answered yet."""
@@ -147,7 +152,7 @@ class Server(server.RPCServer):
         """Return the seconds for which no message was begun, finished or got on with, although one waits."""
         return self.activity.stalled(self.unanswered - len(self._reply_queues))
 
-    def _create_listener(self) -> base.PollStyleListenerAdapter:
+    def _create_listener(self) -> library.ListenerAdapter:
         self._start_threads()
         with refusals_as_config_errors():
             berth = self.conf.berth
@@ -174,7 +179,7 @@ class Server(server.RPCServer):
             self._late_listener = listener
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
-            return base.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
+            return library.ListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
@@ -188,17 +193,18 @@ class Server(server.RPCServer):
         self._reply_queues.start()
         self._work_executor.submit(_do_nothing)
 
-    def _on_incoming(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
+    def _on_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
         for message in incoming:
             self.heartbeats.watch(message, _silence_before(message))
         super()._on_incoming(incoming)
 
-    def _process_incoming(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
+    def _process_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
         with self.activity.message():
             self._process(incoming)
 
-    def _process(self, incoming: Sequence[base.RpcIncomingMessage]) -> None:
+    def _process(self, incoming: Sequence[library.IncomingMessage]) -> None:
         message = incoming[0]
+        message.begun = True
         if not isinstance(message, ConfirmedMessage):
             self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
         elif message.listener.returns(message) or message.is_lost:
@@ -225,7 +231,7 @@ class Server(server.RPCServer):
 
     def _answer(
         self,
-        incoming: Sequence[base.RpcIncomingMessage],
+        incoming: Sequence[library.IncomingMessage],
         current: delivery.Delivery,
         finish: Callable[[delivery.Delivery], None],
     ) -> None:
@@ -307,14 +313,14 @@ class Server(server.RPCServer):
         message.settle()
 
 
-def _requeue(message: base.RpcIncomingMessage, current: delivery.Delivery) -> None:
+def _requeue(message: library.IncomingMessage, current: delivery.Delivery) -> None:
     """Return a message to the broker. What was claimed is found by its next run."""
     current.keep()
     if isinstance(message, ConfirmedMessage):
         message.requeue()
 
 
-def _silence_before(message: base.RpcIncomingMessage) -> float:
+def _silence_before(message: library.IncomingMessage) -> float:
     """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0

@@ -6,6 +6,7 @@ from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler import errors
+from scheduler.rpc.amqp import library
 
 TOPIC = "scheduler"
 BASE_NAMESPACE = "baseapi"
@@ -53,7 +54,7 @@ def _check_server(url: messaging.TransportURL) -> None:
 def _make(option: str, make: _Make, conf: cfg.ConfigOpts, url: str | None) -> messaging.Transport:
     try:
         made = make(conf, url, list(ERROR_MODULES))
-        _check_server(made._driver._url)  # noqa: SLF001 - as it was read
+        _check_server(library.url_of(made))
         return made
     except (messaging.DriverLoadFailure, ImportError) as error:
         raise errors.ConfigError(f"{option} cannot be used: {error}") from error

@@ -53,7 +53,8 @@ class ServerGroups:
         if not group or request.is_rebuild or group.uuid is None:
             yield request
         elif TAKING_TURNS & {group.policy, *group.policies}:
-            with self._locks.hold([group.uuid], self._lock_timeout) as alone:
+            turn = f"its turn in server group {group.uuid}"
+            with self._locks.hold([group.uuid], self._lock_timeout, turn) as alone:
                 if not alone:
                     text = "Lock of server group %s timed out; continuing without it"
                     self._warnings.warning(("lock", group.uuid), text, group.uuid)

@@ -2,6 +2,7 @@
 
 - decide: one decision, from the queries to the hosts and alternates, in whatever world
 - live_world: what the decisions of a manager read
+- host_now: a decision on one host as of now, as far as the filters
 - request_run: a request from its queries to its reply
 - recovery: what comes before and after them if others may write for the same instances
 - steps: what takes them

@@ -11,6 +11,7 @@ reads and the ``Claims`` that it makes:
     manager (``request_run``)    as it is now (``live_world``)     in Placement, secured before the reply
     shadow                       as it is now (``live_world``)     none: each is granted
     berth-plan                   a snapshot (``planned_world``)    none: the plan charges them later
+    one host now (``host_now``)  any of both, of this host alone   none: ``offered``, without a choice
 
 What happens on the way is noted in the ``Trace``, which becomes the document of the decision.
 """
@@ -154,6 +155,7 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
         trace.looked_up(forced)
         return _choose(Offer(forced), request, world, claims, trace)
     request = with_queries(request, world, trace)
+    trace.step = "mirror"
     mirrored = world.mirrored(request)
     late = mirrored is not None or bool(request.kept_providers)
     if mirrored is not None:
@@ -171,6 +173,7 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
     with world.turn(request) as current:
         recounted = False
         while True:
+            trace.step = "table"
             offer = world.offered(found, current, late=late)
             trace.mark("table")
             try:
@@ -206,6 +209,7 @@ def offered(
 def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> SchedulingRequest:
     """Return the request with its queries, for which pre-filters are run; once, as they change its spec."""
     if not request.queries:
+        trace.step = "query"
         request = replace(request, queries=world.queries(request))
         trace.asked(request.queries)
     request.counts.amounts = amounts_of(request.queries[0].params)
@@ -214,6 +218,7 @@ def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> Sche
 
 def candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candidates:
     """Return Placement's answer, if it offers a host."""
+    trace.step = "placement"
     found = world.ask_placement(request)
     trace.answered(found)
     if found.rejection:  # a mistake of a flavor, an image or a port, not an outage
@@ -228,6 +233,7 @@ def candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candid
 def _choose(
     offer: Offer, request: SchedulingRequest, world: World, claims: Claims, trace: Trace
 ) -> Selections:
+    trace.step = "selection"
     if not (len(offer.hosts) or offer.exact):
         raise NoValidHost(host_claiming.NOT_ENOUGH)
     with claims.open(offer.hosts.table, request, offer.check) as session:

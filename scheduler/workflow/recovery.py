@@ -68,7 +68,7 @@ class Recovery:
 
     def _run(self, request: SchedulingRequest, schedule: Schedule) -> Selections:
         if self._past or request.has_past:
-            self._past = True
+            self._past, self._trace.step = True, "held"
             # Nova is read first: a backlog whose callers have left costs no query to Placement.
             self._steps.callers.check(request)
             held = self._find_held(request)

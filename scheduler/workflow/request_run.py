@@ -67,7 +67,8 @@ class RequestRun:
             notifications.select_destinations_start(request.context, request.spec)
         with self._recovery.claiming(table, request, check) as claims:
             yield claims
-        request.write_progress()
+            # In the session, which releases its claims if this fails: they are not in any reply
+            request.write_progress()
         notifications.select_destinations_end(request.context, request.spec)
 
     def _is_bound_to_hosts(self, request: SchedulingRequest) -> bool:

@@ -47,6 +47,13 @@ def test_packages_that_requirements_need_have_a_version_too():
     assert constraints.needed()["numpy"] == distribution("numpy").version
 
 
+def test_packages_that_another_python_needs_have_a_version():
+    classifiers = (ROOT / "setup.cfg").read_text()
+    pythons = re.findall(r"^    Programming Language :: Python :: (3\.\d+)$", classifiers, re.MULTILINE)
+    assert tuple(pythons) == constraints.PYTHONS
+    assert "legacy-cgi" in pinned()
+
+
 def test_the_override_of_kolla_keeps_its_command_and_links_ours_to_the_name_it_starts():
     templates = jinja2.DictLoader({"parent": PARENT})
     override = (DEPLOY / "kolla/template-override.j2").read_text()

@@ -49,6 +49,7 @@ from scheduler.placement.providers import read_aggregates
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
+from scheduler.request.progress import Progress
 from scheduler.request.query import Query
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded
@@ -444,6 +445,22 @@ def test_what_a_message_claimed_is_given_back_if_its_reply_cannot_be_delivered(m
     world, delivery = make_world(two_hosts()), Delivery()
     ask(world, delivery=delivery)
     delivery.release()
+    assert world.placement.released == ["i1"]
+    assert world.hosts.pending.node_of("i1") is None
+
+
+@pytest.mark.parametrize("delivery", [None, Delivery()], ids=["without a message", "with a message"])
+def test_what_a_request_claimed_is_released_if_its_reply_cannot_be_made(make_world, monkeypatch, delivery):
+    """Its session releases it, whoever called."""
+
+    def fail(progress, spec):
+        raise KeyError("a request group without a provider")
+
+    world = make_world(two_hosts())
+    monkeypatch.setattr(Progress, "write_to", fail)
+    with pytest.raises(KeyError):
+        ask(world, delivery=delivery)
+    assert len(world.placement.claimed) == 1
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 

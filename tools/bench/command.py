@@ -12,6 +12,7 @@ contention   is what Berth claims and refuses true while others claim and delete
 side-by-side Berth and nova-scheduler in the same rig, in turns
 forwarding   what it costs to send a call on to another scheduler
 partitions   10,000 hosts and 1,000 builds: routers, partitions, conductors, computes and failures
+plans        berth-plan survive, capacity and balance on a cloud with server groups
 replay       reading 100,000 records of the decision stream at a start
 """
 
@@ -31,6 +32,7 @@ COMMANDS = {
     "contention": "tools.scenarios.contention",
     "forwarding": "tools.bench.forwarding",
     "partitions": "tools.scenarios.partitions",
+    "plans": "tools.bench.plans",
     "replay": "tools.bench.replay",
     "side-by-side": "tools.side_by_side.command",
 }

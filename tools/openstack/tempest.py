@@ -13,7 +13,7 @@ from tools.openstack.audits import show_audits
 from tools.openstack.configuration import TEMPLATES
 from tools.openstack.layout import Layout
 from tools.openstack.schedulers import Schedulers
-from tools.openstack.tempest_results import Results, compare, read, regressions, summary
+from tools.openstack.tempest_results import Results, compare, read, regressions, summary, unmatched
 
 #: Seconds that tempest waits for a server; the machine may be busy.
 BUILD_TIMEOUT = 600
@@ -39,7 +39,16 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
         clean = show_audits(layout) and clean
     for line in compare(results):
         print(line)
-    return 0 if clean and all(results.values()) and not regressions(results) else 1
+    missing = unmatched(patterns(options.tests), set().union(*results.values()))
+    for line in missing:
+        print(f"no test matches {line}")
+    return 0 if clean and all(results.values()) and not missing and not regressions(results) else 1
+
+
+def patterns(tests: str) -> list[str]:
+    """Return the regular expressions of a set."""
+    lines = (TESTS / f"{tests}.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 class Tempest:

@@ -1,9 +1,10 @@
 """What became of tests, and how it differs between the schedulers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 import csv
 import io
+import re
 
 PASSED = {"success", "xfail"}
 
@@ -28,6 +29,11 @@ def regressions(results: Mapping[str, Results]) -> Sequence[str]:
         return sorted(test for test, status in berth.items() if status not in {*PASSED, "skip"})
     passed = {test for test, status in results["nova"].items() if status in PASSED}
     return sorted(test for test in passed if berth and berth.get(test) not in PASSED)
+
+
+def unmatched(patterns: Sequence[str], tests: Collection[str]) -> Sequence[str]:
+    """Return the patterns that no test matches: a release of tempest may have renamed it."""
+    return [each for each in patterns if not any(re.search(each, test) for test in tests)]
 
 
 def compare(results: Mapping[str, Results]) -> Sequence[str]:

@@ -20,6 +20,7 @@ from scheduler.rpc.context import RequestContext
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import fill
+from tools.rig.servers import Server
 from tools.rig.service import START_TIMEOUT, ServiceProcess, command_of, environment_of_berth
 
 # The hosts of the fleet send no heartbeats; with this interval the scheduler regards them as up.
@@ -90,6 +91,11 @@ class Cloud(contextlib.ExitStack):
     def database(self, name: str) -> str:
         """Return the URL of a database of the cloud."""
         return f"sqlite:///{self.directory}/{name}.sqlite"
+
+    def run(self, server: Server) -> None:
+        """Start a server that ends with the cloud, also if it does not answer in time."""
+        self.callback(server.kill)
+        server.start()
 
     @contextlib.contextmanager
     def connection(self, database: str) -> Iterator[sa.Connection]:

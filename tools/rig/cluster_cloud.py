@@ -77,8 +77,7 @@ class ClusterCloud(Cloud):
             self.galera = self.enter_context(Galera(self.network, DATABASES))
             starting.result()
         self.keystone = Keystone(self._software, self.directory / "keystone", TOKEN_SECONDS)
-        self.keystone.start()
-        self.callback(self.keystone.kill)
+        self.run(self.keystone)
         self._start_placements()
         self.make_fleet(self._hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         create_fleet(self.placement_url, self.fleet.providers())
@@ -96,8 +95,7 @@ class ClusterCloud(Cloud):
         directory.mkdir()
         self.rabbits = [Member(self.network, name, BROKERS, directory, self._system) for name in BROKERS]
         for member in self.rabbits:
-            self.callback(member.kill)
-            member.start()
+            self.run(member)
             if member is self.rabbits[0]:
                 member.wait()
         for member in self.rabbits:
@@ -110,8 +108,7 @@ class ClusterCloud(Cloud):
             for node, check in zip(self.galera.nodes, self.galera.checks, strict=True)
         ]
         self.haproxy = HaProxy(writers, ports, self.directory / "haproxy")
-        self.haproxy.start()
-        self.callback(self.haproxy.kill)
+        self.run(self.haproxy)
         first = self.galera.nodes[0]
         first.execute(f"CREATE USER {USER}@'%'")
         for name in ("api", "cell0", "cell1", "cell2", "placement"):

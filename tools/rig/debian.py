@@ -30,10 +30,6 @@ PACKAGES = {
 }
 
 
-#: What requirements need with one version of Python only.
-ONLY_WITH = {"3.13": ["legacy-cgi"]}
-
-
 def need(*programs: str) -> None:
     """Check that programs are installed.
 
@@ -85,11 +81,8 @@ def wheels(cache: Path, python: str) -> Path:
         for name in ("manylinux_2_28", "manylinux2014", "manylinux_2_17", "manylinux1")
     ]
     only = ["--only-binary=:all:", "--python-version", python, *platforms]
-    wanted = ["-c", "constraints.txt", "-r", "requirements.txt", "psycopg2-binary", "openstacksdk"]
-    wanted += ["pbr", "setuptools"]
-    # pip reads the conditions of requirements for the Python that runs it
-    wanted += ONLY_WITH.get(python, ())
-    run_program([*program, *only, *wanted], cwd=ROOT)
+    # pip would read the conditions of requirements for the Python that runs it
+    run_program([*program, *only, "--no-deps", "-r", "constraints.txt"], cwd=ROOT)
     stamp.write_text(constraints)
     return directory
 

@@ -29,8 +29,9 @@ NUMA16 = Flavor(1, "numa16", 16, 65536, 40, (("hw:numa_nodes", "2"),))
 FLAVORS = (C4, C16, DB8, NUMA16)
 #: What instances are drawn from.
 KINDS = (C4, C4, C4, C16, NUMA16)
-#: The server group of the instances of flavor db8.
+#: The server groups of the instances of flavor db8, and the policies that they have in turns.
 GROUP, MEMBERS = "databases", 6
+POLICIES = ("anti-affinity", "soft-anti-affinity", "affinity", "soft-affinity")
 RACKS = 4
 #: Hosts that are to be emptied.
 LEAVING = slice(-6, -3)
@@ -45,25 +46,32 @@ ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
 
 @dataclasses.dataclass(frozen=True)
 class Placed(instances.Placed):
-    """An instance on a host; its number determines its UUID and its age."""
+    """An instance on a host; its number determines its UUID and its age.
+
+    Attributes:
+        group: The number of its server group; None: it has none.
+    """
 
     number: int
     state: str
-
-    @property
-    def grouped(self) -> bool:
-        """Whether it is a member of the server group."""
-        return self.number < MEMBERS
+    group: int | None
 
 
 class PlanCloud(Cloud):
     """A cloud of some hosts; ``config_file`` is what berth-plan takes."""
 
     def __init__(
-        self, directory: str | Path, hosts: int, instances: int, used: float = 0.75, seed: int = 3
+        self,
+        directory: str | Path,
+        hosts: int,
+        instances: int,
+        used: float = 0.75,
+        seed: int = 3,
+        groups: int = 1,
     ) -> None:
         """Describe a cloud in two cells; at most so many instances use a share of the memory of hosts."""
         super().__init__(directory)
+        self._groups = groups
         self.make_fleet(hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         self.fleet.aggregates += [
             Aggregate(
@@ -80,15 +88,19 @@ class PlanCloud(Cloud):
         found: list[Placed] = []
         left = {host.name: int((host.hardware.memory_mb - RESERVED_MB) * used) for host in self.fleet.hosts}
         for number in range(count):
-            grouped = number < MEMBERS
-            flavor = DB8 if grouped else chance.choice(KINDS)
-            # members of the group are in one cell, on hosts of their own
-            host = self.fleet.hosts[2 * number] if grouped else chance.choice(self.fleet.hosts)
+            group = number // MEMBERS if number < MEMBERS * self._groups else None
+            flavor = chance.choice(KINDS) if group is None else DB8
+            hosts = self.fleet.hosts
+            if group is None:
+                host = chance.choice(hosts)
+            else:  # in one cell; each on a host of its own, if that is the policy
+                together = POLICIES[group % len(POLICIES)] == "affinity"
+                host = hosts[2 * (group * MEMBERS if together else number) % len(hosts)]
             state = "stopped" if chance.random() < 0.1 else "active"
             if left[host.name] >= flavor.memory_mb:
                 left[host.name] -= flavor.memory_mb
                 name = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"planned instance {number}"))
-                found.append(Placed(name, host, flavor, number, state))
+                found.append(Placed(name, host, flavor, number, state, group))
         return found
 
     def _start(self) -> None:
@@ -102,16 +114,22 @@ class PlanCloud(Cloud):
         self.config_file = self.configure("fake://", sections=SECTIONS)
 
     def _write_api(self, connection: sa.Connection) -> None:
-        group = str(uuid.uuid5(uuid.NAMESPACE_DNS, GROUP))
         write_flavors(connection, FLAVORS)
-        named = {"id": 1, "uuid": group, "name": GROUP, "user_id": "u", "project_id": PROJECT}
-        connection.execute(sa.insert(schema.instance_groups).values(named))
-        policy = {"group_id": 1, "policy": "anti-affinity", "rules": "{}"}
-        connection.execute(sa.insert(schema.instance_group_policy).values(policy))
-        members = [{"group_id": 1, "instance_uuid": one.uuid} for one in self.placed if one.grouped]
+        for number in range(self._groups):
+            policy = POLICIES[number % len(POLICIES)]
+            named = {"id": number + 1, "uuid": _group_uuid(number), "name": GROUP}
+            named |= {"user_id": "u", "project_id": PROJECT}
+            connection.execute(sa.insert(schema.instance_groups).values(named))
+            rules = {"group_id": number + 1, "policy": policy, "rules": "{}"}
+            connection.execute(sa.insert(schema.instance_group_policy).values(rules))
+        members = [
+            {"group_id": one.group + 1, "instance_uuid": one.uuid}
+            for one in self.placed
+            if one.group is not None
+        ]
         connection.execute(sa.insert(schema.instance_group_member), members)
         specs = {flavor: BootRequest([""], flavor).spec() for flavor in FLAVORS}
-        insert(connection, schema.request_specs, (_request(one, specs, group) for one in self.placed))
+        insert(connection, schema.request_specs, (_request(one, specs) for one in self.placed))
 
     def _write_cell(self, cell: Cell) -> None:
         here = [one for one in self.placed if one.host.cell == cell]
@@ -121,10 +139,14 @@ class PlanCloud(Cloud):
         instances.fill_cell(self.engine(cell.database_url), here)
 
 
-def _request(one: Placed, specs: Mapping[Flavor, Any], group: str) -> dict[str, Any]:
+def _group_uuid(number: int) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{GROUP} {number}" if number else GROUP))
+
+
+def _request(one: Placed, specs: Mapping[Flavor, Any]) -> dict[str, Any]:
     spec = specs[one.flavor]
     spec.instance_uuid = one.uuid
-    spec.instance_group = objects.InstanceGroup(uuid=group) if one.grouped else None
+    spec.instance_group = None if one.group is None else objects.InstanceGroup(uuid=_group_uuid(one.group))
     return {"instance_uuid": one.uuid, "spec": json.dumps(spec.obj_to_primitive())}
 
 

@@ -45,6 +45,7 @@ CASES = (
     Case("drain-commands", "drain cmp-00000 --commands", 13),
     Case("survive", "survive --by aggregate:rack*"),
     Case("survive-hosts", "survive", 14),
+    Case("survive-all", "survive --all --by aggregate:rack*"),
     Case("balance", "balance --moves 5"),
     Case("balance-pack", "balance --goal pack --moves 20", 16),
     Case("capacity", "capacity --flavor c16 --forecast"),

@@ -1,4 +1,4 @@
-"""berth-explain: why was this host chosen, and why was no host found?
+"""berth-explain: why was this host chosen, why was no host found, and what do requests wait for?
 
 Exit status: 0 answered, 1 there is no such decision or host, 255 there is no answer.
 """
@@ -17,6 +17,7 @@ main = partial(
         "host": "explain.host_commands:Host",
         "list": "explain.decision_commands:ListDecisions",
         "report": "report.command:ReportCommand",
+        "waiting": "explain.waiting_command:Waiting",
     },
 )
 

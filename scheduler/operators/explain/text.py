@@ -143,9 +143,9 @@ def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow
     if now is None:
         return
     for node in now.nodes:
-        offered = (
-            f"Placement does not offer it: {node.unoffered}" if node.unoffered else "Placement offers it"
-        )
+        offered = f"Placement does not offer it: {node.unoffered}" if node.unoffered else ""
+        if node.asked and not offered:
+            offered = "Placement offers it"
         yield (
             f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, "
             f"as of now ({now.time}), not of the decision: "

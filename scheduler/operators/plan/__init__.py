@@ -5,8 +5,10 @@
 - reasons: why Placement does not offer hosts
 - movable: what nova moves and evacuates; moves: instances that go to other hosts, one after the other
 - script: moves as a shell script for the openstack client
-- drain: emptying hosts; survive: losing hosts; balance: moves that improve weights
-- capacity: how many more instances fit; forecast: until when; textfile: the same for node-exporter
+- drain: emptying hosts; survive: losing hosts; failures: all kinds of losses
+- balance: few moves towards a goal
+- capacity: how many more instances fit; loss: after the loss of a host; forecast: until when; textfile: the
+  same for node-exporter
 - policy: what other options would change
 - dry_run: deciding one request without a claim
 - text: plans as lines; page: as an HTML page with pictures (templates/plan.html)

@@ -1,37 +1,94 @@
-"""The moves with the largest gain: instances that the cloud's own weighers would now put elsewhere.
+"""Few moves that bring hosts closer to a goal. Each is a decision of the scheduler: every filter allows it.
 
-The gain of a move is the weight of its target less the weight of its source, both without the instance, over
-all hosts that the instance may have. Each move is a decision of the scheduler, so every filter allows it.
+    spread  the share of memory that hosts use becomes more even: each move is the one that lowers its
+            standard deviation most
+    pack    hosts become empty
+    room    one host gets room for one instance of a flavor
+    below   no host uses more than a share of its memory
+
+Pinned guests and those with devices stay where they are: only computes know what they free.
 """
 
-from collections.abc import Iterator, Sequence
-import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from oslo_utils import uuidutils
 
 from scheduler.errors import BerthError
+from scheduler.logs import count_text
 from scheduler.operators.plan.movable import way_of
-from scheduler.operators.plan.moves import Document, Move, Mover, described
-from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
+from scheduler.operators.plan.moves import Document, Move, Mover, cost, described
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import of_flavor
+from scheduler.placement.plain_query import PlainQuery, plain_query
+from scheduler.request.scheduling_request import SchedulingRequest
 
-SPREAD, PACK = "spread", "pack"
+GOALS = SPREAD, PACK, ROOM, BELOW = ("spread", "pack", "room", "below")
 
-#: Gains below it are noise of floating point.
-LEAST_GAIN = 1e-6
+#: Smaller changes of the variance are noise of floating point.
+LEAST_GAIN = 1e-12
 
-#: Distinct requests that are compared for one move, those of most instances, and hosts of each.
-MOST_KINDS = 40
-MOST_HOSTS = 3
+#: Hosts of a cell off which instances are moved to spread: those that use the largest share of memory.
+MOST_SOURCES = 100
 
-#: Hosts that are tried to be emptied, those with the least memory in use first.
+#: Hosts that are tried to be emptied, or to get room: those with the least memory in use or to move first.
 MOST_TRIED = 500
 
 
-class _Found(NamedTuple):
-    gain: float
-    instance: int
-    chosen: Chosen
+class Impossible(BerthError):
+    """A goal cannot be reached in this way."""
+
+
+class _Kind(NamedTuple):
+    """Instances with the same request, cell and server group; some of them are on hosts that use much."""
+
+    number: int
+    cell: int
+    group: str
+
+
+@dataclass
+class _Targets:
+    """The hosts that an instance of a kind may have.
+
+    Attributes:
+        allowed: bool, (hosts,); all until the filters were asked.
+        known: Whether the filters were asked.
+    """
+
+    allowed: np.ndarray
+    known: bool = False
+
+
+class _Best(NamedTuple):
+    """A move and the variance of the share of memory in use that it leaves."""
+
+    variance: float
+    kind: _Kind
+    index: int
+    target: int
+
+
+@dataclass
+class Plan:
+    """Moves towards a goal.
+
+    Attributes:
+        gains: By how many percent points each move lowers the deviation; empty for other goals.
+        emptied: The rows of hosts that are empty then.
+        room_on: The row of the host that has room then, -1 for none.
+        reached: Whether the goal is reached.
+        why: Why it is not.
+    """
+
+    moves: list[Move] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
+    emptied: list[int] = field(default_factory=list)
+    room_on: int = -1
+    reached: bool = True
+    why: str = ""
 
 
 class Balance:
@@ -41,121 +98,138 @@ class Balance:
         """Find moves in a cloud whose requests were all read."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
-        self._mover = Mover(cloud)
+        self._mover = Mover(cloud, explain=False)
         self._ways = [way_of(self._snapshot, index) for index in range(len(self._snapshot.instances))]
+        self._total = np.maximum(self._snapshot.table.numbers["total_usable_ram_mb"], 1)
+        self._cells = self._snapshot.table.coded["cell"].codes
         self._moved: set[int] = set()
-        self._known: dict[int, float] = {}  # gains as they were when last looked at
+        self._targets: dict[_Kind, _Targets] = {}
 
-    def spread(self, most: int) -> Iterator[tuple[Move, float]]:
-        for number in range(most):
-            self._snapshot.progress("moves", number, most)
+    @property
+    def _used(self) -> np.ndarray:
+        return 1 - self._snapshot.table.numbers["free_ram_mb"] / self._total
+
+    def _memory(self, index: int) -> int:
+        number = int(self._snapshot.instances.specs[index])
+        return int(self._snapshot.requests.flavor(number).memory_mb)
+
+    def _stays(self, index: int) -> bool:
+        """Whether nova does not move an instance, or only its compute knows what it frees."""
+        requests, number = self._snapshot.requests, int(self._snapshot.instances.specs[index])
+        if number < 0 or not self._ways[index].name:
+            return True
+        return requests.is_pinned(number) or requests.has_devices(number)
+
+    def _on(self, row: int) -> list[int]:
+        """Return the instances that are on a host now and can be moved, each at most once."""
+        indices = np.flatnonzero(self._cloud.places.rows == row).tolist()
+        return [at for at in indices if at not in self._moved and not self._stays(at)]
+
+    def _move(self, index: int) -> Move | None:
+        """Move an instance to the host that the scheduler decides for; None: it stays."""
+        moves, _ = self._mover.move_all([index])
+        self._moved.update(move.index for move in moves)
+        return moves[0] if moves else None
+
+    # -- spreading -------------------------------------------------------------------------------------------
+
+    def spread(self, most: int) -> Plan:
+        plan = Plan()
+        while len(plan.moves) < most:
+            self._snapshot.progress("moves", len(plan.moves), most)
+            before = float(self._used.std())
             best = self._best()
-            if best is None or best.gain <= LEAST_GAIN:
-                return
-            yield self._take(best.instance, best.chosen), best.gain
-
-    def _best(self) -> _Found | None:
-        """Return the move with the largest gain, among moves off the worst hosts of each kind.
-
-        One move changes gains little: the known gains give the order in which to compute them again.
-        """
-        candidates = [index for indices in self._kinds() for index in self._worst(indices)]
-        for index in candidates:
-            if index not in self._known:
-                found = self.gain_of(index)
-                self._known[index] = -math.inf if found is None else found.gain
-        best: _Found | None = None
-        for index in sorted(candidates, key=lambda index: -self._known[index]):
-            if self._known[index] <= (LEAST_GAIN if best is None else best.gain):
+            if best is None:
                 break
-            found = self.gain_of(index)
-            self._known[index] = -math.inf if found is None else found.gain
-            if found is not None and (best is None or found.gain > best.gain):
-                best = found
-        return best
+            if (move := self._to(best.index, best.target)) is None:
+                self._targets[best.kind].allowed[best.target] = False
+                continue
+            plan.moves.append(move)
+            plan.gains.append(100 * (before - float(self._used.std())))
+            for targets in self._targets.values():  # either of both may suit others by now
+                targets.allowed[[move.source, move.target]] = True
+        return plan
 
-    def _kinds(self) -> list[np.ndarray]:
-        """Return the instances that can be moved, those of one request and cell together.
+    def _to(self, index: int, target: int) -> Move | None:
+        """Move an instance to a host if the scheduler allows it."""
+        closed = self._cloud.closed.copy()
+        self._cloud.closed[:] = True
+        self._cloud.closed[target] = False
+        try:
+            return self._move(index)
+        finally:
+            self._cloud.closed[:] = closed
 
-        Pinned guests and those with devices are left out: only computes know what they free.
-        """
-        instances, table = self._snapshot.instances, self._snapshot.table
-        cells = table.coded["cell"].codes
-        movable = np.array([bool(each.name) for each in self._ways], bool)
-        movable &= (instances.specs >= 0) & (self._cloud.places.rows >= 0)
-        movable[list(self._moved)] = False
-        there = np.flatnonzero(movable)
-        keys = (
-            instances.specs[there].astype(np.int64) * (int(cells.max(initial=0)) + 1)
-            + cells[self._cloud.places.rows[there]]
-        )
-        _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        found = []
-        for kind in np.argsort(-counts, kind="stable")[:MOST_KINDS].tolist():
-            indices = there[which == kind]
-            if not self._is_fixed(int(indices[0])):
-                found.append(indices)
+    def _best(self) -> _Best | None:
+        """Return the move that leaves the least variance, of those off the hosts that use most of a cell."""
+        used = self._used
+        least = float(used.var()) - LEAST_GAIN
+        kinds = self._kinds(used)
+        best: _Best | None = None
+        # what a kind gains at most with the hosts known so far gives the order in which to ask the filters
+        found = {kind: self._best_of(kind, sources, used) for kind, sources in kinds.items()}
+        while True:
+            best = min((one for one in found.values() if one), key=lambda one: one.variance, default=None)
+            if best is None or best.variance >= least:
+                return None
+            targets = self._targets[best.kind]
+            if targets.known:
+                return best
+            targets.allowed &= self._passing(best.index)
+            targets.known = True
+            found[best.kind] = self._best_of(best.kind, kinds[best.kind], used)
+
+    def _kinds(self, used: np.ndarray) -> dict[_Kind, dict[int, int]]:
+        """Return an instance of each source that has one of a kind, by kind and row."""
+        instances = self._snapshot.instances
+        found: dict[_Kind, dict[int, int]] = {}
+        for cell in range(int(self._cells.max(initial=-1)) + 1):
+            here = np.flatnonzero(self._cells == cell)
+            for row in here[np.argsort(-used[here], kind="stable")][:MOST_SOURCES].tolist():
+                for index in self._on(row):
+                    kind = _Kind(int(instances.specs[index]), cell, self._mover.group_of(index))
+                    found.setdefault(kind, {}).setdefault(row, index)
         return found
 
-    def _is_fixed(self, index: int) -> bool:
-        """Whether an instance is pinned, has devices, or has no readable request."""
-        requests, number = self._snapshot.requests, int(self._snapshot.instances.specs[index])
-        return number < 0 or requests.is_pinned(number) or requests.has_devices(number)
+    def _best_of(self, kind: _Kind, sources: Mapping[int, int], used: np.ndarray) -> _Best | None:
+        """Return the best move of an instance of a kind by memory alone.
 
-    def _worst(self, indices: np.ndarray) -> list[int]:
-        """Return an instance of each of the worst hosts for such instances."""
-        rows = self._cloud.places.rows[indices]
-        if len(np.unique(rows)) < 2:
-            return indices[:1].tolist()
-        table = self._snapshot.table
-        total = np.maximum(table.numbers["total_usable_ram_mb"][rows], 1)
-        used = 1 - table.numbers["free_ram_mb"][rows] / total
-        free = table.numbers["free_ram_mb"][rows]
-        found: dict[int, int] = {}
-        for order in (np.argsort(-used, kind="stable"), np.argsort(free, kind="stable")):
-            for at in order.tolist():
-                if len(found) >= 2 * MOST_HOSTS:
-                    break
-                found.setdefault(int(rows[at]), int(indices[at]))
-        return list(found.values())
-
-    def gain_of(self, index: int) -> _Found | None:
-        """Return the move that the scheduler would decide for an instance, with its gain; None for none.
-
-        The cloud does not change.
+        With x and y the shares that it has of its host and of the new one, the sum of squares changes by
+        (u - x)² - u² on the old host and by (v + y)² - v² on the new one, and the sum of shares by y - x. So
+        of hosts with the same memory the fullest one is the best source, the emptiest one the best target.
         """
-        cloud, uuid = self._cloud, self._snapshot.instances.uuids[index]
-        source, mark = int(cloud.places.rows[index]), cloud.mark
-        spec = self._mover.request([index])
-        try:
-            decision = cloud.decide(spec, [uuid])
-            if not decision.chosen:
-                return None
-            chosen = decision.chosen[0]
-            cloud.remove(index, self._mover.held(index))
-            anywhere = self._mover.to_cell(self._snapshot.request(index), self._snapshot.place(source)[0])
-            ranking = cloud.rank(anywhere, uuid)
-            weight = dict(zip(ranking.hosts.table_rows.tolist(), ranking.totals().tolist(), strict=True))
-        except BerthError:
-            return None
-        finally:
-            cloud.rewind(mark)
-        if source not in weight or chosen.row not in weight:
-            return None
-        return _Found(weight[chosen.row] - weight[source], index, chosen)
+        self._targets.setdefault(kind, _Targets(np.ones(len(used), bool)))
+        memory = self._memory(next(iter(sources.values())))
+        best: _Best | None = None
+        count, total, squares = len(used), float(used.sum()), float(np.square(used).sum())
+        leaving = _two_of_each(self._total, -used, np.array(list(sources), np.int64))
+        allowed = np.flatnonzero(self._targets[kind].allowed & (self._cells == kind.cell))
+        for target in _two_of_each(self._total, used, allowed):
+            for source in leaving:
+                if source == target:
+                    continue
+                x, y = memory / self._total[source], memory / self._total[target]
+                changed = squares - 2 * used[source] * x + x * x + 2 * used[target] * y + y * y
+                variance = float(changed / count - ((total + y - x) / count) ** 2)
+                if best is None or variance < best.variance:
+                    best = _Best(variance, kind, sources[source], target)
+        return best
 
-    def _take(self, index: int, chosen: Chosen) -> Move:
-        cloud, instances = self._cloud, self._snapshot.instances
-        source, held = int(cloud.places.rows[index]), self._mover.held(index)
-        self._moved.add(index)
-        cloud.remove(index, held)
-        cloud.put(index, chosen, self._snapshot.requests.flavor(int(instances.specs[index])))
-        return Move(index, source, chosen.row, self._ways[index].name)
+    def _passing(self, index: int) -> np.ndarray:
+        """Return which hosts the filters allow for an instance now; bool, (hosts,)."""
+        found, spec = np.zeros(len(self._total), bool), self._mover.request([index])
+        spec.ignore_hosts = None  # others of its kind may go to its host
+        try:
+            ranking = self._cloud.rank(spec, self._snapshot.instances.uuids[index])
+        except BerthError:
+            return found
+        found[ranking.hosts.table_rows] = True
+        return found
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
-    def pack(self, most: int) -> tuple[list[Move], list[int]]:
-        """Return moves that empty hosts, and the rows of these hosts, those that need the fewest moves first.
+    def pack(self, most: int) -> Plan:
+        """Return moves that empty hosts, those that need the fewest moves first.
 
         Instances go to other hosts that have some.
         """
@@ -173,7 +247,7 @@ class Balance:
             indices = instances.on([row]).tolist()
             if row in targets or len(moves) + len(indices) > most:
                 continue
-            if not all(self._ways[index].name and not self._is_fixed(index) for index in indices):
+            if any(map(self._stays, indices)):
                 continue
             mark = cloud.mark
             cloud.closed[row] = True
@@ -186,37 +260,187 @@ class Balance:
             emptied.append(row)
             targets |= {move.target for move in more}
         cloud.closed[:] = closed
-        return moves, emptied
+        return Plan(moves=moves, emptied=emptied)
+
+    # -- a share that no host exceeds ------------------------------------------------------------------------
+
+    def below(self, share: float, most: int) -> Plan:
+        """Return moves off hosts that use more than a share of their memory, the fullest host first.
+
+        Of a host the smallest instance moves that is enough, or the largest one.
+        """
+        plan, given_up = Plan(), set[int]()
+        while len(plan.moves) < most:
+            used = self._used
+            above = [row for row in np.flatnonzero(used > share).tolist() if row not in given_up]
+            if not above:
+                break
+            self._snapshot.progress("moves", len(plan.moves), most)
+            row = max(above, key=lambda row: (used[row], -row))
+            excess = (used[row] - share) * self._total[row]
+            move = next(filter(None, (self._below(at, share) for at in self._by_use(row, excess))), None)
+            if move is None:
+                given_up.add(row)
+            else:
+                plan.moves.append(move)
+        left = int(np.count_nonzero(self._used > share))
+        plan.reached = not left
+        if left:
+            enough = (
+                f"{most} moves are not enough" if len(plan.moves) == most else "no other host can have more"
+            )
+            plan.why = f"{count_text(left, 'host')} above {share:.0%} left: {enough}"
+        return plan
+
+    def _by_use(self, row: int, excess: float) -> list[int]:
+        """Return the instances of a host, those first that are best to move to free so much memory."""
+        indices = self._on(row)
+        enough = sorted((at for at in indices if self._memory(at) >= excess), key=self._memory)
+        return [*enough, *sorted((at for at in indices if at not in enough), key=self._memory, reverse=True)]
+
+    def _below(self, index: int, share: float) -> Move | None:
+        """Move an instance to a host that does not exceed the share with it."""
+        closed = self._cloud.closed.copy()
+        self._cloud.closed |= self._used + self._memory(index) / self._total > share
+        try:
+            return self._move(index)
+        finally:
+            self._cloud.closed[:] = closed
+
+    # -- room for one instance -------------------------------------------------------------------------------
+
+    def room(self, flavor: str, most: int) -> Plan:
+        """Return the moves that free one host for an instance of a flavor, with the least memory to copy.
+
+        Raises:
+            Impossible: More than what compute nodes have themselves decides about the flavor.
+        """
+        uuid = uuidutils.generate_uuid()
+        query = self._query_of(flavor)
+        decision = self._cloud.decide(of_flavor(self._snapshot, flavor), [uuid], explain=False)
+        if decision.chosen:
+            return Plan(room_on=decision.chosen[0].row)
+        tries = sorted(
+            self._ways_to_room(query, most), key=lambda each: (sum(map(self._memory, each[1])), each)
+        )
+        for done, (row, leaving) in enumerate(tries[:MOST_TRIED]):
+            self._snapshot.progress("hosts", done, min(len(tries), MOST_TRIED))
+            if (plan := self._make_room(flavor, row, leaving)) is not None:
+                return plan
+        why = f"no host gets room for an instance of flavor {flavor} by at most {count_text(most, 'move')}"
+        return Plan(reached=False, why=why)
+
+    def _query_of(self, flavor: str) -> PlainQuery:
+        request = SchedulingRequest.of(of_flavor(self._snapshot, flavor))
+        queries = self._snapshot.candidate_hosts.queries(request)
+        query = plain_query(queries[0]) if len(queries) == 1 else None
+        if query is None or request.guest or request.pci_requests:
+            raise Impossible(
+                f"Only computes know what instances leave for flavor {flavor}: it needs NUMA cells, devices "
+                "or nested resources"
+            )
+        return query
+
+    def _ways_to_room(self, query: PlainQuery, most: int) -> Iterator[tuple[int, list[int]]]:
+        """Yield hosts with the instances to move off them; Placement has room for the query then."""
+        nodes = self._snapshot.mirror.known.nodes()
+        suits = nodes.traits.suits(query.traits_suit)
+        free = {name: self._cloud.free(name) for name in query.amounts}
+        for row, known in enumerate(self._snapshot.table.rows):
+            node = nodes.row_of_uuid.get(known.uuid)
+            if node is None or not suits[node] or self._cloud.closed[row]:
+                continue
+            missing = {name: amount - int(free[name][row]) for name, amount in query.amounts.items()}
+            leaving = self._leaving(row, missing)
+            if leaving and len(leaving) <= most:
+                yield row, leaving
+
+    def _leaving(self, row: int, missing: Mapping[str, int]) -> list[int]:
+        """Return instances of a host that hold what is missing: the smallest ones, less those not needed."""
+        short, chosen = dict(missing), list[int]()
+        for index in sorted(self._on(row), key=self._memory):
+            if all(amount <= 0 for amount in short.values()):
+                break
+            chosen.append(index)
+            for name, amount in (self._mover.amounts(index) or {}).items():
+                short[name] = short.get(name, 0) - amount
+        if any(amount > 0 for amount in short.values()):
+            return []
+        for index in list(chosen):  # the smallest first: a large one alone may be enough
+            held = self._mover.amounts(index) or {}
+            if all(short[name] + held.get(name, 0) <= 0 for name in short):
+                chosen.remove(index)
+                for name, amount in held.items():
+                    short[name] = short.get(name, 0) + amount
+        return chosen
+
+    def _make_room(self, flavor: str, row: int, leaving: Sequence[int]) -> Plan | None:
+        """Move instances off a host and decide for the flavor there; None if either does not work."""
+        mark, closed = self._cloud.mark, self._cloud.closed.copy()
+        self._cloud.closed[row] = True
+        moves, stuck = self._mover.move_all(self._mover.order(leaving))
+        self._cloud.closed[:] = True
+        self._cloud.closed[row] = False
+        spec = of_flavor(self._snapshot, flavor)
+        found = [] if stuck else self._cloud.decide(spec, [spec.instance_uuid], explain=False).chosen
+        self._cloud.closed[:] = closed
+        if not found:
+            self._cloud.rewind(mark)
+            return None
+        return Plan(moves=moves, room_on=row)
 
 
-def balance(cloud: PlannedCloud, goal: str, most: int) -> Document:
-    """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
+def _two_of_each(kinds: np.ndarray, order: np.ndarray, rows: np.ndarray) -> list[int]:
+    """Return of each kind of rows the first two in an order."""
+    found: list[int] = []
+    rows = rows[np.argsort(order[rows], kind="stable")]
+    for kind in np.unique(kinds[rows]):
+        found += rows[kinds[rows] == kind][:2].tolist()
+    return found
+
+
+def balance(cloud: PlannedCloud, goal: str, most: int, flavor: str = "", share: float = 1.0) -> Document:
+    """Return at most so many moves towards a goal. The cloud is left as the plan leaves it.
+
+    Args:
+        flavor: With the goal ``room``: the flavor of the instance that is to fit.
+        share: With the goal ``below``: the share of memory that no host is to exceed.
+
+    Raises:
+        BerthError: There is no such flavor, or it is none that room can be made for.
+    """
     snapshot = cloud.snapshot
     snapshot.load_requests(range(len(snapshot.instances)))
     before = spread_of(cloud)
-    plan = Balance(cloud)
-    gains: Sequence[float | None]
-    emptied: list[int] = []
-    if goal == PACK:
-        moves, emptied = plan.pack(most)
-        gains = [None] * len(moves)
-    else:
-        taken = list(plan.spread(most))
-        moves, gains = [move for move, _ in taken], [gain for _, gain in taken]
+    found = Balance(cloud)
+    goals: Mapping[str, Callable[[], Plan]] = {
+        SPREAD: lambda: found.spread(most),
+        PACK: lambda: found.pack(most),
+        ROOM: lambda: found.room(flavor, most),
+        BELOW: lambda: found.below(share, most),
+    }
+    plan = goals[goal]()
+    gains = plan.gains or [None] * len(plan.moves)
     return {
         "plan": "balance",
         "goal": goal,
+        "flavor": flavor or None,
+        "below_percent": round(share * 100, 2) if goal == BELOW else None,
+        "reached": plan.reached,
+        "why": plan.why,
         "moves": [
             {
                 "step": number,
                 **described(cloud, move.index, move.source),
                 "to": cloud.host(move.target),
                 "way": move.way,
+                **cost(cloud, move),
                 "gain": None if gain is None else round(gain, 6),
             }
-            for number, (move, gain) in enumerate(zip(moves, gains, strict=True), 1)
+            for number, (move, gain) in enumerate(zip(plan.moves, gains, strict=True), 1)
         ],
-        "emptied": sorted(cloud.host(row) for row in emptied),
+        "emptied": sorted(cloud.host(row) for row in plan.emptied),
+        "room_on": cloud.host(plan.room_on) if plan.room_on >= 0 else None,
         "before": before,
         "after": spread_of(cloud),
     }

@@ -1,12 +1,12 @@
 """When a cloud will be full, if the growth of the last 30 days continues."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-import math
 from typing import Any
 
 import numpy as np
+
+DAY = timedelta(days=1)
 
 #: Days over which growth is measured.
 DAYS = 30
@@ -23,7 +23,7 @@ def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) 
     """Return when ``left`` more instances will have been created, if each day is like one of the last 30.
 
     The growth of a day has their mean and deviation. The interval covers the variance of the days to come and
-    that of the mean itself.
+    that of the mean itself. Days are whole days in UTC before today, so the answer is the same all day.
 
     Args:
         changes: When instances were created (1) and deleted (-1).
@@ -33,35 +33,32 @@ def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) 
         ``per_day`` and ``deviation``; ``week``, the first day of the week in which the cloud is full,
         ``earliest`` and ``latest``, with a probability of 80 %; null beyond ten years.
     """
-    days = np.zeros(DAYS)
-    for moment, change in changes:
-        ago = (now - moment).days
-        if 0 <= ago < DAYS:
-            days[ago] += change
+    today, days = now.replace(hour=0, minute=0, second=0, microsecond=0), np.zeros(DAYS)
+    counted = [(int((today - moment) / DAY), change) for moment, change in changes if moment < today]
+    counted = [(ago, change) for ago, change in counted if ago < DAYS]
+    for ago, change in counted:
+        days[ago] += change
     mean, deviation = float(days.mean()), float(days.std(ddof=1))
     return {
-        "created": sum(change > 0 for _, change in changes),
-        "deleted": sum(change < 0 for _, change in changes),
+        "created": sum(change > 0 for _, change in counted),
+        "deleted": sum(change < 0 for _, change in counted),
         "per_day": round(mean, 2),
         "deviation": round(deviation, 2),
-        "week": _week(now, end(left, mean, deviation, 0.0)),
-        "earliest": _week(now, end(left, mean, deviation, QUANTILE)),
-        "latest": _week(now, end(left, mean, deviation, -QUANTILE)),
+        "week": _week(today, end(left, mean, deviation, 0.0)),
+        "earliest": _week(today, end(left, mean, deviation, QUANTILE)),
+        "latest": _week(today, end(left, mean, deviation, -QUANTILE)),
     }
 
 
 def end(left: int, mean: float, deviation: float, quantile: float) -> float | None:
-    """Return the days after which ``left`` instances have come; None if they never do.
+    """Return the days after which ``left`` instances have come for the first time; None if they never do.
 
     The growth of t days is ``t * mean + quantile * deviation * sqrt(t + t * t / DAYS)``.
     """
-
-    def grown(days: float) -> float:
-        return days * mean + quantile * deviation * math.sqrt(days + days * days / DAYS)
-
-    steps = range(HORIZON * STEPS)
-    found = bisect_left(steps, float(left), key=lambda step: grown(step / STEPS))
-    return found / STEPS if found < len(steps) else None
+    days = np.arange(HORIZON * STEPS) / STEPS
+    grown = days * mean + quantile * deviation * np.sqrt(days + days * days / DAYS)
+    reached = np.flatnonzero(grown >= left)
+    return float(days[reached[0]]) if len(reached) else None
 
 
 def _week(now: datetime, days: float | None) -> str | None:

@@ -4,12 +4,13 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.operators.command.arguments import add_number, add_since
+from scheduler.operators.command.arguments import add_number, add_since, writing
 from scheduler.operators.explain.decision_commands import Shown
-from scheduler.operators.plan import balance, drain, policy, script, survive
+from scheduler.operators.plan import balance, drain, failures, policy, script, survive, textfile
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
 from scheduler.operators.plan.movable import EVACUATE, way_of, way_off_a_dead_host
 from scheduler.operators.run.run_command import RunnablePlan
@@ -127,6 +128,20 @@ class Survive(RunnablePlan):
             help="count how many instances of this flavor may be added (default: the most frequent flavor)",
         )  # fmt: skip
         add_reset_states(parser)
+        parser.add_argument(
+            "--all", action="store_true",
+            help="check all kinds of failures: of one host, of two hosts (N+1, N+2), of a failure domain and "
+            "of a zone, with the flavors and server groups at risk. Failure domains are the aggregates that "
+            "have [berth] failure_domain_key, or those of --by",
+        )  # fmt: skip
+        parser.add_argument(
+            "--history", metavar="DIR",
+            help="with --all: keep the result of the day in this directory, and show the last nights in it",
+        )  # fmt: skip
+        parser.add_argument(
+            "--textfile", metavar="FILE",
+            help="with --all: write the result as metrics for the textfile collector of node-exporter",
+        )  # fmt: skip
         return parser
 
     def add_run(self, group: Any) -> None:
@@ -139,6 +154,8 @@ class Survive(RunnablePlan):
         return [args.run]
 
     def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
+        if args.all:
+            raise WrongArgument("--run takes a failure of --by or --hosts, and no --all")
         domains = {each.name: each for each in survive.domains_of(cloud.snapshot, args.by, args.hosts)}
         if args.run not in domains:
             raise WrongArgument(unknown("failure", args.run, list(domains)))
@@ -148,15 +165,34 @@ class Survive(RunnablePlan):
         return True
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        if args.all:
+            return self._all(cloud, args)
+        if args.history or args.textfile:
+            raise WrongArgument("--history and --textfile need --all")
         domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
         found = survive.survive(cloud, domains, args.flavor)
         return found | {"all_placed": found["survived"] == found["domains"]}
 
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        kind, _, pattern = (args.by or "").partition(":")
+        if args.hosts > 1 or args.flavor or (args.by and (kind != "aggregate" or not pattern)):
+            raise WrongArgument("--all takes --by aggregate:PATTERN, and neither --hosts nor --flavor")
+        found = failures.failures(cloud, failures.domains_of_each_kind(cloud.snapshot, pattern or None))
+        if args.history:
+            with writing(f"Cannot write into {args.history}"):
+                failures.keep(Path(args.history), found, datetime.now(UTC))
+            found["history"] = failures.history(Path(args.history))
+        if args.textfile:
+            with writing(f"Cannot write {args.textfile}"):
+                textfile.write(args.textfile, failures.metrics(found))
+        return found | {"all_placed": not any(one["without_place"] for one in found["kinds"])}
+
 
 class Balance(RunnablePlan):
-    """Propose the moves that improve the weights of the cloud most. All filters allow each move.
+    """Propose the moves that bring the cloud closest to a goal. All filters allow each move.
 
-    Exit status: 0, or 255 if no plan could be made. With --run: as drain.
+    Exit status: 0, 3 if the goal (room, below) is not reached, 255 if no plan could be made. With --run: as
+    drain.
     """
 
     kind = "balance"
@@ -165,19 +201,41 @@ class Balance(RunnablePlan):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--goal", choices=(balance.SPREAD, balance.PACK), default=balance.SPREAD,
-            help="spread: move instances to the hosts that the weighers prefer; pack: empty as many hosts as "
-            "possible (default: %(default)s)",
+            "--goal", nargs="+", default=[balance.SPREAD], metavar="GOAL",
+            help="spread: make the share of memory in use more even; pack: empty as many hosts as possible; "
+            "room: free one host for an instance of --flavor; below PERCENT: leave no host with more of its "
+            "memory in use (default: spread)",
         )  # fmt: skip
+        parser.add_argument("--flavor", metavar="NAME|ID", help="with --goal room: the flavor")
         add_number(parser, "--moves", 20, "maximum number of moves")
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        return balance.balance(cloud, args.goal, args.moves) | {"all_placed": True}
+        goal, *percent = args.goal
+        if goal not in balance.GOALS:
+            raise WrongArgument(unknown("goal", goal, balance.GOALS))
+        if (goal == balance.ROOM) != bool(args.flavor):
+            raise WrongArgument("--goal room and --flavor need each other")
+        share = _share(percent) if goal == balance.BELOW else 1.0
+        if goal != balance.BELOW and percent:
+            raise WrongArgument(f"--goal {goal} takes no number")
+        found = balance.balance(cloud, goal, args.moves, args.flavor or "", share)
+        return found | {"all_placed": found["reached"]}
 
     def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
         most = max(0, args.moves - moved)
         return self.plan(cloud, argparse.Namespace(**{**vars(args), "moves": most}))
+
+
+def _share(given: Sequence[str]) -> float:
+    """Return the share that an argument has in percent."""
+    try:
+        (percent,) = map(float, given)
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent < 100:
+        raise WrongArgument("--goal below takes a number of percent between 0 and 100")
+    return percent / 100
 
 
 class Policy(PlanCommand):
@@ -196,6 +254,9 @@ class Policy(PlanCommand):
         parser.add_argument(
             "--other-config", metavar="FILE", help="use this configuration file as the other options"
         )
+        parser.add_argument(
+            "--rows", action="store_true", help="also list each instance that would go elsewhere"
+        )
         add_number(parser, "--last", 100, "maximum number of requests")
         add_since(parser, None)
         return parser
@@ -213,4 +274,4 @@ class Policy(PlanCommand):
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
         found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other)
-        return found | {"all_placed": not found["sides"]["changed"]["refused"]}
+        return found | {"all_placed": not found["sides"]["changed"]["refused"], "with_rows": args.rows}

@@ -21,7 +21,7 @@ class Way(NamedTuple):
     """How nova moves an instance.
 
     Attributes:
-        name: ``live`` or ``cold``, or ``evacuate`` off a host that is down; "" if nova does not move it.
+        name: ``live``, ``cold``, or ``evacuate`` off a host that is down; "" if nova does not move it.
         why: Why nova does not move it.
         reset: Whether the state of the instance has to be reset first.
     """
@@ -56,8 +56,10 @@ def way_off_a_dead_host(snapshot: Snapshot, index: int, *, reset_states: bool) -
     state = snapshot.instances.states[index]
     if state in _EVACUATED:
         return Way(EVACUATE)
-    if state == SOFT_DELETED or not reset_states:
+    if state == SOFT_DELETED:
         return Way("", f"nova evacuates no instance that is {state}")
+    if not reset_states:
+        return Way("", f"nova evacuates no instance that is {state} before its state is reset")
     return Way(EVACUATE, reset=True)
 
 

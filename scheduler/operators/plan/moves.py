@@ -1,14 +1,14 @@
 """Moving instances to other hosts as conductors and computes do it: one after the other, each to its end."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from scheduler import objects
 from scheduler.errors import BerthError
-from scheduler.operators.plan.movable import way_of
+from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.placement.plain_query import plain_query
@@ -41,6 +41,7 @@ class Stuck:
     """An instance that finds no place.
 
     Attributes:
+        why: The reason; "" if it was not determined.
         amounts: What it requests, by resource class.
     """
 
@@ -52,8 +53,14 @@ class Stuck:
 class Mover:
     """Finds other hosts for instances, and charges them."""
 
-    def __init__(self, cloud: PlannedCloud) -> None:
+    def __init__(self, cloud: PlannedCloud, *, explain: bool = True) -> None:
+        """Move nothing yet.
+
+        Args:
+            explain: Find out why an instance has no place, which takes longer than a decision.
+        """
         self._cloud = cloud
+        self._explain = explain
         self._snapshot = cloud.snapshot
         self._amounts: dict[int, Mapping[str, int] | None] = {}
 
@@ -108,7 +115,11 @@ class Mover:
         """Return the request that a conductor would send for another host in the cell of instances."""
         spec: Any = self._snapshot.request(batch[0])
         rows = [int(self._cloud.places.rows[index]) for index in batch]
-        spec.ignore_hosts = sorted({self._cloud.host(row) for row in rows})
+        closed = self._cloud.closed
+        leaving = {
+            row for row in rows if self._explain or not closed[row]
+        }  # to ignore a closed one again costs time
+        spec.ignore_hosts = sorted({self._cloud.host(row) for row in leaving}) or None
         return self.to_cell(spec, self._cell(batch[0]))
 
     @staticmethod
@@ -122,22 +133,49 @@ class Mover:
     ) -> tuple[list[Move], list[Stuck]]:
         """Move instances in the given order, and charge each one to its new host.
 
-        Those of a server group, and those that name instances, are tried again when others have moved.
+        Those of an affinity group are tried again when others of it have moved, and those that name instances
+        when any has.
         """
         moves, stuck, left = list[Move](), list[Stuck](), list(indices)
         total = len(left)
         while left:
             done, failed = self._move_once(left, len(moves), total, progress)
             moves += done
-            again = [each for each in failed if done and self._depends_on_others(each.index)]
+            groups = {self.group_of(move.index) for move in done}
+            again = [
+                each for each in failed
+                if (done and self.names_others(each.index)) or self._follows(each.index, groups)
+            ]  # fmt: skip
             stuck = [each for each in (*stuck, *failed) if each not in again]
             left = [each.index for each in again]
         return moves, stuck
 
-    def _depends_on_others(self, index: int) -> bool:
-        instances, number = self._snapshot.instances, int(self._snapshot.instances.specs[index])
-        named = number >= 0 and self._snapshot.requests.names_instances(number)
-        return named or instances.uuids[index] in instances.group_of
+    def group_of(self, index: int) -> str:
+        """Return the UUID of the server group of an instance; "" for none."""
+        return self._snapshot.instances.group_of.get(self._snapshot.instances.uuids[index], "")
+
+    def names_others(self, index: int) -> bool:
+        """Whether the request of an instance has hints that name other instances."""
+        number = int(self._snapshot.instances.specs[index])
+        return number >= 0 and self._snapshot.requests.names_instances(number)
+
+    def _follows(self, index: int, moved: Collection[str]) -> bool:
+        """Whether an instance may go where others of its server group have gone."""
+        group = self._snapshot.groups.get(self.group_of(index))
+        return group is not None and group.uuid in moved and group.policy == "affinity"
+
+    def explained(self, stuck: Iterable[Stuck]) -> list[Stuck]:
+        """Return instances without a place with the reasons, as the cloud is now; equal ones share one."""
+        found: dict[tuple[int, str, str], str] = {}
+        again = []
+        for each in stuck:
+            number = int(self._snapshot.instances.specs[each.index])
+            key = number, self._cell(each.index), self.group_of(each.index)
+            if not each.why and key not in found:
+                spec = self.request([each.index])
+                found[key] = self._cloud.decide(spec, [self._snapshot.instances.uuids[each.index]]).why
+            again.append(replace(each, why=each.why or found[key]))
+        return again
 
     def _move_once(
         self, indices: Sequence[int], moved: int, total: int, progress: ShowProgress
@@ -158,7 +196,9 @@ class Mover:
         moves, left = list[Move](), list(batch)
         while left:
             spec = self.request(left)
-            decision = cloud.decide(spec, [uuids[index] for index in left])
+            decision = cloud.decide(
+                spec, [uuids[index] for index in left], explain=None if self._explain else False
+            )
             done = [self._settle(index, one, spec) for index, one in zip(left, decision.chosen, strict=False)]
             moves += done
             left = left[len(done) :]
@@ -196,6 +236,11 @@ class Mover:
         return None if plain is None else plain.amounts
 
 
+def slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
+    """Return how many slots of a small instance a large one takes at most, by what each takes."""
+    return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
+
+
 def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for each in stuck:
@@ -215,6 +260,22 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
         "task_state": snapshot.instances.tasks[index] or None,
         "server_group": snapshot.instances.group_of.get(snapshot.instances.uuids[index]),
         "from": cloud.host(row),
+    }
+
+
+def cost(cloud: PlannedCloud, move: Move) -> Document:
+    """Return what a move copies, and whether the instance is down for that time.
+
+    A disk on the host is copied unless hosts share the storage of instances, which no database says.
+    """
+    snapshot = cloud.snapshot
+    number = int(snapshot.instances.specs[move.index])
+    flavor = snapshot.requests.flavor(number)
+    local = not snapshot.requests.boots_from_volume(number)
+    return {
+        "memory_gib": round(flavor.memory_mb / 1024, 2) if move.way == LIVE else 0,
+        "disk_gib": (flavor.root_gb if local else 0) + flavor.ephemeral_gb,
+        "down": move.way == COLD and snapshot.instances.states[move.index] == "active",
     }
 
 

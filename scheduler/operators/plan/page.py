@@ -82,6 +82,14 @@ def _of_survive(plan: Plan) -> Picture:
     return _picture("Instances of each failure", "on the failed hosts", "placed on the rest", rows)
 
 
+def _of_failures(plan: Plan) -> Picture:
+    counts = (
+        (one["kind"], one["domains"], one["survived"] + one["survived_by_hand"]) for one in plan["kinds"]
+    )
+    rows = ((name, all_, good, f"{good} of {all_}", good < all_) for name, all_, good in counts)
+    return _picture("Failures that would be survived", "checked", "survived", rows)
+
+
 def _histogram(before: Plan, after: Plan, pale: str, strong: str) -> Picture:
     counts = zip(before["hosts_by_tenth_used"], after["hosts_by_tenth_used"], strict=True)
     rows = (
@@ -116,6 +124,7 @@ def _of_capacities(plan: Plan) -> Picture:
 PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
     "drain": _of_drain,
     "survive": _of_survive,
+    "failures": _of_failures,
     "balance": _of_balance,
     "policy": _of_policy,
     "capacity": _of_capacity,
@@ -125,6 +134,7 @@ PICTURES: Mapping[str, Callable[[Plan], Picture]] = {
 TITLES = {
     "drain": "Emptying hosts",
     "survive": "Losing hosts",
+    "failures": "What the cloud survives",
     "balance": "Moves that help",
     "policy": "Other options",
     "capacity": "What still fits",
@@ -139,6 +149,9 @@ HEADINGS = {
     "Instance": "Instances",
     "Failure": "Failures",
     "Flavor": "Flavors",
+    "Flavor at risk": "Flavors",
+    "Server group": "Server groups at risk",
+    "Night": "The last nights",
     "Cell": "Places",
 }
 

@@ -109,7 +109,7 @@ class Capacity(RequestPlan):
         found = capacity.capacity(cloud, spec)
         if args.forecast:
             now = datetime.now(UTC).replace(tzinfo=None)
-            changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS))
+            changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS + 1))
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 
@@ -117,5 +117,5 @@ class Capacity(RequestPlan):
         found = textfile.capacities(cloud, cloud.snapshot.stored.flavors())
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
-                textfile.write(args.textfile, found)
+                textfile.write(args.textfile, textfile.text(found))
         return {"plan": "capacities", "flavors": found, "all_placed": True}

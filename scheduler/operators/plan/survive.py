@@ -3,7 +3,9 @@
 Most checks need no decision. With k instances on a domain, each surely finds a place if k hosts of its cell
 outside of the domain pass for it now, as each of the others fills one host at most. It also does if these
 hosts have more slots of its size in Placement than the instances before it can take, however they are spread.
-If neither holds for some instance, the instances of the domain are evacuated one by one on the snapshot.
+If neither holds for some instances, these and those that come before them are evacuated one by one on the
+snapshot. Why an instance has no place, which takes longer than its decision, is determined for the domains
+that are reported.
 """
 
 from collections import Counter
@@ -20,7 +22,7 @@ from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
 from scheduler.operators.plan.capacity import OF_ROOM, OF_TOPOLOGY, fits
 from scheduler.operators.plan.movable import not_evacuated
-from scheduler.operators.plan.moves import Document, Mover, Stuck, stuck_document, summed
+from scheduler.operators.plan.moves import Document, Mover, Stuck, slots_in, stuck_document, summed
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import SOFT_DELETED, Snapshot
@@ -110,7 +112,7 @@ def by_zone(snapshot: Snapshot) -> list[Domain]:
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     """What the loss of a domain means.
 
     Attributes:
@@ -129,22 +131,17 @@ class _Kind:
     """Instances of one request, cell and server group.
 
     Attributes:
-        amounts: What each takes in Placement, of its node alone.
-        spare: How many hosts the server group may exclude.
-        passing: Which hosts pass for one of them now; bool, (hosts,).
+        amounts: What each takes in Placement, of its node alone; None: that is not known.
+        spare: How many hosts the server group may exclude; None: there is no such bound.
+        last: The position of the last one in the order in which instances are moved.
     """
 
     number: int
     cell: str
-    amounts: Mapping[str, int]
-    spare: int
-    passing: np.ndarray
+    amounts: Mapping[str, int] | None
+    spare: int | None
     count: int = 0
-
-
-def _slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
-    """Return how many slots of a small instance a large one takes at most."""
-    return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
+    last: int = 0
 
 
 class Survival:
@@ -153,7 +150,7 @@ class Survival:
     def __init__(self, cloud: PlannedCloud) -> None:
         self._cloud = cloud
         self._snapshot = cloud.snapshot
-        self._mover = Mover(cloud)
+        self._mover = Mover(cloud, explain=False)
         self._passing: dict[tuple[int, str], np.ndarray] = {}
         groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
         rules = cloud.rules.chain.filters
@@ -168,89 +165,107 @@ class Survival:
         instances = self._snapshot.instances
         return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
 
-    def stuck(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
-        if self._surely_fit(indices, domain):
-            return []
-        return self.evacuate(domain, indices)
+    def stuck(self, domain: Domain, indices: Sequence[int], explain: int = 0) -> list[Stuck]:
+        """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
+        order = self._mover.order(indices)
+        return self._evacuate(domain, order[: self._doubtful(order, domain)], explain)
 
     def evacuate(self, domain: Domain, indices: Sequence[int], *, keep: bool = False) -> list[Stuck]:
         """Decide for each instance of a domain; with ``keep`` the cloud stays as it is then."""
+        return self._evacuate(domain, self._mover.order(indices), 0, keep=keep)
+
+    def _evacuate(
+        self, domain: Domain, order: Sequence[int], explain: int, *, keep: bool = False
+    ) -> list[Stuck]:
+        if not order:
+            return []
         cloud = self._cloud
         mark, closed = cloud.mark, cloud.closed.copy()
         cloud.closed[list(domain.rows)] = True
         try:
-            _, stuck = self._mover.move_all(self._mover.order(indices))
+            _, stuck = self._mover.move_all(order)
+            stuck[:explain] = self._mover.explained(stuck[:explain])
         finally:
             if not keep:
                 cloud.rewind(mark)
                 cloud.closed[:] = closed
         return stuck
 
-    def _surely_fit(self, indices: Sequence[int], domain: Domain) -> bool:
-        """Whether all instances of a domain find a place whatever hosts the others get."""
-        kinds = self._kinds(indices)
-        if kinds is None:
-            return False
+    def _doubtful(self, order: Sequence[int], domain: Domain) -> int:
+        """Return how many instances of a domain, in order, to decide for: the others surely find a place.
+
+        Those are all up to the last one that may be left without a place. All of them if an instance depends
+        on where others go.
+        """
+        if not self._local or any(map(self._mover.names_others, order)):
+            return len(order)
+        kinds = self._kinds(order)
         rest = np.ones(len(self._snapshot.table), bool)
         rest[list(domain.rows)] = False
-        if all(np.count_nonzero(each.passing & rest) >= len(indices) + each.spare for each in kinds):
-            return True
-        return not self._room_rules and self._slots_suffice(kinds, rest)
+        doubtful = [
+            kind.last + 1
+            for at, kind in enumerate(kinds)
+            if not self._surely_fits(at, kinds, rest, len(order))
+        ]
+        return max(doubtful, default=0)
 
-    def _kinds(self, indices: Sequence[int]) -> "list[_Kind] | None":
-        """Return the kinds of instances in the order in which they are moved; None if one has no bound."""
-        instances, requests = self._snapshot.instances, self._snapshot.requests
+    def _kinds(self, order: Sequence[int]) -> list[_Kind]:
+        """Return the kinds of instances in the order in which they are moved."""
+        instances = self._snapshot.instances
         found: dict[tuple[int, str, str], _Kind] = {}
-        if not self._local:
-            return None
-        for index in self._mover.order(indices):
+        for position, index in enumerate(order):
             number = int(instances.specs[index])
             cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
-            key = number, cell, instances.group_of.get(instances.uuids[index], "")
+            key = number, cell, self._mover.group_of(index)
             if key not in found:
-                if number < 0 or requests.names_instances(number) or requests.has_devices(number):
-                    return None
-                spare, amounts = self._spare(key[2]), self._mover.amounts(index)
-                if spare is None or amounts is None:
-                    return None
-                found[key] = _Kind(number, cell, amounts, spare, self._pass(number, cell))
+                amounts = self._mover.amounts(index) if number >= 0 else None
+                found[key] = _Kind(number, cell, amounts, self._spare(key[2]))
             found[key].count += 1
+            found[key].last = position
         return list(found.values())
 
-    def _slots_suffice(self, kinds: "Sequence[_Kind]", rest: np.ndarray) -> bool:
-        """Whether hosts have slots enough for each kind, less those that the kinds before it may take.
+    def _surely_fits(self, at: int, kinds: Sequence[_Kind], rest: np.ndarray, instances: int) -> bool:
+        """Whether instances of a kind find a place on the rest whatever hosts the others get."""
+        kind, requests = kinds[at], self._snapshot.requests
+        if kind.number < 0 or kind.amounts is None or kind.spare is None or requests.has_devices(kind.number):
+            return False
+        passing = self._pass(kind.number, kind.cell) & rest
+        if np.count_nonzero(passing) >= instances + kind.spare:
+            return True
+        return not self._room_rules and self._slots_suffice(at, kinds, passing)
+
+    def _slots_suffice(self, at: int, kinds: Sequence[_Kind], passing: np.ndarray) -> bool:
+        """Whether hosts have slots enough for a kind, less those that the kinds before it may take.
 
         An instance takes at most as many slots of a smaller one as that fits into it, rounded up.
         """
-        for at, kind in enumerate(kinds):
-            if self._snapshot.requests.is_pinned(kind.number):
-                return False
+        kind = kinds[at]
+        if kind.amounts is None or kind.spare is None or self._snapshot.requests.is_pinned(kind.number):
+            return False
+        lost = 0
+        for number, each in enumerate(kinds):
             # kinds of one request take turns
-            others = [
-                each
-                for number, each in enumerate(kinds)
-                if number != at and each.cell == kind.cell and (number < at or each.number == kind.number)
-            ]
-            lost = sum(each.count * _slots_in(each.amounts, kind.amounts) for each in others)
-            slots = self._slots(kind)[kind.passing & rest]
-            excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
-            if int(slots.sum()) - excluded < lost + kind.count:
-                return False
-        return True
+            if number != at and each.cell == kind.cell and (number < at or each.number == kind.number):
+                if each.amounts is None:
+                    return False
+                lost += each.count * slots_in(each.amounts, kind.amounts)
+        slots = self._slots(kind.amounts)[passing]
+        excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
+        return int(slots.sum()) - excluded >= lost + kind.count
 
-    def _slots(self, kind: "_Kind") -> np.ndarray:
-        """Return how many instances of a kind each host has room for in Placement; int64, (hosts,)."""
-        key = tuple(sorted(kind.amounts.items()))
+    def _slots(self, amounts: Mapping[str, int]) -> np.ndarray:
+        """Return how many instances that take these amounts each host has room for; int64, (hosts,)."""
+        key = tuple(sorted(amounts.items()))
         if key not in self._rooms:
             self._rooms[key] = np.min([self._cloud.free(name) // amount for name, amount in key], axis=0)
         return self._rooms[key]
 
     def slots_of(self, indices: Sequence[int], amounts: Mapping[str, int]) -> int:
         """Return how many slots of an instance that takes these amounts some instances may take, at most."""
-        kinds = self._kinds(indices)
-        if kinds is None:
+        kinds = self._kinds(self._mover.order(indices))
+        if any(each.amounts is None for each in kinds):
             return sys.maxsize
-        return sum(each.count * _slots_in(each.amounts, amounts) for each in kinds)
+        return sum(each.count * slots_in(each.amounts or {}, amounts) for each in kinds)
 
     def _spare(self, group_uuid: str) -> int | None:
         """Return how many hosts a server group may exclude; None if that has no such bound."""
@@ -289,15 +304,7 @@ def survive(
     snapshot, survival = cloud.snapshot, Survival(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})
     snapshot.load_requests(snapshot.instances.on(rows).tolist())
-    answers = []
-    for done, domain in enumerate(domains):
-        snapshot.progress("failure domains", done, len(domains))
-        indices = survival.instances_of(domain)
-        stuck = survival.stuck(domain, indices)
-        placed = set(indices) - {each.index for each in stuck}
-        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
-        answers.append(_Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
-    answers.sort(key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
+    answers = checked(cloud, survival, domains)
     lost = [each for each in answers if each.stuck]
     return {
         "plan": "survive",
@@ -305,10 +312,30 @@ def survive(
         "survived": sum(not each.stuck and not each.by_hand for each in answers),
         "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in answers),
         "flavor": (flavor := flavor or _most_common_flavor(snapshot)),
-        "answers": [_document(cloud, each) for each in answers[:MOST_REPORTED]],
+        "answers": [document_of(cloud, survival, each) for each in answers[:MOST_REPORTED]],
         "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
         "may_be_added": 0 if lost or not flavor else _addable(cloud, survival, answers, flavor),
     }
+
+
+def checked(cloud: PlannedCloud, survival: Survival, domains: Sequence[Domain]) -> list[Answer]:
+    """Return what the loss of each of some domains means, the worst first. Their requests were read."""
+    snapshot, answers = cloud.snapshot, list[Answer]()
+    for done, domain in enumerate(domains):
+        snapshot.progress("failure domains", done, len(domains))
+        indices = survival.instances_of(domain)
+        stuck = survival.stuck(domain, indices, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
+        placed = set(indices) - {each.index for each in stuck}
+        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
+        answers.append(Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
+    return sorted(answers, key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
+
+
+def _with_reasons(survival: Survival, answer: Answer) -> Answer:
+    if all(each.why for each in answer.stuck[:MOST_STUCK]):
+        return answer
+    indices = survival.instances_of(answer.domain)
+    return answer._replace(stuck=survival.stuck(answer.domain, indices, MOST_STUCK))
 
 
 def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -320,7 +347,9 @@ def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def _document(cloud: PlannedCloud, answer: _Answer) -> Document:
+def document_of(cloud: PlannedCloud, survival: Survival, answer: Answer) -> Document:
+    """Return an answer as values that JSON has, with the reasons for the first instances without a place."""
+    answer = _with_reasons(survival, answer)
     rows = cloud.snapshot.instances.rows
     return {
         "domain": answer.domain.name,
@@ -346,7 +375,7 @@ def _most_common_flavor(snapshot: Snapshot) -> str | None:
     return names.most_common(1)[0][0] if names else None
 
 
-def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], flavor: str) -> int:
+def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[Answer], flavor: str) -> int:
     """Return how many instances of a flavor may be added until one of the largest domains is not survived.
 
     Wherever they are, each of them needs a place on the other hosts after the failure.

@@ -1,7 +1,7 @@
 """Plans as lines and tables."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -95,20 +95,82 @@ def _survive(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
+def _failures(plan: Plan) -> Shown:
+    head = []
+    for one in plan["kinds"]:
+        survived = one["survived"] + one["survived_by_hand"]
+        line = (
+            f"loss of {one['kind']}: {survived} of {count_text(one['domains'], 'failure')} would be survived"
+        )
+        if one["survived_by_hand"]:
+            line += f", {one['survived_by_hand']} of them with instances that an operator resets first"
+        if one["worst"]:
+            line += f"; worst: {one['worst']}, {count_text(one['without_place'], 'instance')} without a place"
+        head.append(line)
+    kinds = [one["kind"] for one in plan["kinds"]]
+    worst = tuple(f"Loss of {kind}" for kind in kinds)
+    nights: Table = (
+        ("Night", *worst),
+        [(one["night"], *(_night(one["kinds"].get(kind)) for kind in kinds)) for one in plan["history"]],
+    )
+    groups: Table = (
+        ("Server group", "Name", "Policy", "Members", *worst),
+        [
+            (one["group"], one["name"] or "?", one["policy"] or "?", one["members"], *_lost(one, kinds))
+            for one in plan["groups"]
+        ],
+    )
+    flavors: Table = (
+        ("Flavor at risk", "Instances", *worst),
+        [(one["flavor"], one["instances"], *_lost(one, kinds)) for one in plan["flavors"]],
+    )
+    return Shown(dict(plan), head, [*([nights] if plan["history"] else []), groups, flavors])
+
+
+def _lost(one: Plan, kinds: Sequence[str]) -> Iterator[str]:
+    """Yield the most instances of a flavor or group without a place in one failure of each kind."""
+    for kind in kinds:
+        lost = one["without_place"][kind]
+        yield f"{lost} without a place" if lost else "survived"
+
+
+def _night(one: Plan | None) -> str:
+    return "" if one is None else f"{one['survived'] + one['survived_by_hand']} of {one['domains']} survived"
+
+
+def _copies(moves: Sequence[Plan]) -> str:
+    """Return what moves cost, in one line."""
+    memory, disk = (sum(one[name] for one in moves) for name in ("memory_gib", "disk_gib"))
+    down = [one for one in moves if one["down"]]
+    parts = [f"{memory:g} GiB of memory", f"{disk} GiB of disk unless hosts share it"]
+    text = f"  to copy: {', '.join(parts)}"
+    if down:
+        size = sum(one["disk_gib"] for one in down)
+        text += f"; {count_text(len(down), 'instance')} down while {size} GiB are copied"
+    return text
+
+
 def _balance(plan: Plan) -> Shown:
     before, after = plan["before"], plan["after"]
     name = "memory_used_deviation_percent"
+    moves = count_text(len(plan["moves"]), "move")
+    purpose = {
+        "room": f"give {plan['room_on'] or 'a host'} room for one of flavor {plan['flavor']}",
+        "below": f"bring all hosts to {plan['below_percent']} % of their memory or less",
+    }.get(plan["goal"], plan["goal"])
     head = [
-        f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}",
+        f"{moves} to {purpose}",
+        *([f"  not reached: {plan['why']}"] if plan["why"] else []),
+        *([_copies(plan["moves"])] if plan["moves"] else []),
         f"  deviation of memory in use: {before[name]} % -> {after[name]} %",
         f"  hosts without instances: {before['empty_hosts']} -> {after['empty_hosts']}",
     ]
     if plan["emptied"]:
         head.append(f"  emptied: {', '.join(plan['emptied'])}")
-    columns = ("Step", "Instance", "Flavor", "From", "To", "Way", "Gain")
+    columns = ("Step", "Instance", "Flavor", "From", "To", "Way", "Memory, GiB", "Disk, GiB", "Gain")
     rows = [
         (one["step"], one["instance"], flavor_of(one), one["from"], one["to"], one["way"],
-         "" if one["gain"] is None else f"{one['gain']:.3f}")
+         one["memory_gib"], one["disk_gib"], "" if one["gain"] is None else f"{one['gain']:.3f}")
         for one in plan["moves"]
     ]  # fmt: skip
     return Shown(dict(plan), head, [(columns, rows)])
@@ -156,14 +218,23 @@ def _capacity(plan: Plan) -> Shown:
     return Shown(dict(plan), head, [(columns, rows)])
 
 
+def _after_loss(one: Plan) -> str:
+    if one["reason"]:
+        return f"{one['flavor']}: {one['reason']}"
+    worst = f", the worst one is {one['worst_loss']}" if one["worst_loss"] else ""
+    fitting = sum(zone["instances"] for zone in one["zones"])
+    return f"{one['flavor']}: {fitting} more fit, {one['headroom']} after the loss of any one host{worst}"
+
+
 def _capacities(plan: Plan) -> Shown:
-    columns = ("Flavor", "Zone", "Instances", "Stranded then", "After the loss of a host")
+    columns = ("Flavor", "Zone", "Instances", "After the loss of a host", "Stranded then")
+    nothing = {"zone": "none", "instances": 0, "headroom": 0, "stranded": {}}
     rows = [
-        (one["flavor"], zone["zone"], zone["instances"], amounts(zone["stranded"]), one["headroom"])
+        (one["flavor"], zone["zone"], zone["instances"], zone["headroom"], amounts(zone["stranded"]))
         for one in plan["flavors"]
-        for zone in one["zones"] or [{"zone": "none", "instances": 0, "stranded": {}}]
+        for zone in one["zones"] or [nothing]
     ]
-    head = [f"{one['flavor']}: {one['reason']}" for one in plan["flavors"] if one["reason"]]
+    head = [_after_loss(one) for one in plan["flavors"]]
     return Shown(dict(plan), head, [(columns, rows)])
 
 
@@ -179,9 +250,10 @@ SIDES = {
 
 
 def _policy(plan: Plan) -> Shown:
+    elsewhere = f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere"
     head = [
         *(f"[{one['group']}] {one['name']}: {one['now']} -> {one['changed']}" for one in plan["options"]),
-        f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere",
+        elsewhere if plan["with_rows"] or not plan["differing"] else f"{elsewhere}; --rows lists them",
     ]
     if plan["left_out"]:
         reasons = (
@@ -198,7 +270,8 @@ def _policy(plan: Plan) -> Shown:
         for one in plan["choices"]
         if one["now"] != one["changed"]
     ]
-    return Shown(dict(plan), head, [sides, (("Instance", "Flavor", "Is on", "Now", "Changed"), rows)])
+    instances: Table = (("Instance", "Flavor", "Is on", "Now", "Changed"), rows)
+    return Shown(dict(plan), head, [sides, instances] if plan["with_rows"] else [sides])
 
 
 def _dry_run(plan: Plan) -> Shown:
@@ -224,6 +297,7 @@ def _dry_run(plan: Plan) -> Shown:
 _SHOWN = {
     "drain": _drain,
     "survive": _survive,
+    "failures": _failures,
     "balance": _balance,
     "capacity": _capacity,
     "capacities": _capacities,

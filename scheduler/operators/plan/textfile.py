@@ -1,6 +1,6 @@
 """The capacity for each flavor, as a text file for node-exporter."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,70 +9,60 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.operators.plan.capacity import Fit, fits, summed
+from scheduler.operators.plan.loss import Headroom, Losses
 from scheduler.operators.plan.moves import Document
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 
+NO_HEADROOM = Headroom()
+
 
 def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> list[Document]:
-    """Return for each flavor and zone how many fit and what is stranded, and the headroom of each flavor.
-
-    The headroom is how many more fit after the loss of any one host: what fits without the host that matters
-    most, less its instances in units of the flavor.
-    """
+    """Return for each flavor and zone how many fit, what is stranded, and how many fit after a loss."""
     flavors = list(flavors)
-    found: list[Document] = []
+    found: dict[str, dict[int, Fit]] = {}
+    reasons: dict[str, str] = {}
     for done, flavor in enumerate(flavors):
         cloud.snapshot.progress("flavors", done, len(flavors))
         try:
-            counts = fits(cloud, of_flavor(cloud.snapshot, flavor.name))
+            found[flavor.name] = fits(cloud, of_flavor(cloud.snapshot, flavor.name))
         except BerthError as error:
-            found.append({"flavor": flavor.name, "zones": [], "headroom": 0, "reason": str(error)})
-            continue
-        zones: dict[str, list[Fit]] = {}
-        for row, fit in counts.items():
-            zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
-        found.append(
-            {
-                "flavor": flavor.name,
-                "zones": [
-                    {
-                        "zone": zone,
-                        "instances": sum(fit.count for fit in each),
-                        "stranded": summed(each)["stranded"],
-                    }
-                    for zone, each in sorted(zones.items())
-                ],
-                "headroom": _headroom(cloud, flavor, counts),
-                "reason": "",
-            }
-        )
-    return found
+            reasons[flavor.name] = str(error)
+    cloud.snapshot.load_requests(range(len(cloud.snapshot.instances)))
+    headrooms = Losses(cloud, found).headrooms()
+    return [
+        {
+            "flavor": flavor.name,
+            "zones": list(_zones(cloud, found.get(flavor.name, {}), headrooms.get(flavor.name, NO_HEADROOM))),
+            "headroom": headrooms.get(flavor.name, NO_HEADROOM).instances,
+            "worst_loss": headrooms.get(flavor.name, NO_HEADROOM).host,
+            "reason": reasons.get(flavor.name, ""),
+        }
+        for flavor in flavors
+    ]
 
 
-def _headroom(cloud: PlannedCloud, flavor: objects.Flavor, counts: dict[int, Fit]) -> int:
-    numbers = cloud.snapshot.table.numbers
-    total = sum(fit.count for fit in counts.values())
-    memory = numbers["total_usable_ram_mb"] - numbers["free_ram_mb"]
-    worst = 0
-    for row in range(len(cloud.snapshot.table)):
-        there = max(
-            -(-int(memory[row]) // max(flavor.memory_mb, 1)),
-            -(-int(numbers["vcpus_used"][row]) // max(flavor.vcpus, 1)),
-        )
-        fit = counts.get(row)
-        worst = max(worst, there + (0 if fit is None else fit.count))
-    return max(0, total - worst)
+def _zones(cloud: PlannedCloud, counts: Mapping[int, Fit], headroom: Headroom) -> Iterator[Document]:
+    zones: dict[str, list[Fit]] = {}
+    for row, fit in counts.items():
+        zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
+    for zone, each in sorted(zones.items()):
+        yield {
+            "zone": zone,
+            "instances": sum(fit.count for fit in each),
+            "headroom": headroom.of_zone[zone],
+            "stranded": summed(each)["stranded"],
+        }
 
 
-def write(path: str, found: Iterable[Document]) -> None:
-    """Write what ``capacities`` found to a file that everyone can read, in one step.
+def write(path: str, content: str) -> None:
+    """Write metrics to a file that everyone can read, in one step.
 
     Raises:
         OSError: It cannot be written.
     """
     new = Path(f"{path}.new")
-    new.write_text(text(found))
+    new.write_text(content)
     new.chmod(0o644)
     new.replace(path)
 
@@ -90,10 +80,13 @@ def text(found: Iterable[Document]) -> str:
     )
     words = "Instances that still fit after the loss of any one host"
     headroom = gauge("berth_capacity_headroom_instances", words, ("flavor",), registry=registry)
+    words = "Instances that still fit in a zone after the loss of any one host"
+    of_zone = gauge("berth_capacity_zone_headroom_instances", words, ("flavor", "zone"), registry=registry)
     for one in found:
         headroom.labels(one["flavor"]).set(one["headroom"])
         for zone in one["zones"]:
             instances.labels(one["flavor"], zone["zone"]).set(zone["instances"])
+            of_zone.labels(one["flavor"], zone["zone"]).set(zone["headroom"])
             for name, amount in zone["stranded"].items():
                 stranded.labels(one["flavor"], zone["zone"], name).set(amount)
     return generate_latest(registry).decode()

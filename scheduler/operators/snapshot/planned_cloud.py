@@ -16,6 +16,7 @@ from scheduler.decisions import document as documents
 from scheduler.decisions.explanation import FailureExplainer, World
 from scheduler.decisions.trace import Names, Trace
 from scheduler.errors import BerthError, NoValidHost
+from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.operators.snapshot.planned_world import Places, PlannedWorld
@@ -31,6 +32,7 @@ from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.headroom import Usages
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
+from scheduler.weights.scores import Scores
 from scheduler.workflow.decide import WithoutClaims, decide, offered, with_queries
 
 #: The query that all hosts with free memory meet.
@@ -104,6 +106,16 @@ class _Taken(DecisionObserver):
         hosts.consume(int(index), num_io_ops=-1)
 
 
+class _Unnoted(Trace):
+    """Notes nothing of filters and weighers: for decisions without a document."""
+
+    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
+        self._also.filtered(number, hosts, filtered)
+
+    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        self._also.weighed(number, hosts, scores, totals)
+
+
 class PlannedCloud:
     """Decides requests on a snapshot, one after the other.
 
@@ -167,13 +179,13 @@ class PlannedCloud:
         spec: objects.RequestSpec,
         uuids: Sequence[str],
         *,
-        explain: bool = False,
+        explain: bool | None = None,
         alternates: bool = False,
     ) -> Decision:
         """Decide for instances of one request; nothing is charged.
 
         Args:
-            explain: Note what led to it, also if all have hosts.
+            explain: Note what led to it; None: only if an instance finds no host.
             alternates: Choose alternates too.
 
         Raises:
@@ -183,7 +195,8 @@ class PlannedCloud:
         claims = WithoutClaims()
         taken, decision = _Taken(request, claims), Decision()
         self.snapshot.keep_time()
-        trace = Trace(request, names=lambda: self._names, also=taken)
+        noted = _Unnoted if explain is False else Trace
+        trace = noted(request, names=lambda: self._names, also=taken)
         error: BerthError | None = None
         try:
             request = with_queries(request, self._world, trace)
@@ -195,7 +208,7 @@ class PlannedCloud:
         finally:
             self._world.pending.remove(uuids)
         decision.chosen, decision.queries = taken.chosen, request.queries
-        if explain or error:
+        if explain or (error and explain is None):
             decision.document = trace.finish(error, self.explainer.explain)
         return decision
 

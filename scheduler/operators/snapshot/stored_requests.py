@@ -76,6 +76,9 @@ class StoredRequests:
         wanted = read(read(self._specs[number], "pci_requests"), "requests", ())
         return all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in wanted)
 
+    def boots_from_volume(self, number: int) -> bool:
+        return bool(read(self._specs[number], "is_bfv"))
+
     def is_pinned(self, number: int) -> bool:
         return read(self._specs[number], "numa_topology") is not None
 

@@ -16,8 +16,6 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 - backlog: which calls may have waited while nobody could receive them
 - consumers: the queues that are read from
 - message: one received message, and its reply
+- library: what is private in oslo.messaging
 - publisher: sends one message and waits for the confirmation of the broker
-
-They use private names of oslo.messaging and
-amqp; ``tests/unit/rpc/amqp/test_library_names.py`` lists them.
 """

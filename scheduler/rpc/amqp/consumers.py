@@ -1,10 +1,11 @@
 """The queues that a connection reads from, and pauses."""
-# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from oslo_log import log as logging
-from oslo_messaging._drivers import impl_rabbit
+
+from scheduler.rpc.amqp import library
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -16,11 +17,11 @@ class Consumers:
         always_read: Those that a pause leaves alone: of casts to all schedulers.
     """
 
-    def __init__(self, connection: impl_rabbit.Connection) -> None:
+    def __init__(self, connection: library.ConnectionContext) -> None:
         """Begin with those that ``connection`` of oslo.messaging has."""
-        self.always_read: Collection[impl_rabbit.Consumer] = ()
+        self.always_read: Collection[library.Consumer] = ()
         self._connection = connection
-        self._parked: list[impl_rabbit.Consumer] = []
+        self._parked: list[library.Consumer] = []
 
     @property
     def paused(self) -> bool:
@@ -29,33 +30,26 @@ class Consumers:
 
     def pause(self) -> None:
         """Read no more calls until ``resume``."""
-        consumers = self._connection._consumers
+        consumers = library.consumers_of(self._connection)
         for consumer in [each for each in consumers if each not in self.always_read]:
             # before it is cancelled: what arrives meanwhile is returned
             self._parked.append(consumer)
-            tag = consumers.pop(consumer)
-            self._connection._new_tags.discard(tag)
-            _cancel(consumer, tag)
+            _cancel(partial(consumer.cancel, library.remove_consumer(self._connection, consumer)))
 
     def resume(self) -> None:
         """Read calls again."""
         parked, self._parked = self._parked, []
         for consumer in parked:
-            # Not by its old tag: a quorum queue may end the connection when calls that this tag got before
-            # the pause are acknowledged. And not by declare_consumer: if the connection is lost meanwhile,
-            # only this consumer would read again.
-            tag = next(self._connection._tags)
-            self._connection._consumers[consumer] = tag
-            self._connection._new_tags.add(tag)
+            library.add_consumer(self._connection, consumer)
 
     def cancel(self) -> None:
         """Read nothing more."""
-        for consumer, tag in self._connection._consumers.items():
-            _cancel(consumer, tag)
+        for cancel in library.cancellations(self._connection):
+            _cancel(cancel)
 
 
-def _cancel(consumer: impl_rabbit.Consumer, tag: int) -> None:
+def _cancel(cancel: Callable[[], None]) -> None:
     try:
-        consumer.cancel(tag)
+        cancel()
     except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
         LOG.info("Cannot cancel a consumer: %s", error)

@@ -1,5 +1,4 @@
 """The calls that were received and not answered yet, and their acknowledgements."""
-# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Callable
 from functools import partial
@@ -8,8 +7,8 @@ import threading
 from amqp import Channel
 from cachetools import TTLCache
 from oslo_log import log as logging
-from oslo_messaging._drivers.impl_rabbit import RabbitMessage
 
+from scheduler.rpc.amqp.library import RabbitMessage, raw_of
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -54,9 +53,14 @@ class Deliveries:
         """Return the number of calls that are not answered yet."""
         return len(self._in_progress)
 
+    def open(self) -> list[ConfirmedMessage]:
+        """Return the calls that are not answered yet, of each its first delivery."""
+        with self._lock:
+            return [calls[0] for calls in self._in_progress.values()]
+
     def add(self, call: ConfirmedMessage) -> bool:
         """Take a call that was just received; return whether it is to be answered. In the reading thread."""
-        raw = call.message._raw_message
+        raw = raw_of(call.message)
         # Delivery tags begin at 1 on each channel.
         if raw.channel is not self._channel or raw.delivery_tag <= self._last_tag:
             self._channel, self._channel_number = raw.channel, self._channel_number + 1
@@ -107,7 +111,7 @@ class Deliveries:
 
     def can_requeue(self, call: ConfirmedMessage) -> bool:
         """Return whether a call is not acknowledged, so that it is delivered again sooner or later."""
-        return not all(each.message._raw_message.acknowledged for each in self._of(call))
+        return not all(raw_of(each.message).acknowledged for each in self._of(call))
 
     def is_lost(self, call: ConfirmedMessage) -> bool:
         """Return whether the broker has a call again: no delivery of it can be acknowledged any more."""
@@ -115,11 +119,11 @@ class Deliveries:
 
     def is_held(self, call: ConfirmedMessage) -> bool:
         """Return whether the broker has not had a call again since this delivery."""
-        return bool(call.message._raw_message.acknowledged) or self._is_current(call)
+        return bool(raw_of(call.message).acknowledged) or self._is_current(call)
 
     def return_message(self, message: RabbitMessage) -> None:
         """Return a message to the broker, in the reading thread."""
-        raw = message._raw_message
+        raw = raw_of(message)
         if raw.delivery_info.get("routing_key") in self.forwarding_queues:
             raw.reject()
         else:
@@ -146,7 +150,7 @@ class Deliveries:
             self._do(partial(self._send, each, send))
 
     def _send(self, call: ConfirmedMessage, send: Callable[[RabbitMessage], None]) -> None:
-        if call.message._raw_message.acknowledged or not self._is_current(call):
+        if raw_of(call.message).acknowledged or not self._is_current(call):
             return
         try:
             send(call.message)

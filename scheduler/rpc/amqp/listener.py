@@ -1,13 +1,10 @@
 """Receives messages, and acknowledges calls after their replies."""
-# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Callable
 
 import oslo_messaging as messaging
-from oslo_messaging._drivers import amqp as library_amqp
-from oslo_messaging._drivers import amqpdriver, base, impl_rabbit
-from oslo_messaging._drivers import common as library
 
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.consumers import Consumers
 from scheduler.rpc.amqp.deliveries import Deliveries
@@ -28,28 +25,7 @@ LOOK_INTERVAL = 0.5
 ACKNOWLEDGE_AFTER = 0.01
 
 
-class Operations(amqpdriver.MessageOperationsHandler):
-    """What the thread that reads from a connection does between two reads."""
-
-    def __init__(self, name: str, each_time: Callable[[], None]) -> None:
-        """Call a function between the queued tasks."""
-        super().__init__(name)
-        self._each_time = each_time
-
-    def process(self) -> None:
-        """Do what waits."""
-        super().process()
-        self._each_time()
-
-    def finish(self) -> None:
-        """Do what waits, in the calling thread, after the thread that did it has ended."""
-        self.stop()
-        if self._shutdown_thread.is_alive():
-            self._shutdown_thread.join()
-        self.process()
-
-
-class LateListener(amqpdriver.RpcAMQPListener):
+class LateListener(library.Listener):
     """Receives messages, and acknowledges calls after their replies.
 
     Any thread may use it; kombu's objects are used by the reading thread alone.
@@ -66,29 +42,17 @@ class LateListener(amqpdriver.RpcAMQPListener):
     use_cache = False
 
     def __init__(
-        self, driver: amqpdriver.AMQPDriverBase, connection: library.ConnectionContext, largest_message: int
+        self, driver: library.Driver, connection: library.ConnectionContext, largest_message: int
     ) -> None:
         """Listen on a connection of the driver; the caller declares the queues."""
-        super().__init__(driver, connection)
+        super().__init__(driver, connection, self._look_round, (ACKNOWLEDGE_AFTER, LONGEST_WAIT))
         self.largest_message = largest_message
         self.on_stop: Callable[[], None] = lambda: None
-        self._message_operations_handler = Operations("LateListener", self._look_round)
-        self._do = self._message_operations_handler.do
-        self.deliveries = Deliveries(self._do, lambda: connection.channel)
+        self.deliveries = Deliveries(self.do, lambda: connection.channel)
         self.backlog = Backlog()
         self.consumers = Consumers(connection)
         self._stopping = False
         self._overdue_checked = 0.0
-
-    @property
-    def _current_timeout(self) -> float:
-        """Seconds for which the next message is waited for before calls are acknowledged."""
-        return self._wait
-
-    @_current_timeout.setter
-    def _current_timeout(self, seconds: float) -> None:
-        # oslo.messaging sets it to a millisecond after a message, and doubles it whenever none comes
-        self._wait = min(max(seconds, ACKNOWLEDGE_AFTER), LONGEST_WAIT)
 
     @property
     def connected(self) -> bool:
@@ -96,23 +60,22 @@ class LateListener(amqpdriver.RpcAMQPListener):
         if self.backlog.is_stuck:
             return False
         try:
-            # the listener's place in the pool, oslo.messaging's connection, kombu's connection
-            return bool(self.conn.connection.connection.connected)
+            return bool(library.broker_of(self.conn).connected)
         except Exception:  # noqa: BLE001 - the reading thread may be replacing it
             return False
 
-    def __call__(self, message: impl_rabbit.RabbitMessage) -> None:
+    def __call__(self, message: library.RabbitMessage) -> None:
         """Take a message from the broker; in the reading thread."""
-        if not _is_identity(message.get(library_amqp.UNIQUE_ID)):
-            message.pop(library_amqp.UNIQUE_ID, None)
+        if not _is_identity(message.get(library.UNIQUE_ID)):
+            message.pop(library.UNIQUE_ID, None)
         if not message.get("_msg_id"):
-            unique_id = message.get(library_amqp.UNIQUE_ID)
+            unique_id = message.get(library.UNIQUE_ID)
             super().__call__(message)  # acknowledges it
             self.msg_id_cache.add(unique_id)
         elif self._stopping or self.consumers.paused:
             self.deliveries.return_message(message)
         else:
-            amqpdriver.AMQPListener.__call__(self, message)
+            self.take(message)
             call = self.incoming[-1]
             call.received, call.was_queued = self.backlog.receive()
             if not self.deliveries.add(call):
@@ -124,22 +87,22 @@ class LateListener(amqpdriver.RpcAMQPListener):
 
     def pause(self) -> None:
         """Take no more calls until ``resume``. What is not begun is returned to the broker."""
-        self._do(self.consumers.pause)
+        self.do(self.consumers.pause)
 
     def resume(self) -> None:
         """Take calls again."""
-        self._do(lambda: None if self._stopping else self.consumers.resume())
+        self.do(lambda: None if self._stopping else self.consumers.resume())
 
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
         self._stopping = True
         self.on_stop()
-        self._do(self.consumers.cancel)
+        self.do(self.consumers.cancel)
         super().stop()
 
     def cleanup(self) -> None:
         """Acknowledge what was answered, and close the connection."""
-        self._message_operations_handler.finish()
+        self.finish()
         super().cleanup()
 
     def _look_round(self) -> None:
@@ -173,34 +136,33 @@ def listen(
     Returns:
         The listener; None if the driver of the transport does not speak AMQP.
     """
-    driver = transport._driver
-    if not isinstance(driver, amqpdriver.AMQPDriverBase):
+    driver = library.amqp_driver_of(transport)
+    if driver is None:
         return None
-    connection = driver._get_connection(library.PURPOSE_LISTEN)
-    _look_often(connection)
+    connection = library.connection_to_read(driver)
+    library.look_often(connection, LOOK_INTERVAL)
     listener = LateListener(driver, connection, largest_message)
-    exchange = driver._get_exchange(target)
+    exchange = library.exchange_of(driver, target)
     for topic in (target.topic, f"{target.topic}.{target.server}"):
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
-    for consumer in connection._consumers:
+    of_calls = library.consumers_of(connection)
+    for consumer in of_calls:
         _watch(consumer, listener, priority)
     if fanout:
-        of_calls = set(connection._consumers)
         connection.declare_fanout_consumer(fanout, listener)
-        listener.consumers.always_read = frozenset(connection._consumers) - of_calls
+        listener.consumers.always_read = frozenset(library.consumers_of(connection)) - set(of_calls)
     return listener
 
 
-def _watch(consumer: impl_rabbit.Consumer, listener: LateListener, priority: int) -> None:
+def _watch(consumer: library.Consumer, listener: LateListener, priority: int) -> None:
     """Let a consumer consume with a priority, and report how many messages were in its queue before.
 
     It declares its queue again after each loss of the connection.
     """
     consume = consumer.consume
 
-    def consume_and_report(connection: impl_rabbit.Connection, tag: int) -> None:
-        if connection.channel != consumer._declared_on:
-            consumer.declare(connection)
+    def consume_and_report(connection: library.Connection, tag: int) -> None:
+        library.declare_where_needed(consumer, connection)
         if priority:
             arguments = consumer.queue.consumer_arguments or {}
             consumer.queue.consumer_arguments = {**arguments, "x-priority": priority}
@@ -210,12 +172,7 @@ def _watch(consumer: impl_rabbit.Consumer, listener: LateListener, priority: int
     consumer.consume = consume_and_report
 
 
-def stopping_soon(adapter: base.PollStyleListenerAdapter) -> base.PollStyleListenerAdapter:
+def stopping_soon(adapter: library.ListenerAdapter) -> library.ListenerAdapter:
     """Return a listener of oslo.messaging's own, which ends soon after ``stop`` if it speaks AMQP."""
-    if isinstance(adapter._poll_style_listener, amqpdriver.AMQPListener):
-        _look_often(adapter._poll_style_listener.conn)
+    library.look_often_of(adapter, LOOK_INTERVAL)
     return adapter
-
-
-def _look_often(connection: library.ConnectionContext) -> None:
-    connection.connection._poll_timeout = LOOK_INTERVAL

@@ -1,5 +1,4 @@
 """One received call, and its reply, which the broker confirms."""
-# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,9 +10,8 @@ from amqp import Channel
 from amqp import exceptions as amqp
 import kombu
 import oslo_messaging as messaging
-from oslo_messaging._drivers import amqpdriver
-from oslo_messaging._drivers import common as library
 
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.publisher import BoundedPublisher, ReplyTooLarge
 
 #: Seconds between two attempts to send a reply.
@@ -24,9 +22,6 @@ HEARTBEAT_TIMEOUT = 10.0
 
 #: Seconds that an answer of the broker to a question about a queue may take.
 LOOK_TIMEOUT = 5.0
-
-#: Failures of one attempt to connect to the broker after which the time limit is checked.
-CONNECT_RETRIES = 1
 
 PERSISTENT, TRANSIENT = kombu.Exchange.PERSISTENT_DELIVERY_MODE, kombu.Exchange.TRANSIENT_DELIVERY_MODE
 
@@ -48,7 +43,7 @@ class ReplyQueueMissing(Exception):
 PERMANENT = (ReplyTooLarge, TypeError, ValueError)
 
 
-class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
+class ConfirmedMessage(library.Call):
     """A call whose reply is confirmed by the broker.
 
     Attributes:
@@ -57,6 +52,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             again then: even if the broker refuses it now, its caller may have it.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
+        begun: Whether a thread has begun to handle it.
+        replying_since: When its last reply began to be sent; 0 before that.
         was_queued: Whether it may have been in the queue when this process began to read from it, or while
             this process was frozen.
     """
@@ -65,17 +62,19 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     may_be_delivered = False
     channel_number = 0
     received = 0.0
+    begun = False
+    replying_since = 0.0
     was_queued = False
 
     @property
     def headers(self) -> Mapping[str, object]:
         """What the broker, or a scheduler that sent it on, has written on the message."""
-        return self.message._raw_message.headers or {}
+        return library.raw_of(self.message).headers or {}
 
     @property
     def redelivered(self) -> bool:
         """Whether it was delivered before, as the broker or its sender says."""
-        again = self.message._raw_message.delivery_info.get("redelivered")
+        again = library.raw_of(self.message).delivery_info.get("redelivered")
         return bool(again or RETURNED in self.headers or self.headers.get(DELIVERED_BEFORE))
 
     @property
@@ -97,6 +96,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
         self.undelivered, self.may_be_delivered = None, False
+        self.replying_since = time.monotonic()
         if not self.orig_msg_id:
             return
         try:
@@ -156,9 +156,9 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         self.listener.deliveries.hand_over(self, partial(self._publish_again, queue, headers, deadline))
 
     def _publish_again(self, queue: str, headers: dict[str, object], deadline: float) -> None:
-        raw = self.message._raw_message
+        raw = library.raw_of(self.message)
         driver = self.listener.driver
-        with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+        with library.connection_to_send(driver) as connection:
             BoundedPublisher(connection, deadline, self.listener.largest_message).send(
                 queue,
                 raw.body,
@@ -190,21 +190,21 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     def _send_once(self, deadline: float, reply: object, failure: Raised | None, ending: bool = True) -> None:
         hooks: dict[str, Callable[[], None]] = {"on_failure": self._note_unconfirmed} if ending else {}
         driver = self.listener.driver
-        with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+        with library.connection_to_send(driver) as connection:
             publisher = BoundedPublisher(connection, deadline, self.listener.largest_message, **hooks)
-            self._send_reply(publisher, reply, failure, ending)
+            self.send_reply(publisher, reply, failure, ending)
 
 
 @contextmanager
-def private_channel(driver: amqpdriver.AMQPDriverBase) -> Iterator[Channel]:
+def private_channel(driver: library.Driver) -> Iterator[Channel]:
     """Give a channel for a question to the broker, which a refusal ends.
 
     On a channel that is used for more, what was received there would be delivered again.
     """
-    with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
-        broker = connection.connection.connection
+    with library.connection_to_send(driver) as connection:
+        broker = library.broker_of(connection)
         with (
-            connection._connection_lock,
+            library.lock_of(connection),
             broker.connection.transport.having_timeout(LOOK_TIMEOUT),
             broker.channel() as channel,
         ):

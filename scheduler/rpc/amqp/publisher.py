@@ -1,5 +1,4 @@
 """Publishes one message until the broker has confirmed it, or a deadline has passed."""
-# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,7 +6,8 @@ import time
 
 from amqp.exceptions import IrrecoverableChannelError
 import kombu
-from oslo_messaging._drivers import common as library
+
+from scheduler.rpc.amqp import library
 
 
 class ReplyTooLarge(Exception):
@@ -50,7 +50,7 @@ class BoundedPublisher:
             ReplyTimeout: The deadline has passed.
             MessageDeliveryFailure: The broker cannot be reached.
         """
-        size = size_of(message[library._MESSAGE_KEY])
+        size = size_of(message[library.MESSAGE_KEY])
         if size > self._largest:
             raise ReplyTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
         self.send(queue, message)
@@ -58,7 +58,7 @@ class BoundedPublisher:
     def send(self, queue: str, message: object, **properties: object) -> None:
         """Publish a message of any size to a queue; for the errors see ``direct_send``."""
         connection = self._connection
-        with connection._connection_lock:
+        with library.lock_of(connection):
             try:
                 connection.ensure(
                     lambda: self._publish(queue, message, properties),
@@ -70,7 +70,7 @@ class BoundedPublisher:
                 raise
 
     def _publish(self, queue: str, message: object, properties: dict[str, object]) -> None:
-        self._connection._producer.publish(
+        library.producer_of(self._connection).publish(
             message,
             exchange=kombu.Exchange(""),
             routing_key=queue,
@@ -87,12 +87,11 @@ class BoundedPublisher:
         taken for that of the next message.
         """
         channel = None
-        # the place in the pool, oslo.messaging's connection, kombu's connection
-        connection = self._connection.connection.connection
+        connection = library.broker_of(self._connection)
         if connection.connected:
             with suppress(Exception):  # it is lost meanwhile: the next message finds another one
                 channel = connection.channel()
-        self._connection._set_current_channel(channel)
+        library.use_channel(self._connection, channel)
 
     def _check_deadline(self, error: Exception) -> None:
         self._on_failure()

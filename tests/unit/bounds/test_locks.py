@@ -11,7 +11,7 @@ def test_a_key_is_held_by_one_thread_at_a_time():
     guard = threading.Lock()
 
     def work(keys):
-        with locks.hold(keys, 5) as held:
+        with locks.hold(keys, 5, "a lock") as held:
             assert held
             with guard:
                 for key in keys:
@@ -30,10 +30,10 @@ def test_a_key_is_held_by_one_thread_at_a_time():
 
 def test_after_a_timeout_none_of_the_keys_is_held():
     locks = KeyedLocks()
-    with locks.hold("b", 1):
-        with locks.hold("abc", 0.01) as held:
+    with locks.hold("b", 1, "a lock"):
+        with locks.hold("abc", 0.01, "a lock") as held:
             assert not held
-            with locks.hold("ac", 1) as others:
+            with locks.hold("ac", 1, "a lock") as others:
                 assert others
         assert list(locks._locks) == ["b"]
     assert not locks._locks
@@ -41,14 +41,18 @@ def test_after_a_timeout_none_of_the_keys_is_held():
 
 def test_a_key_is_waited_for_until_the_deadline_of_the_request():
     locks = KeyedLocks()
-    with limit_to(Deadline.after(0.0)), locks.hold("a", 60) as first, locks.hold("a", 60) as second:
+    with (
+        limit_to(Deadline.after(0.0)),
+        locks.hold("a", 60, "a lock") as first,
+        locks.hold("a", 60, "a lock") as second,
+    ):
         assert (first, second) == (True, False)
 
 
 def test_locks_are_released_after_an_error():
     locks = KeyedLocks()
     try:
-        with locks.hold("a", 1):
+        with locks.hold("a", 1, "a lock"):
             raise ValueError
     except ValueError:
         pass
@@ -56,5 +60,5 @@ def test_locks_are_released_after_an_error():
 
 
 def test_a_key_that_is_named_twice_is_held_once():
-    with KeyedLocks().hold(["a", "a"], 0.1) as held:
+    with KeyedLocks().hold(["a", "a"], 0.1, "a lock") as held:
         assert held

@@ -32,6 +32,9 @@ def daemons(monkeypatch):
         def run(self):
             return 7
 
+        def open_requests(self):
+            return []
+
     monkeypatch.setattr(master, "Master", Master)
     monkeypatch.setattr(command, "set_up_logging", lambda conf: None)
     return started

@@ -160,11 +160,24 @@ def test_a_worker_of_which_nobody_can_know_takes_no_calls_of_others(make_conf, w
     assert make_server(make_conf, Stream(wanted), host).own_queue is None
 
 
+class Unanswered:
+    """So many calls that are not answered yet."""
+
+    def __init__(self, count):
+        self._count = count
+
+    def __len__(self):
+        return self._count
+
+    def open(self):
+        return []
+
+
 def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get_on(make_conf):
     clock, claimer = Clock(), SimpleNamespace(on_event=None)
     built = make_server(make_conf, Stream(False), claimer=claimer)
     built.activity._clock = clock
-    built._late_listener = SimpleNamespace(connected=True, deliveries=[None])
+    built._late_listener = SimpleNamespace(connected=True, deliveries=Unanswered(1))
     claimer.on_event()
     clock.now += 100
     assert worker_parts.read_state(None, built).stalled == 100.0, "threads are free, and none begins the call"

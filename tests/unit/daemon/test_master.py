@@ -445,6 +445,8 @@ class TestReport:
         assert "max_attempts = 3" in text
         assert "auth-url = http://***@keystone/v3" in text
         assert "secret" not in text
+        assert "Requests in progress" in text
+        assert text.rstrip().endswith("none")
 
     def test_touched_file(self, start, tmp_path):
         trigger = tmp_path / "trigger"

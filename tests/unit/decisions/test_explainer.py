@@ -33,7 +33,7 @@ class Hosts:
 
 
 def make_explainer(memory, hosts=None):
-    return Explainer(memory, hosts, hosts, 0.0)
+    return Explainer(memory, hosts and hosts.explain, hosts, list, 0.0)
 
 
 @pytest.fixture

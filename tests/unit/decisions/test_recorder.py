@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+from scheduler.bounds.waits import waiting_for
 from scheduler.decisions import recorder as recorder_module
 from scheduler.decisions.document import Constraint, Failing, Why, decode
 from scheduler.decisions.recorder import DecisionRecorder
@@ -80,3 +81,17 @@ def test_an_explanation_that_fails_changes_nothing_for_the_caller():
     with pytest.raises(NoValidHost), recorder.recording(recorder.begin(decided.request)):
         raise NoValidHost(NOT_ENOUGH)
     assert decode(recorder.memory.find("i0")).why is None
+
+
+def test_a_decision_is_open_and_its_waits_are_noted_until_it_is_kept():
+    recorder, _ = recorder_with()
+    (decided,) = traces(1)
+    trace = recorder.begin(decided.request)
+    with recorder.recording(trace):
+        assert recorder.open() == [trace]
+        with waiting_for("the API database"):
+            assert trace.waits.current.text == "the API database"
+    assert recorder.open() == []
+    with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
+        raise NoValidHost("none")
+    assert recorder.open() == []

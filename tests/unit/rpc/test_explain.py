@@ -36,6 +36,9 @@ class Memory:
         self.asked = wanted
         return [{"name": self.known}]
 
+    def waiting(self):
+        return [{"request_id": self.known}]
+
 
 @pytest.fixture(scope="module")
 def workers():
@@ -75,6 +78,20 @@ def test_arguments_reach_the_explainer(workers):
     assert [memory.asked for memory in memories] == [wanted, wanted]
 
 
+def test_all_workers_are_asked_for_their_requests_in_progress(workers):
+    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("waiting")
+    assert answers.found == {"ctl.0": [{"request_id": "req-0"}], "ctl.1": [{"request_id": "req-1"}]}
+
+
+def test_a_scheduler_of_the_last_release_answers_what_it_knows(workers, monkeypatch):
+    """During an upgrade there are schedulers of both."""
+    bus, _ = workers
+    monkeypatch.setattr(explain.Explanations, "target", messaging.Target(version="2.1"))
+    schedulers = explain.Schedulers(bus, ["ctl"], TIMEOUT)
+    assert schedulers.ask("decision", name="req-0").found["ctl.0"] == "a document"
+    assert "UnsupportedVersion" in schedulers.ask("waiting").failed["ctl.0"]
+
+
 def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
     answers = explain.Schedulers(workers[0], ["away", "ctl"], 0.5).ask_one("host_now", **HOST_NOW)
     assert (list(answers.found), list(answers.failed)) == (["ctl.0"], ["away.0"])
@@ -106,6 +123,7 @@ def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
         ("decision", {"name": "req-0"}),
         ("host_now", HOST_NOW),
         ("decisions", {}),
+        ("waiting", {}),
     ],
 )
 def test_only_administrators_are_answered(endpoint, method, arguments):

@@ -1,6 +1,5 @@
-"""What ``scheduler.rpc.forwarding`` takes for granted of oslo.messaging, and its decisions without a broker."""
+"""What ``scheduler.rpc.forwarding`` decides, without a broker."""
 
-import inspect
 from types import SimpleNamespace
 
 import oslo_messaging as messaging
@@ -11,19 +10,6 @@ from scheduler.rpc import forwarding
 from scheduler.rpc.delivery import Forwarded
 from scheduler.rpc.forwarding import FORWARDED
 from scheduler.stream import membership
-
-
-def test_oslo_messaging_has_the_names_that_are_used():
-    assert hasattr(impl_rabbit.Connection, "declare_consumer")
-    source = inspect.getsource(impl_rabbit.Connection.__init__)
-    used = [
-        "rabbit_quorum_queue",
-        "rabbit_quorum_queue_config",
-        "rabbit_ha_queues",
-        "enable_cancel_on_failover",
-    ]
-    assert [name for name in used if f"self.{name} =" not in source] == []
-    assert "queue_arguments=self.queue_arguments" in inspect.getsource(impl_rabbit.Consumer.declare)
 
 
 class RabbitConnection:

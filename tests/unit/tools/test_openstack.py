@@ -157,11 +157,15 @@ def test_differences_of_tests_are_listed_with_both_outcomes():
 
 @pytest.mark.parametrize("name", [*tempest.SETS, "excluded"])
 def test_each_set_of_tests_is_a_list_of_patterns(name):
-    lines = (ROOT / f"tools/openstack/tempest_tests/{name}.txt").read_text().splitlines()
-    patterns = [line for line in lines if not line.startswith("#")]
+    patterns = tempest.patterns(name)
     assert patterns
     for pattern in patterns:
         re.compile(pattern)
+
+
+def test_a_pattern_that_no_test_matches_is_noticed():
+    results = {"tempest.api.compute.test_boots.Boots.test_boot": "success"}
+    assert tempest_results.unmatched([r"test_boots\.", r"test_moves\."], results) == [r"test_moves\."]
 
 
 CONDUCTOR = """\

@@ -12,7 +12,8 @@ from scheduler.operators.plan.dry_run import dry_run
 from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.parts import Parts
+from scheduler.operators.snapshot.planned_world import PlannedWorld
+from scheduler.parts import Parts, make_driver
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
@@ -218,6 +219,20 @@ class Decisions:
         if isinstance(reply, str):
             return reply
         return [[each.service_host for each in some] for some in reply]
+
+    @property
+    def hosts(self):
+        return [host.columns["host"] for host in self.cloud.hosts]
+
+    @property
+    def explainer(self):
+        return PlannedCloud(self.snapshot).explainer
+
+    def worlds(self):
+        """What a manager reads, and what a plan reads."""
+        manager = SchedulerManager(self.snapshot.conf, Notifications(()), self._parts())
+        _, driver = make_driver(self.snapshot.conf, self.snapshot.hosts.mapped)
+        return manager.world, PlannedWorld(self.snapshot, driver)
 
     def _decided(self, decide):
         random.seed(self.seed)

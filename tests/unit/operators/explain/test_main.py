@@ -18,6 +18,7 @@ from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.host_status import HostStatus, NodeStatus, Problem, Provider
 from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.decisions.memory import DecisionMemory
+from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.operators.command import app, arguments
 from scheduler.operators.explain import decision_commands
@@ -87,13 +88,13 @@ def run(config, caplog):
 
 
 @contextlib.contextmanager
-def serving(config, host, trace):
+def serving(config, host, trace, waiting=()):
     """Run a scheduler on a host that knows a decision."""
     conf = options.load(["--config-file", str(config)])
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(trace.decision, encode(trace.decision))
-    explainer = Explainer(memory, HostNows(), HostNows())
+    explainer = Explainer(memory, HostNows().explain, HostNows(), lambda: list(waiting))
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     try:
@@ -198,6 +199,72 @@ def test_json_has_the_keys_of_the_decision_log(run, scheduler, log):
 def test_csv_has_the_hosts(run, scheduler):
     _, output, _ = run("decision", "req-1", "-f", "csv", "--hosts", "0")
     assert [row["Host"] for row in csv.DictReader(io.StringIO(output))] == ["h2", "h3", "h1"]
+
+
+STUCK = OpenRequest("req-1", ("i1", "i2", "i3"), 7, 12.0, "placement", "Placement (GET /x)", 11.5)
+FRESH = OpenRequest("req-2", ("i9",), 0, 0.1, "selection", "", 0.0)
+
+
+@contextlib.contextmanager
+def two_schedulers(config, trace, one, another):
+    with serving(config, "ctl", trace, one), serving(config, "ctl2", trace, another):
+        yield ("--scheduler", "ctl", "--scheduler", "ctl2", *PATIENT)
+
+
+def test_the_requests_in_progress_of_all_schedulers_are_listed_the_oldest_first(run, config, trace):
+    with two_schedulers(config, trace, [FRESH], [STUCK]) as asked:
+        status, output, _ = run("waiting", *asked)
+    assert status == 0
+    assert output.startswith("Requests in progress: 2 (workers asked: ctl.0, ctl2.0)\n")
+    assert cells(output, "| req-1") == [
+        *("12.0", "placement", "Placement (GET /x)", "11.5", "req-1", "i1, i2, i3 and 7 more", "ctl2.0"),
+    ]
+    assert cells(output, "| req-2") == ["0.1", "selection", "", "", "req-2", "i9", "ctl.0"]
+    assert output.index("req-1") < output.index("req-2")
+
+
+def test_a_narrow_terminal_has_the_same(run, config, trace):
+    with serving(config, "ctl", trace, [STUCK]):
+        _, output, _ = run("waiting", "--max-width", "60")
+    assert "placement, waits 11.5 s for Placement (GET /x)" in " ".join(output.split())
+
+
+def test_the_requests_in_progress_as_json_and_csv(run, config, trace):
+    with two_schedulers(config, trace, [FRESH], [STUCK]) as asked:
+        listed = json.loads(run("waiting", *asked, "-f", "json")[1])
+        rows = list(csv.DictReader(io.StringIO(run("waiting", *asked, "-f", "csv")[1])))
+    assert [one["request_id"] for one in listed] == ["req-1", "req-2"]
+    assert listed[0] == {
+        "scheduler": "ctl2.0",
+        "request_id": "req-1",
+        "instances": ["i1", "i2", "i3"],
+        "more_instances": 7,
+        "age": 12.0,
+        "step": "placement",
+        "waits_for": "Placement (GET /x)",
+        "waited": 11.5,
+    }
+    assert [row["Waits for"] for row in rows] == ["Placement (GET /x)", ""]
+
+
+def test_no_request_in_progress_is_an_answer(run, config, trace):
+    with serving(config, "ctl", trace):
+        status, output, _ = run("waiting")
+    assert (status, output) == (0, "Requests in progress: 0 (workers asked: ctl.0)\n")
+
+
+def test_a_scheduler_that_does_not_answer_hides_no_other(run, config, trace):
+    with serving(config, "ctl", trace, [STUCK]):
+        asked = ("--scheduler", "ctl", "--scheduler", "gone", "--timeout", "1")
+        status, output, logged = run("waiting", *asked)
+    assert (status, "req-1" in output) == (0, True)
+    assert "Scheduler gone.0 did not answer" in logged
+
+
+def test_a_list_that_was_cut_says_so(run, config, trace):
+    with serving(config, "ctl", trace, [FRESH] * MOST_LISTED):
+        _, output, _ = run("waiting")
+    assert f"\nOnly the {MOST_LISTED} oldest are listed of: ctl.0\n" in output
 
 
 NASTY = "\x1b]0;PWN\x07\u202e\nResult: forged"

@@ -44,7 +44,10 @@ def group(name, policy, members=()):
 
 
 class MadeCloud:
-    """Hosts and the instances on them; ``planned`` makes what plans are made on."""
+    """Hosts and the instances on them; ``planned`` makes what plans are made on.
+
+    ``traits`` has further traits of hosts by name.
+    """
 
     def __init__(self, *hosts, **options):
         self.hosts = list(hosts)
@@ -52,6 +55,7 @@ class MadeCloud:
         self.requests = {}
         self.groups = {}
         self.flavors = {}
+        self.traits = {}
         self._placed = []
 
     def put(self, name, host, of=None, state="active", task="", in_group=None, **fields):
@@ -143,7 +147,7 @@ class MadeCloud:
             "DISK_GB": {"total": columns["total_usable_disk_gb"]},
         }
         spent = {"VCPU": vcpus, "MEMORY_MB": ram, "DISK_GB": disk}
-        traits = {"COMPUTE_NODE", "OWNER_NOVA"}
+        traits = {"COMPUTE_NODE", "OWNER_NOVA", *self.traits.get(columns["host"], ())}
         return FakeProvider(columns["uuid"], 0, spent, traits, inventories=inventories)
 
     def _instances(self, table):

@@ -97,9 +97,11 @@ def test_a_request_that_fits_nowhere_is_explained():
 def test_metrics_tell_flavor_zone_and_what_is_left_after_the_loss_of_a_host():
     cloud = MadeCloud(node("h1").az("a"), node("h2").az("a")).put("i", "h1", flavor("m1", ram=4096))
     found = capacities(cloud.planned(), list(cloud.flavors.values()))
-    # two fit on h2 and one on h1; without h2 its two places are gone
+    # two fit on h2 and one on h1; without h1 its instance takes one of the two on h2
     assert (found[0]["zones"][0]["instances"], found[0]["headroom"]) == (3, 1)
+    assert found[0]["zones"][0]["headroom"] == 1
     metrics = text(found)
     assert 'berth_capacity_instances{flavor="m1",zone="a"} 3.0' in metrics
     assert 'berth_capacity_headroom_instances{flavor="m1"} 1.0' in metrics
+    assert 'berth_capacity_zone_headroom_instances{flavor="m1",zone="a"} 1.0' in metrics
     assert 'berth_capacity_stranded{flavor="m1",resource_class="VCPU",zone="a"}' in metrics

@@ -1,5 +1,6 @@
 """What is said of one host as of now."""
 
+from contextlib import nullcontext
 from urllib.parse import parse_qsl
 
 import pytest
@@ -7,21 +8,27 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.explanation import World as Known
-from scheduler.decisions.hosts_now import UNSUITABLE, HostsNow
-from scheduler.errors import NoValidHost
+from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.mirror import Mirror, Nodes
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
 from scheduler.rules import load_filters
-from tests.builders import Instances, make_table, uuid_of
+from scheduler.selection.driver import FilterDriver
+from scheduler.workflow import host_now
+from scheduler.workflow.decide import Offer
+from scheduler.workflow.host_now import UNSUITABLE, HostsNow
+from tests.builders import CELL, OTHER_CELL, Instances, make_table, uuid_of
 from tests.support.options import make_conf
 from tests.unit.decisions.decisions import NAMES
 from tests.unit.filters.asking import make_spec
 from tests.unit.selection.requests import host_with_candidate
+from tests.unit.workflow.random_decisions import Decisions
 
 QUERY = (
     "in_tree=u&required=HW_GPU&resources=DISK_GB%3A10%2CMEMORY_MB%3A2048%2CVCPU%3A4"
@@ -48,9 +55,9 @@ class NoMirror:
 
 
 class World:
-    """Hosts of which Placement offers all but some; ``asked`` are the requests for which it was asked.
+    """Hosts of which Placement offers all but some; ``asked`` are the destinations that it was asked for.
 
-    ``provider`` is what it has of each host.
+    ``provider`` is what it has of each host. It is a ``decide.World`` as well.
     """
 
     def __init__(self, *hosts, unoffered=(), provider=None):
@@ -58,40 +65,42 @@ class World:
         self.asked = []
         self.hosts = {host.columns["nodename"]: host for host in hosts}
         self.unoffered, self._provider = unoffered, provider
+        self.table, self.instances, self.pending = make_table(hosts), Instances(hosts), PendingPlacements()
         chain = FilterChain(load_filters.load(conf))
+        self.driver = FilterDriver(conf, chain, (), Fitter())
         explainer = FailureExplainer(
             Known(
-                lambda: make_table(hosts),
+                lambda: self.table,
                 NoMirror(),
                 self,
                 lambda: chain,
                 lambda host: True,
-                Instances(hosts),
-                PendingPlacements(),
+                self.instances,
+                self.pending,
             )
         )
-        self.now = HostsNow(
-            lambda: make_table(hosts),
-            lambda request: [Query(tuple(parse_qsl(QUERY)), QUERY, None)],
-            self.candidates,
-            explainer,
-            lambda: chain,
-            Instances(hosts),
-            PendingPlacements(),
-            lambda: NAMES,
-        )
+        self.now = HostsNow(lambda: self.table, lambda: self, explainer, lambda: NAMES)
 
     def provider(self, uuid):
         if isinstance(self._provider, Exception):
             raise self._provider
         return self._provider
 
-    def candidates(self, queries, request):
-        self.asked.append(request)
-        node = request.spec.requested_destination.node
-        if node in self.unoffered:
-            raise NoValidHost
-        return Candidates({uuid_of(node): tuple(self.hosts[node].candidates)})
+    def queries(self, request):
+        self.asked.append((request.spec.requested_destination.host, request.spec.requested_destination.node))
+        return (Query(tuple(parse_qsl(QUERY)), QUERY, None),)
+
+    def ask_placement(self, request):
+        offered = self.hosts.keys() - set(self.unoffered)
+        return Candidates({uuid_of(node): tuple(self.hosts[node].candidates) for node in offered})
+
+    def offered(self, found, request, *, late):
+        rows = self.table.find(found.by_root, request.cell_uuid)
+        lists = list(found.by_root.values())
+        return Offer(HostView.of(self.table, rows, lists, self.instances, self.pending))
+
+    def turn(self, request):
+        return nullcontext(request)
 
     def explain(self, name, **fields):
         return self.now.explain(make_spec(instance_uuid="i", **fields), ["i"], name).nodes
@@ -160,8 +169,7 @@ def test_placement_is_asked_about_this_host_and_the_request_stays_as_it_is():
     )
     (node,) = world.now.explain(spec, ["i"], "h1").nodes
     assert node.excluded == "not the requested destination h2, h2"
-    (asked,) = world.asked
-    assert asked.spec.requested_destination.host == "h1"
+    assert world.asked == [("h1", "h1")]
     assert spec.requested_destination.host == "h2"
 
 
@@ -169,3 +177,70 @@ def test_nodes_of_one_host_are_asked_about_one_by_one():
     world = World(*(host_with_candidate(f"n{number}").set(host="ironic") for number in range(3)))
     assert [node.node for node in world.explain("ironic")] == ["n0", "n1", "n2"]
     assert len(world.asked) == 3
+
+
+def test_a_host_that_is_not_the_destination_is_filtered_all_the_same():
+    world = World(host_with_candidate("h1"))
+    (node,) = world.explain("h1", requested_destination=objects.Destination(host="h2", node="h2"))
+    assert [one.filter for one in node.verdicts] == RULES
+
+
+def test_forced_hosts_are_not_filtered_and_others_are_excluded():
+    world = World(host_with_candidate("h1").down(), host_with_candidate("h2").down())
+    (forced,) = world.explain("h1", force_hosts=["h1"])
+    (other,) = world.explain("h2", force_hosts=["h1"])
+    assert (forced.excluded, forced.verdicts) == ("", [])
+    assert other.excluded == "not in force_hosts ['h1']"
+
+
+def test_a_host_of_another_cell_is_excluded_whatever_placement_offers():
+    world = World(host_with_candidate("h1"))
+    cell = objects.CellMapping(uuid=OTHER_CELL)
+    destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
+    (node,) = world.explain("h1", requested_destination=destination)
+    assert (node.excluded, node.unoffered, node.verdicts, node.asked) == (host_now.OTHER_CELL, "", [], False)
+    assert world.asked == []
+
+
+def test_a_host_of_a_disabled_cell_is_excluded():
+    world = World(host_with_candidate("h1"))
+    world.table = make_table([host_with_candidate("h1")], disabled_cells=[CELL])
+    (node,) = world.explain("h1")
+    assert (node.excluded, node.asked) == (host_now.DISABLED_CELL, False)
+
+
+def test_a_request_that_a_pre_filter_refuses_is_refused_for_each_host():
+    world = World(host_with_candidate("h1"))
+
+    def queries(request):
+        raise NoValidHost("Scheduling failed: no such zone")
+
+    world.queries = queries
+    (node,) = world.explain("h1")
+    assert (node.excluded, node.verdicts, node.asked) == ("Scheduling failed: no such zone", [], False)
+
+
+def test_without_an_answer_of_placement_nothing_is_said():
+    world = World(host_with_candidate("h1"))
+    world.ask_placement = lambda request: Candidates(failed=True, reason="no connection")
+    with pytest.raises(PlacementUnavailable):
+        world.explain("h1")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_host_passes_now_where_a_decision_has_it(seed):
+    """With the world of a manager, and with that of a plan."""
+    one = Decisions(seed, instances=1)
+    ranked = one.rank()
+    expected = set() if isinstance(ranked, str) else {name for name, _ in ranked}
+    for world in one.worlds():
+        now = HostsNow(lambda: one.snapshot.table, lambda world=world: world, one.explainer, lambda: NAMES)
+        found = {
+            host: now.explain(one.request.spec(), one.request.uuids, host).nodes[0] for host in one.hosts
+        }
+        passing = {host for host, node in found.items() if _passes(node)}
+        assert passing == expected
+
+
+def _passes(node):
+    return not (node.excluded or node.unoffered or any(one.verdict == "rejected" for one in node.verdicts))

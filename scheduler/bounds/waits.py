@@ -1,0 +1,85 @@
+"""What a request waits for, noted where it waits; ``berth-explain waiting`` lists it.
+
+The recorder of decisions notes for a request with ``noting``. Whatever waits for another party in that thread
+wraps the wait in ``waiting_for``: a new wait is listed without being given anything. For a background thread
+nothing is noted.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+import time
+from typing import NamedTuple
+
+#: What is waited for: a text without secrets or addresses, or what returns it when it is listed.
+What = str | Callable[[], str]
+
+
+class Wait(NamedTuple):
+    """One wait.
+
+    Attributes:
+        since: When it began, in seconds of the clock.
+    """
+
+    what: What
+    since: float
+
+    @property
+    def text(self) -> str:
+        return self.what if isinstance(self.what, str) else self.what()
+
+
+class Waits:
+    """The waits of one request. Its threads note them without a lock; any thread may read the current one."""
+
+    __slots__ = ("_clock", "_open")
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._open: list[Wait] = []
+
+    @property
+    def current(self) -> Wait | None:
+        """The innermost wait; None if the request does not wait."""
+        return next(reversed(self._open.copy()), None)
+
+    def begin(self, what: What) -> Wait:
+        wait = Wait(what, self._clock())
+        self._open.append(wait)
+        return wait
+
+    def end(self, wait: Wait) -> None:
+        # not always the last one: a request may read in several threads
+        self._open.remove(wait)
+
+
+_current: ContextVar[Waits | None] = ContextVar("waits", default=None)
+
+
+@contextmanager
+def noting(waits: Waits) -> Iterator[None]:
+    """Note the waits of this thread within the ``with`` block."""
+    token = _current.set(waits)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+class waiting_for:  # noqa: N801 - it reads as a function; one made by contextmanager takes three times as long
+    """Note that the request of this thread waits within the ``with`` block."""
+
+    __slots__ = ("_wait", "_waits", "_what")
+
+    def __init__(self, what: What) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._waits = _current.get()
+        if self._waits is not None:
+            self._wait = self._waits.begin(self._what)
+
+    def __exit__(self, *_error: object) -> None:
+        if self._waits is not None:
+            self._waits.end(self._wait)

@@ -1,0 +1,144 @@
+"""berth-explain waiting, /readyz?verbose and SIGUSR2: two daemons, one of which has a frozen Placement."""
+
+from concurrent.futures import ThreadPoolExecutor
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from scheduler.rpc.context import RequestContext
+from tests.integration.deployed import DeployedCloud, until
+from tests.support.waiting import eventually
+from tests.unit.conductor_client.doubles import make_spec, new_uuid
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import fill
+from tools.rig.service import ROOT, environment_of_berth
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
+
+#: Two calls more than the second scheduler has threads.
+THREADS, CALLS = 2, 4
+
+SECTIONS = """
+[berth]
+decision_stream = false
+monitoring_listen = unix:{directory}/monitoring.sock
+[oslo_reports]
+log_dir = {directory}
+"""
+
+
+class Cloud(DeployedCloud):
+    """Two schedulers, each with a Placement of its own; what the second one is called for waits."""
+
+    def start_second(self):
+        path = self.directory / "placement2.sqlite"
+        self.frozen = PlacementProcess(path)
+        self.placement_url = self.enter_context(self.frozen)
+        fill(path, self.fleet.providers())
+        file = self.configure(
+            self.transport_url,
+            host="controller2",
+            defaults=f"executor_thread_pool_size = {THREADS}",
+            sections=SECTIONS.format(directory=self.directory),
+        )
+        self.second = self.run("scheduler.cmd.scheduler", "--config-file", file, name="scheduler2")
+        self.second.wait_for_line("All workers take requests")
+
+    def call_second(self, request_id):
+        client = self.bus.client("scheduler", "4.5", timeout=200).prepare(server="controller2")
+        context = RequestContext(
+            user_id="u", project_id="p", request_id=request_id, auth_token="token-of-a-user"
+        )
+        arguments = {"spec_obj": make_spec(), "instance_uuids": [new_uuid()], "return_objects": True}
+        return client.call(context, "select_destinations", **arguments)
+
+    def explain(self, *words):
+        file = self.directory / "controller.conf"
+        command = [sys.executable, "-W", "ignore", "-m", "scheduler.operators.explain.main"]
+        hosts = ["--scheduler", "controller", "--scheduler", "controller2", "--timeout", "60"]
+        done = subprocess.run(
+            [*command, "--config-file", file, "waiting", *hosts, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env=environment_of_berth(),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def waiting(self):
+        return json.loads(self.explain("-f", "json"))
+
+    def readyz(self):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(30)
+            client.connect(f"{self.directory}/monitoring.sock")
+            client.sendall(b"GET /readyz?verbose HTTP/1.1\r\n\r\n")
+            text = b"".join(iter(lambda: client.recv(65536), b"")).decode()
+        return json.loads(text.partition("\r\n\r\n")[2])
+
+    def reports(self, process):
+        """What a process writes on SIGUSR2."""
+        before = set(self.directory.glob("*_gurumeditation_*"))
+
+        def written():
+            found = set(self.directory.glob("*_gurumeditation_*")) - before
+            return next(
+                (text for text in (path.read_text() for path in found) if "Configuration" in text), ""
+            )
+
+        os.kill(process, signal.SIGUSR2)
+        return eventually(written, 60)
+
+
+@pytest.fixture
+def cloud(tmp_path, rabbit):
+    with Cloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False) as started:
+        started.start_second()
+        yield started
+
+
+def ids_of(requests):
+    return sorted(one["request_id"] for one in requests)
+
+
+def test_requests_that_wait_for_a_frozen_placement_are_listed(cloud):
+    wanted = [f"req-{number:08}-0000-4000-8000-000000000000" for number in range(CALLS)]
+    os.kill(cloud.frozen.pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(CALLS) as pool:
+            calls = [pool.submit(cloud.call_second, request_id) for request_id in wanted]
+            until(lambda: len(cloud.waiting()) == CALLS, "not all requests are listed")
+            found = cloud.waiting()
+            deciding = [one for one in found if one["step"] != "queue"]
+            queued = [one for one in found if one["step"] == "queue"]
+            shown = cloud.readyz()["requests"]
+            worker = cloud.reports(_worker_of(cloud.second.pid))
+            master = cloud.reports(cloud.second.pid)
+            output = cloud.explain()
+            os.kill(cloud.frozen.pid, signal.SIGCONT)
+            assert [call.result(200)[0][0].service_host for call in calls]
+    finally:
+        os.kill(cloud.frozen.pid, signal.SIGCONT)
+    assert ids_of(found) == wanted
+    assert {one["scheduler"] for one in found} == {"controller2.0"}
+    assert [one["age"] for one in found] == sorted((one["age"] for one in found), reverse=True)
+    assert len(deciding) == THREADS
+    assert all(one["waits_for"].startswith("Placement") and one["waited"] > 0 for one in deciding), deciding
+    assert [one["waits_for"] for one in queued] == ["a free thread"] * (CALLS - THREADS)
+    assert ids_of(shown) == wanted
+    for text in (worker, master, output):
+        assert [request_id for request_id in wanted if request_id not in text] == []
+        assert "waiting for a free thread" in text or "a free thread" in text
+        assert "token-of-a-user" not in text
+    assert cloud.waiting() == []
+
+
+def _worker_of(master):
+    return int(subprocess.check_output(["ps", "-o", "pid=", "--ppid", str(master)], text=True).split()[0])

@@ -1,0 +1,149 @@
+"""All kinds of failures, against losing each domain with a decision for each instance."""
+
+from datetime import UTC, datetime, timedelta
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.operators.plan.failures import (
+    FAILURE_DOMAIN,
+    KINDS,
+    NIGHTS,
+    ONE_HOST,
+    TWO_HOSTS,
+    ZONE,
+    domains_of_each_kind,
+    failures,
+    history,
+    keep,
+    metrics,
+)
+from scheduler.operators.plan.moves import Mover
+from scheduler.operators.plan.text import shown
+from tests.builders import uuid_of
+from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
+from tests.unit.operators.plan.test_survive import SIZES
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def racked(rams, instances):
+    """Hosts in two racks and two zones, each with room for its instances; some are in an affinity group."""
+    hosts = [
+        node(f"h{number}", ram=ram).aggregate(f"rack{number % 2}", {"failure_domain": f"rack{number % 2}"})
+        .az(f"z{number // 2}")
+        for number, ram in enumerate(rams)
+    ]  # fmt: skip
+    cloud = MadeCloud(*hosts, enabled_filters=[name for name in FILTERS if name != "NumInstancesFilter"])
+    together, free = group("together", "affinity"), list(rams)
+    for number, (at, size, grouped) in enumerate(instances):
+        host = 0 if grouped else at % len(rams)
+        if free[host] >= SIZES[size]:
+            free[host] -= SIZES[size]
+            wanted = flavor(size, ram=SIZES[size])
+            cloud.put(f"i{number}", f"h{host}", wanted, in_group=together if grouped else None)
+            if grouped:
+                together.members = [*together.members, uuid_of(f"i{number}")]
+    return cloud
+
+
+def lost(cloud, rows):
+    """Decide for each instance of some hosts; return how many instances of each flavor have no place."""
+    planned = cloud.planned()
+    snapshot = planned.snapshot
+    indices = snapshot.instances.on(rows).tolist()
+    snapshot.load_requests(indices)
+    planned.closed[list(rows)] = True
+    mover = Mover(planned)
+    _, stuck = mover.move_all(mover.order(indices))
+    found = {}
+    for each in stuck:
+        name = snapshot.requests.flavor(int(snapshot.instances.specs[each.index])).name
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([4096, 8192]), min_size=2, max_size=5),
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(sorted(SIZES)), st.booleans()), max_size=10),
+)
+def test_what_is_lost_of_each_flavor_is_what_brute_force_loses(rams, instances):
+    cloud = racked(rams, instances)
+    planned = cloud.planned()
+    kinds = domains_of_each_kind(planned.snapshot)
+    plan = failures(planned, kinds)
+    for one in plan["flavors"]:
+        for kind, domains in kinds.items():
+            worst = [lost(cloud, domain.rows).get(one["flavor"], 0) for domain in domains]
+            assert one["without_place"].get(kind, 0) == max(worst, default=0)
+    for one in plan["kinds"]:
+        survived = sum(not lost(cloud, domain.rows) for domain in kinds[one["kind"]])
+        assert one["survived"] + one["survived_by_hand"] == survived
+    assert (planned.places.rows == planned.snapshot.instances.rows).all()
+
+
+def sample():
+    """The members of a group that stays together have no place without h0."""
+    return racked([8192, 8192, 8192, 8192], [(0, "small", True), (0, "small", True), (1, "middle", False)])
+
+
+def test_kinds_flavors_and_groups_at_risk():
+    planned = sample().planned()
+    plan = failures(planned, domains_of_each_kind(planned.snapshot))
+    assert [one["kind"] for one in plan["kinds"]] == list(KINDS)
+    counts = {one["kind"]: (one["survived"], one["domains"], one["worst"]) for one in plan["kinds"]}
+    assert counts[ONE_HOST] == (1, 2, "h0")
+    assert counts[FAILURE_DOMAIN] == (1, 2, "rack0")
+    assert counts[ZONE] == (1, 2, "z0")
+    small, middle = plan["flavors"]
+    assert (small["flavor"], small["instances"], small["without_place"][TWO_HOSTS]) == ("small", 2, 2)
+    assert set(middle["without_place"].values()) == {0}
+    (at_risk,) = plan["groups"]
+    assert (at_risk["name"], at_risk["policy"], at_risk["members"]) == ("together", "affinity", 2)
+    assert at_risk["without_place"][ONE_HOST] == 2
+    head = shown(plan).head
+    assert (
+        head[0]
+        == "loss of one host: 1 of 2 failures would be survived; worst: h0, 2 instances without a place"
+    )
+
+
+def test_the_reasons_are_those_of_the_worst_failures():
+    planned = sample().planned()
+    plan = failures(planned, domains_of_each_kind(planned.snapshot))
+    (answer,) = plan["kinds"][0]["answers"]
+    assert {each["why"]["text"] != "" for each in answer["without_place"]} == {True}
+
+
+def test_metrics_have_domains_and_zones_by_name_and_hosts_in_sum():
+    planned = sample().planned()
+    text = metrics(failures(planned, domains_of_each_kind(planned.snapshot)))
+    assert 'berth_survives{domain="rack0",kind="failure domain"} 0.0' in text
+    assert 'berth_survives{domain="rack1",kind="failure domain"} 1.0' in text
+    assert 'berth_survives{domain="z1",kind="zone"} 1.0' in text
+    assert 'domain="h0"' not in text
+    assert 'berth_failures{kind="one host"} 2.0' in text
+    assert 'berth_failures_survived{kind="one host"} 1.0' in text
+
+
+def test_a_night_has_one_file_and_the_trend_the_last_ninety(tmp_path, caplog):
+    planned = sample().planned()
+    plan = failures(planned, domains_of_each_kind(planned.snapshot))
+    directory = tmp_path / "nights"
+    for night in range(NIGHTS + 3):
+        keep(directory, plan, NOW - timedelta(days=night))
+        keep(directory, plan, NOW - timedelta(days=night))
+    assert len(list(directory.iterdir())) == NIGHTS + 3
+    found = history(directory)
+    assert (len(found), found[-1]["night"]) == (NIGHTS, "2026-11-23")
+    assert found[-1]["kinds"][ONE_HOST] == {
+        "domains": 2, "survived": 1, "survived_by_hand": 0, "without_place": 2,
+    }  # fmt: skip
+    for text in ("", "[]", json.dumps({"kinds": {"zone": {"domains": "many"}}})):
+        (directory / "survive-2026-11-23.json").write_text(text)
+        assert history(directory)[-1]["night"] == "2026-11-22"
+    assert "leaving it out of the trend" in caplog.text
+    (nights, _, _) = shown(plan | {"history": found}).tables
+    assert nights[1][-1][:2] == ("2026-11-23", "1 of 2 survived")

@@ -1,0 +1,130 @@
+"""What fits after the loss of a host, against losing each host in turn and counting everything again."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from scheduler import objects
+from scheduler.errors import BerthError
+from scheduler.numa.topology import HostCell, HostTopology
+from scheduler.operators.plan.capacity import fits
+from scheduler.operators.plan.moves import Mover
+from scheduler.operators.plan.textfile import capacities
+from scheduler.operators.snapshot.requests import of_flavor
+from tests.builders import OTHER_CELL
+from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
+
+FAST = "HW_CPU_X86_AVX512F"
+
+SIZES = {"small": flavor("small", ram=1024), "large": flavor("large", ram=4096, vcpus=2)}
+FAST_ONES = flavor("fast", ram=2048, **{f"trait__{FAST}": "required"})
+CELLS = flavor("cells", vcpus=2, ram=3000, hw__numa_nodes="1")
+ODD = flavor("odd", ram=1700)
+ASKED = [*SIZES.values(), FAST_ONES, CELLS, ODD]
+
+
+def host_cell(memory):
+    """One NUMA cell with eight shared CPUs."""
+    cpus = frozenset(range(8))
+    siblings = tuple(frozenset({cpu}) for cpu in cpus)
+    return HostTopology((HostCell(id=0, cpuset=cpus, pcpuset=frozenset(), memory=memory, siblings=siblings),))
+
+
+def one_cell():
+    """What nova-api makes of the flavor ``cells``."""
+    cell = objects.InstanceNUMACell(
+        id=0, cpuset={0, 1}, pcpuset=set(), memory=CELLS.memory_mb, pagesize=None, cpu_policy=None
+    )
+    return objects.InstanceNUMATopology(cells=[cell])
+
+
+def lost_one_by_one(cloud, wanted):
+    """Lose each host of a cloud of its own; return how many fit then, in all zones and by zone."""
+    found = []
+    for row in range(len(cloud.hosts)):
+        planned = cloud.planned()
+        snapshot = planned.snapshot
+        indices = snapshot.instances.on([row]).tolist()
+        snapshot.load_requests(indices)
+        planned.closed[row] = True
+        mover = Mover(planned)
+        mover.move_all(mover.order(indices))
+        zones = {}
+        try:
+            counts = fits(planned, of_flavor(snapshot, wanted.name))
+        except BerthError:
+            counts = {}
+        for at, fit in counts.items():
+            zones[snapshot.zone(at)] = zones.get(snapshot.zone(at), 0) + fit.count
+        found.append(zones)
+    return found
+
+
+def made(hosts, instances, filters):
+    """A cloud of hosts that are fast, have a NUMA cell, and are in zones and cells, or not."""
+    nodes, fast, free = [], {}, []
+    for number, (ram, is_fast, cell_mb, zone, other) in enumerate(hosts):
+        one = (
+            node(f"h{number}", ram=ram, cell=OTHER_CELL).az(zone)
+            if other
+            else node(f"h{number}", ram=ram).az(zone)
+        )
+        nodes.append(one.numa(host_cell(cell_mb)) if cell_mb else one)
+        fast[f"h{number}"] = {FAST} if is_fast else set()
+        free.append([ram, 8])
+    cloud = MadeCloud(*nodes, enabled_filters=filters, max_instances_per_host=4)
+    cloud.traits = fast
+    for number, (at, name) in enumerate(instances):
+        host = at % len(hosts)
+        wanted = {each.name: each for each in ASKED}[name]
+        if free[host][0] < wanted.memory_mb or free[host][1] < wanted.vcpus:
+            continue
+        if (name == "fast" and not hosts[host][1]) or (name == "cells" and not hosts[host][2]):
+            continue
+        free[host][0] -= wanted.memory_mb
+        free[host][1] -= wanted.vcpus
+        cloud.put(f"i{number}", f"h{host}", wanted, numa_topology=one_cell() if name == "cells" else None)
+    cloud.flavors |= {each.name: each for each in ASKED}
+    return cloud
+
+
+HOSTS = st.lists(
+    st.tuples(
+        st.sampled_from([4096, 8192]), st.booleans(), st.sampled_from([0, 0, 6500]), st.sampled_from("ab"),
+        st.sampled_from([False, False, True]),
+    ),
+    min_size=1, max_size=5,
+)  # fmt: skip
+INSTANCES = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from(["small", "large", "fast", "odd", "cells"])), max_size=9
+)
+
+
+@pytest.mark.parametrize("with_counts", [False, True], ids=["amounts", "instances a host"])
+@settings(max_examples=40, deadline=None)
+@given(hosts=HOSTS, instances=INSTANCES)
+def test_the_figures_are_those_of_brute_force(with_counts, hosts, instances):
+    filters = [name for name in FILTERS if with_counts or name != "NumInstancesFilter"]
+    cloud = made(hosts, instances, filters)
+    planned = cloud.planned()
+    before = planned.snapshot.table.numbers["free_ram_mb"].copy()
+    for one in capacities(planned, ASKED):
+        expected = lost_one_by_one(cloud, cloud.flavors[one["flavor"]])
+        assert one["headroom"] == min(sum(each.values()) for each in expected)
+        for zone in one["zones"]:
+            assert zone["headroom"] == min(each.get(zone["zone"], 0) for each in expected)
+    assert (planned.snapshot.table.numbers["free_ram_mb"] == before).all()
+    assert not planned.closed.any()
+
+
+def test_instances_that_never_go_to_the_hosts_of_a_flavor_take_none_of_its_places():
+    """The memory in use of a host without the trait is no loss for a flavor that needs the trait."""
+    cloud = MadeCloud(node("plain", ram=65536), *(node(f"p{number}", ram=65536) for number in range(2)),
+                      node("fast0"), node("fast1"))  # fmt: skip
+    cloud.traits = {"fast0": {FAST}, "fast1": {FAST}}
+    for number in range(8):
+        cloud.put(f"i{number}", "plain", flavor("large", ram=4096))
+    cloud.flavors["fast"] = FAST_ONES
+    (_, fast) = capacities(cloud.planned(), list(cloud.flavors.values()))
+    assert (fast["zones"][0]["instances"], fast["headroom"]) == (8, 4)
+    assert fast["worst_loss"] in {"fast0", "fast1"}

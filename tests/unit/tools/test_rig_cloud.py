@@ -1,0 +1,33 @@
+"""Clouds of the scenarios: what they start ends with them."""
+
+import sys
+
+import pytest
+
+from tools.rig.cloud import Cloud
+from tools.rig.servers import Server
+
+
+class Silent(Server):
+    """A server that does not answer in time."""
+
+    def start(self):
+        """Start it, and wait in vain."""
+        super().start()
+        self.wait_until(lambda: False, "It does not answer", timeout=0)
+
+
+class SilentCloud(Cloud):
+    """A cloud with such a server."""
+
+    def _start(self):
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        self.server = Silent(command, self.directory / "log")
+        self.run(self.server)
+
+
+def test_a_server_that_does_not_answer_is_ended(tmp_path):
+    cloud = SilentCloud(tmp_path)
+    with pytest.raises(RuntimeError, match="It does not answer"), cloud:
+        pass
+    assert not cloud.server.running
