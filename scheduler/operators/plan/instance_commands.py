@@ -156,10 +156,19 @@ class Survive(RunnablePlan):
     def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
         if args.all:
             raise WrongArgument("--run takes a failure of --by or --hosts, and no --all")
+        return drain.drain(cloud, self._rows(cloud, args), way_of_leaving(args, evacuate=True))
+
+    @staticmethod
+    def _rows(cloud: PlannedCloud, args: argparse.Namespace) -> Sequence[int]:
+        """Return the rows of the failure that is named, also if its hosts are empty by now."""
+        rows_named = cloud.snapshot.table.rows_named
+        names = args.run.split("+")
+        if args.by is None and all(name in rows_named for name in names):
+            return sorted(int(row) for name in names for row in rows_named[name])
         domains = {each.name: each for each in survive.domains_of(cloud.snapshot, args.by, args.hosts)}
         if args.run not in domains:
             raise WrongArgument(unknown("failure", args.run, list(domains)))
-        return drain.drain(cloud, domains[args.run].rows, way_of_leaving(args, evacuate=True))
+        return domains[args.run].rows
 
     def evacuates(self, args: argparse.Namespace) -> bool:
         return True

@@ -210,7 +210,6 @@ class RunnablePlan(PlanCommand):
         with (
             quiet(self.app.options.verbose_level < 2),
             Journal(self._state_file(args)) as journal,
-            halt.installed(),
         ):
             try:
                 plan = planner.checked(document) if document else planner.plan(0)
@@ -224,7 +223,8 @@ class RunnablePlan(PlanCommand):
                     is_halted=halt,
                     timing=self.timing,
                 )
-                outcome = runner.run(plan, Wanted(_reason(args), evacuate=self.evacuates(args)))
+                with halt.installed():
+                    outcome = runner.run(plan, Wanted(_reason(args), evacuate=self.evacuates(args)))
             finally:
                 terminal.bar.clear()
             found = report.document(self.kind, str(journal.path), journal.history, outcome)
@@ -237,6 +237,8 @@ class RunnablePlan(PlanCommand):
             raise WrongArgument(f"There is no run to undo: {path} does not exist")
         nova = nova_api.connect(args.os_cloud)
         with Journal(path) as journal:
+            if not journal.history.hosts:
+                raise WrongArgument(f"There is no run to undo in {path}")
             found = undo.undo(nova, Reader(Limits(), self.timing), journal, self.kind)
         self._print(undo.shown(found), args)
         return 0 if all(one["result"] == undo.ENABLED for one in found["services"]) else NO_PLACE

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 import io
 import json
+import signal
 import sys
 
 import pytest
@@ -143,7 +144,7 @@ def test_undo_enables_the_host_and_shows_what_was_moved(run, cloud):
     assert "2 instances were moved and stay where they are" in output
     assert uuid_of("i0") in output
     assert on(cloud, "h0") == []
-    assert "h0: enabled" not in run("drain", "h0", "--undo")[1]
+    assert "There is no run to undo" in run("drain", "h0", "--undo")[2]
 
 
 def test_undo_leaves_a_host_that_was_disabled_for_another_reason(run, cloud):
@@ -187,6 +188,18 @@ def test_a_failure_that_does_not_exist_is_a_clear_error(run, cloud):
     assert status == app.NOT_RUN
     assert "There is no failure h7" in errors
     assert cloud.nova.calls == []
+
+
+def test_the_first_signal_lets_open_moves_end_and_the_second_one_does_not():
+    halt = run_command.Halt()
+    before = signal.getsignal(signal.SIGTERM)
+    with halt.installed():
+        assert not halt()
+        signal.raise_signal(signal.SIGTERM)
+        assert halt()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 # -- plans that were made before
@@ -293,8 +306,8 @@ def test_without_the_library_the_error_says_what_to_install(run, monkeypatch):
 
 
 def test_the_help_says_which_rights_a_run_needs(run, capsys):
-    run("drain", "--help")
-    text = " ".join(capsys.readouterr().out.split())
+    _, output, _ = run("drain", "--help")
+    text = " ".join((output + capsys.readouterr().out).split())
     assert "They need the role admin" in text
     assert "os-migrate-server (migrate, migrate_live)" in text
 
