@@ -5,5 +5,6 @@
 - step: one move with its state; journal: the states in a file, written before each action
 - planner: the plan, made from the cloud as it is now; recheck: whether an older plan still holds
 - nova_api: nova's API by openstacksdk; placement_view: what Placement has of instances and hosts
-- report: what was done and what is left, as a document, lines and tables; undo: hosts that get instances again
+- report: what was done and what is left, as a document, lines and tables
+- undo: hosts that get instances again
 """

@@ -73,6 +73,15 @@ class History:
                 self.begun_at = self.ended = ""
 
 
+def _write_entry(directory: Path) -> None:
+    """Have the name of a new file on disk, as its lines will be."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Journal:
     """The file, held by one process at a time."""
 
@@ -88,6 +97,7 @@ class Journal:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            _write_entry(path.parent)
         except OSError as error:
             raise JournalUnusable(f"Cannot open {path}: {error.strerror}") from error
         try:
