@@ -16,7 +16,7 @@ class PlacementView(Protocol):
     """What a run reads of Placement. Each call raises PlacementSilent."""
 
     def providers_of(self, instance: str) -> set[str]:
-        """Return the providers of which an instance holds something."""
+        """Return the providers that have allocations of an instance."""
 
     def consumers_of(self, nodes: Iterable[str]) -> set[str]:
         """Return the consumers that hold something of some providers."""
