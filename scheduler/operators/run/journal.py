@@ -61,6 +61,8 @@ class History:
                     self.steps, self.begun_at = {}, ""
                 self.hosts, self.ended = event["hosts"], ""
                 self.begun_at = self.begun_at or event["at"]
+                for step in self.steps.values():
+                    step.tries = 0  # what nova refused to an earlier command may be possible by now
             case "disable":
                 self.disabled[event["host"]] = event["reason"]
             case "step":

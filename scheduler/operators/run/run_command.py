@@ -35,6 +35,9 @@ STATUSES = {DONE: 0, STAY: NO_PLACE, STOPPED: 4, INTERRUPTED: 5}
 #: Seconds for which a plan may be carried out, and by which clocks may differ.
 OLDEST, AHEAD = 600.0, 60.0
 
+#: What a move of a plan has to have.
+NEEDED = ("instance", "from", "to", "way", "state", "task_state")
+
 #: Characters of the name of a file with the state of a run.
 NAME = 80
 
@@ -267,6 +270,8 @@ class RunnablePlan(PlanCommand):
             if found["plan"] != self.kind:
                 raise WrongArgument(f"{args.plan} is a plan of {found['plan']}, not of {self.kind}")
             made_at = seconds_of(found["made_at"])
+            for move in found["moves"]:
+                _ = [move[name] for name in NEEDED]
         except OSError as error:
             raise WrongArgument(f"Cannot read {args.plan}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:

@@ -312,7 +312,16 @@ def test_the_help_says_which_rights_a_run_needs(run, capsys):
     assert "os-migrate-server (migrate, migrate_live)" in text
 
 
-@pytest.mark.parametrize("broken", ["{}", "[]", "nothing", '{"plan": "drain"}'])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{}",
+        "[]",
+        "nothing",
+        '{"plan": "drain"}',
+        '{"plan": "drain", "made_at": "2026-01-01T00:00:00+00:00", "moves": [{}]}',
+    ],
+)
 def test_a_file_that_is_no_plan_is_a_clear_error(run, cloud, tmp_path, broken):
     file = tmp_path / "plan.json"
     file.write_text(broken)

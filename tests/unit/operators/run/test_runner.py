@@ -200,6 +200,13 @@ def test_what_nova_refuses_twice_stays_with_its_reason_and_the_others_go_on(file
     assert len([call for call in calls_of(cloud, "move") if call[1] == "i1"]) == 2
 
 
+def test_the_next_command_tries_again_what_nova_refused(file):
+    cloud = three()
+    cloud.begins["i1"] = [Refused("409 Instance i1 is locked")] * 2
+    assert start(cloud, file).state == "stay"
+    assert start(cloud, file).state == "done"
+
+
 def test_what_nova_refuses_once_is_moved_in_the_second_plan(file):
     cloud = three()
     cloud.begins["i1"] = [Refused("409 conflict")]
