@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from scheduler import conf as options
+from scheduler.logs import sanitize
 from scheduler.operators.command.arguments import add_number, add_since, writing
-from scheduler.operators.explain.decision_commands import Shown
 from scheduler.operators.plan import balance, drain, failures, policy, script, survive, textfile
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
 from scheduler.operators.plan.movable import EVACUATE, way_of, way_off_a_dead_host
 from scheduler.operators.run.run_command import RunnablePlan
+from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import pairs
 
@@ -74,6 +75,8 @@ class Drain(RunnablePlan):
         group.add_argument("--reason", metavar="TEXT", help="why the hosts are disabled, for nova's API")
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        if args.commands and args.run:
+            raise WrongArgument("--commands prints a script, and --run runs the moves itself: choose one")
         if args.reset_states and not args.evacuate:
             raise WrongArgument("--reset-states needs --evacuate")
         found = drain.drain(cloud, rows_of_hosts(cloud, args), way_of_leaving(args, evacuate=args.evacuate))
@@ -95,10 +98,12 @@ class Drain(RunnablePlan):
     def evacuates(self, args: argparse.Namespace) -> bool:
         return bool(args.evacuate)
 
-    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
-        if not args.commands:
-            super()._print(shown, args)
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print the plan, or only its commands."""
+        if not args.commands or args.undo:
+            super().emit(shown, args)
             return
+        self.app.stdout.write(f"# {sanitize(str(self.origin(shown)))}\n")
         for line in script.commands(shown.document):
             self.app.stdout.write(f"{line}\n")
 

@@ -1,15 +1,14 @@
 """What a run did and what is left, as a document for JSON, and as lines and tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from scheduler.logs import count_text
-from scheduler.operators.command.tables import Table
-from scheduler.operators.explain.decision_commands import Shown
 from scheduler.operators.run.journal import DONE, History
 from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Outcome
 from scheduler.operators.run.step import MOVED, OPEN, Step
+from scheduler.operators.shown.shown import BAD, GOOD, Head, Saying, Shown, Table
 
 Document = dict[str, Any]
 
@@ -67,38 +66,47 @@ def _moment(seconds: float) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else None
 
 
-def shown(found: Document) -> Shown:
-    """Return a run as lines and tables, what was done last."""
+def shown(found: Document, status: int) -> Shown:
+    """Return a run as it is shown, what was done last.
+
+    Args:
+        status: The exit status of the command.
+    """
     moves, left, stays = found["moves"], found["left"], found["stays"]
     moved = sum(one["state"] == MOVED for one in moves)
     where = ", ".join(found["hosts"]) or found["run"]
-    head = [f"{where}: {_ENDS[found['state']]}; {count_text(moved, 'instance')} moved"]
+    subject = f"{where}: {_ENDS[found['state']]}; {count_text(moved, 'instance')} moved"
+    sayings = [Saying(words) for words in _sayings(found)]
+    head = Head("Plan carried out", subject, BAD if status else GOOD, sayings=sayings)
+    return Shown(found, head, [_stays(stays), moves_table([*left, *moves])], status=status)
+
+
+def _sayings(found: Document) -> Iterator[str]:
     if found["why"]:
-        head.append(f"  because: {found['why']}")
-    if under_way := sum(one["state"] in OPEN for one in moves):
-        head.append(f"  {count_text(under_way, 'move')} that nova may still be working on")
-    if left:
-        head.append(f"  {count_text(len(left), 'move')} not begun")
+        yield f"because: {found['why']}"
+    if under_way := sum(one["state"] in OPEN for one in found["moves"]):
+        yield f"{count_text(under_way, 'move')} that nova may still be working on"
+    if found["left"]:
+        yield f"{count_text(len(found['left']), 'move')} not begun"
     for host, consumers in found["held_in_placement"].items():
         more = ", ..." if len(consumers) > SHOWN else ""
-        head.append(
-            f"  Placement still has allocations on {host}, of a resize that is not confirmed perhaps: "
+        yield (
+            f"Placement still has allocations on {host}, of a resize that is not confirmed perhaps: "
             f"{', '.join(consumers[:SHOWN])}{more}"
         )
     if found["state"] in {STOPPED, INTERRUPTED}:
-        head.append("  the same command goes on where this one ended")
-    head.append(f"  state: {found['state_file']}")
-    return Shown(found, head, [_stays(stays), _moves([*left, *moves])])
+        yield "the same command goes on where this one ended"
+    yield f"state: {found['state_file']}"
 
 
 def _stays(stays: Sequence[Document]) -> Table:
     rows = [(one["instance"], one["vm_state"], one["host"], one["why"]) for one in stays]
-    return ("Instance", "State", "Stays on", "Why"), rows
+    return Table(("Instance", "State", "Stays on", "Why"), rows, "Instances that stay")
 
 
-def _moves(moves: Sequence[Document]) -> Table:
-    columns = ("Instance", "Name", "From", "To", "Way", "Result", "Seconds", "Why")
-    return columns, [
+def moves_table(moves: Sequence[Document]) -> Table:
+    columns = ("Instance", "Server", "From", "To", "Way", "Result", "Seconds", "Why")
+    rows = [
         (
             one["instance"],
             one["name"] or "",
@@ -106,8 +114,9 @@ def _moves(moves: Sequence[Document]) -> Table:
             one["to"],
             one["way"],
             one["state"],
-            "" if one["seconds"] is None else f"{one['seconds']:.0f}",
+            "" if one["seconds"] is None else round(one["seconds"]),
             one["why"] or "",
         )
         for one in moves
     ]
+    return Table(columns, rows, "Moves", searched=bool(rows))

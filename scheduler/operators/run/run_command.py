@@ -19,14 +19,16 @@ from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
 from scheduler.logs import sanitize
 from scheduler.operators.command.arguments import positive_integer, positive_number
-from scheduler.operators.plan.command_base import NO_PLACE, PlanCommand, ProgressLine, WrongArgument, quiet
+from scheduler.operators.plan.command_base import PlanCommand, ProgressLine, WrongArgument, quiet
 from scheduler.operators.plan.moves import Document
+from scheduler.operators.plan.shown import NO_PLACE
 from scheduler.operators.run import nova_api, report, undo
 from scheduler.operators.run.journal import DONE, Journal
 from scheduler.operators.run.one_move import Limits, Reader, Timing
 from scheduler.operators.run.placement_view import ReadPlacement
 from scheduler.operators.run.planner import CloudPlanner
 from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Runner, Wanted
+from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 #: Exit statuses of runs.
@@ -177,16 +179,14 @@ class RunnablePlan(PlanCommand):
 
     # -- running ---------------------------------------------------------------------------------------------
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        if getattr(parsed_args, "undo", False):
-            return self._undo(parsed_args)
-        if not parsed_args.run:
-            self._check_planning(parsed_args)
-            return super().run(parsed_args)
-        if parsed_args.html:
-            raise WrongArgument("--html shows a plan: it does not go with --run")
+    def show(self, args: argparse.Namespace) -> Shown:
+        if getattr(args, "undo", False):
+            return self._undo(args)
+        if not args.run:
+            self._check_planning(args)
+            return super().show(args)
         options.require_databases(self.conf)
-        return self._carry_out(parsed_args)
+        return self._carry_out(args)
 
     def _check_planning(self, args: argparse.Namespace) -> None:
         names = (
@@ -203,7 +203,7 @@ class RunnablePlan(PlanCommand):
             if getattr(args, name, None) is not None:
                 raise WrongArgument(f"--{name.replace('_', '-')} needs --run")
 
-    def _carry_out(self, args: argparse.Namespace) -> int:
+    def _carry_out(self, args: argparse.Namespace) -> Shown:
         document = self._read_plan(args)
         terminal, halt = Terminal(self.app.stderr), Halt()
         planner = CloudPlanner(
@@ -231,10 +231,9 @@ class RunnablePlan(PlanCommand):
             finally:
                 terminal.bar.clear()
             found = report.document(self.kind, str(journal.path), journal.history, outcome)
-        self._print(report.shown(found), args)
-        return STATUSES[outcome.state]
+        return report.shown(found, STATUSES[outcome.state])
 
-    def _undo(self, args: argparse.Namespace) -> int:
+    def _undo(self, args: argparse.Namespace) -> Shown:
         path = self._state_file(args)
         if not path.exists():
             raise WrongArgument(f"There is no run to undo: {path} does not exist")
@@ -243,8 +242,8 @@ class RunnablePlan(PlanCommand):
             if not journal.history.hosts:
                 raise WrongArgument(f"There is no run to undo in {path}")
             found = undo.undo(nova, Reader(Limits(), self.timing), journal, self.kind)
-        self._print(undo.shown(found), args)
-        return 0 if all(one["result"] == undo.ENABLED for one in found["services"]) else NO_PLACE
+        enabled = all(one["result"] == undo.ENABLED for one in found["services"])
+        return undo.shown(found, 0 if enabled else NO_PLACE)
 
     def _state_file(self, args: argparse.Namespace) -> Path:
         if args.state:
@@ -269,7 +268,7 @@ class RunnablePlan(PlanCommand):
             found = json.loads(Path(args.plan).read_text(encoding="utf-8"))
             if found["plan"] != self.kind:
                 raise WrongArgument(f"{args.plan} is a plan of {found['plan']}, not of {self.kind}")
-            made_at = seconds_of(found["made_at"])
+            made_at = seconds_of(found["origin"]["time"])
             for move in found["moves"]:
                 _ = [move[name] for name in NEEDED]
         except OSError as error:
@@ -279,7 +278,7 @@ class RunnablePlan(PlanCommand):
         age = time.time() - made_at
         if not -AHEAD <= age <= OLDEST:
             raise PlanTooOld(
-                f"The plan of {found['made_at']} is {age:.0f} s old, more than {OLDEST:g} s: plan again"
+                f"The plan of {found['origin']['time']} is {age:.0f} s old, and too old: plan again"
             )
         self.take_plan(args, found)
         return found

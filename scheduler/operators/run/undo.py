@@ -3,13 +3,13 @@
 from typing import Any
 
 from scheduler.logs import count_text
-from scheduler.operators.explain.decision_commands import Shown
 from scheduler.operators.run import report
 from scheduler.operators.run.journal import UNDO, Journal
 from scheduler.operators.run.nova_api import NovaApi
 from scheduler.operators.run.one_move import Reader
 from scheduler.operators.run.runner import Outcome
 from scheduler.operators.run.step import MOVED
+from scheduler.operators.shown.shown import BAD, GOOD, Head, Saying, Shown
 
 ENABLED, KEPT = "enabled", "kept"
 
@@ -47,16 +47,17 @@ def undo(nova: NovaApi, reader: Reader, journal: Journal, kind: str) -> dict[str
     return found
 
 
-def shown(found: dict[str, Any]) -> Shown:
-    """Return what was undone as lines and tables."""
-    head = [
-        f"{one['host']}: {one['result']}" + (f", {one['why']}" if one["why"] else "")
+def shown(found: dict[str, Any], status: int) -> Shown:
+    """Return what was undone as it is shown.
+
+    Args:
+        status: The exit status of the command.
+    """
+    sayings = [
+        Saying(f"{one['host']}: {one['result']}" + (f", {one['why']}" if one["why"] else ""))
         for one in found["services"]
     ]
     moved = [one for one in found["moves"] if one["state"] == MOVED]
-    text = count_text(
-        len(moved), "instance was moved and stays where it is", "instances were moved and stay where they are"
-    )
-    columns = ("Instance", "Name", "Was on", "Is on", "Way")
-    rows = [(one["instance"], one["name"] or "", one["from"], one["to"], one["way"]) for one in moved]
-    return Shown(found, [*head, text], [(columns, rows)])
+    stay = "instance was moved and stays where it is", "instances were moved and stay where they are"
+    head = Head("Run undone", count_text(len(moved), *stay), BAD if status else GOOD, sayings=sayings)
+    return Shown(found, head, [report.moves_table(moved)], status=status)

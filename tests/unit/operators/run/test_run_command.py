@@ -11,6 +11,7 @@ import pytest
 from scheduler.operators.command import app
 from scheduler.operators.plan import command_base
 from scheduler.operators.plan import main as plan
+from scheduler.operators.plan.shown import NO_PLACE
 from scheduler.operators.run import nova_api, planner, run_command
 from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
@@ -120,10 +121,17 @@ def test_the_whole_is_printed_as_json(run, cloud):
     assert cloud.nova.most_at_once == 2
 
 
+def test_a_run_has_a_page(run, cloud, tmp_path):
+    page = tmp_path / "run.html"
+    run("drain", "h0", "--run", "--html", str(page))
+    assert "Plan carried out" in page.read_text()
+    assert uuid_of("i1") in page.read_text()
+
+
 def test_instances_that_stay_are_shown_with_the_reason(run, cloud):
     cloud.put("hurt", "h0", state="rescued")
     status, output, _ = run("drain", "h0", "--run")
-    assert status == command_base.NO_PLACE
+    assert status == NO_PLACE
     assert "nova moves no instance that is rescued" in output
 
 
@@ -151,7 +159,7 @@ def test_undo_leaves_a_host_that_was_disabled_for_another_reason(run, cloud):
     run("drain", "h0", "--run")
     cloud.nova.machines["h0"].reason = "broken fan"
     status, output, _ = run("drain", "h0", "--undo")
-    assert (status, cloud.nova.machines["h0"].enabled) == (command_base.NO_PLACE, False)
+    assert (status, cloud.nova.machines["h0"].enabled) == (NO_PLACE, False)
     assert "h0: kept, it is disabled for another reason: broken fan" in output
 
 
@@ -176,7 +184,7 @@ def test_a_failure_is_evacuated_with_the_part_that_needs_an_operator(run, cloud)
     cloud.nova.machines["h0"].up = False
     cloud.nova.evacuates = True
     status, output, _ = run("survive", "--run", "h0")
-    assert status == command_base.NO_PLACE
+    assert status == NO_PLACE
     assert "nova evacuates no instance that is paused before its state is reset" in output
     assert on(cloud, "h0") == [uuid_of("i3")]
     assert run("survive", "--run", "h0", "--reset-states")[0] == 0
@@ -262,7 +270,7 @@ def test_a_plan_is_refused_when_the_cloud_has_changed(run, cloud, made, change, 
 def test_a_plan_is_refused_when_it_is_older_than_ten_minutes(run, cloud, made, age, status):
     found = json.loads(made.read_text())
     moment = datetime.fromtimestamp(datetime.now(UTC).timestamp() - age, UTC)
-    made.write_text(json.dumps(found | {"made_at": moment.isoformat()}))
+    made.write_text(json.dumps(found | {"origin": {"time": moment.isoformat()}}))
     assert run("drain", "--run", "--plan", str(made))[0] == status
     assert bool(cloud.nova.calls) == (status == 0)
 
@@ -274,7 +282,10 @@ def test_a_plan_is_refused_when_it_is_older_than_ten_minutes(run, cloud, made, a
         (["drain", "h0", "--plan", "x"], "--plan needs --run"),
         (["drain", "h0", "--reason", "x"], "--reason needs --run"),
         (["drain", "h0", "--run", "--undo"], "not allowed with argument"),
-        (["drain", "h0", "--run", "--html", "x"], "--html shows a plan"),
+        (
+            ["drain", "h0", "--run", "--commands"],
+            "--commands prints a script, and --run runs the moves itself",
+        ),
         (["drain", "h0", "--reset-states"], "--reset-states needs --evacuate"),
         (["drain", "h0", "--run", "--plan", "nowhere.json"], "Cannot read nowhere.json"),
         (["drain", "--run"], "No host is named"),
@@ -319,7 +330,7 @@ def test_the_help_says_which_rights_a_run_needs(run, capsys):
         "[]",
         "nothing",
         '{"plan": "drain"}',
-        '{"plan": "drain", "made_at": "2026-01-01T00:00:00+00:00", "moves": [{}]}',
+        '{"plan": "drain", "origin": {"time": "2026-01-01T00:00:00+00:00"}, "moves": [{}]}',
     ],
 )
 def test_a_file_that_is_no_plan_is_a_clear_error(run, cloud, tmp_path, broken):
