@@ -37,6 +37,9 @@ AMOUNTS = GUARDED + COUNTERS
 # Seconds after which a placement that no compute has reported is given up.
 LIFETIME = 180.0
 
+# Seconds from an intent of another scheduler in which it is taken to claim, unless it says what became of it.
+CLAIMING_FOR = 1.0
+
 # Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
 SERIALIZED_TIMEOUT = 1.0
 
@@ -178,6 +181,7 @@ class PendingPlacements:
         self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
+        self._others_claiming: dict[str, float] = {}  # when the intents of other schedulers were written
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -256,6 +260,12 @@ class PendingPlacements:
             if placement is not None:
                 self.claims.end(placement.node, instance, granted=True)
 
+    def others_claim(self) -> bool:
+        """Return whether another scheduler is about to claim: its last intent is new, and not settled."""
+        with self._lock:
+            last = next(reversed(self._others_claiming.values()), -math.inf)
+        return self._clock() - last < CLAIMING_FOR
+
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
         return self._clock()
@@ -295,6 +305,8 @@ class PendingPlacements:
         with self._lock:
             self._remove([instance])
             self._put(placement)
+            if not granted:
+                self._others_claiming[instance] = self._clock() - age
         if granted:
             self.grant(instance)
         return True
@@ -383,6 +395,7 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
+            self._others_claiming.pop(placement.instance, None)
             self.claims.end(placement.node, placement.instance)
             self.demands.remove(placement.node, placement.instance)
         return removed

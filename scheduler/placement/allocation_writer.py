@@ -76,12 +76,17 @@ class AllocationWriter:
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
         written: Callable[..., None] = _ignore_try,
+        others_write: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Write through ``client``; nothing is sent yet."""
+        """Write through ``client``; nothing is sent yet.
+
+        Args:
+            others_write: Returns whether other schedulers claim now; then a write waits for further ones.
+        """
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.queue = WriteQueue(self._post, timing.monotonic, policy.queue_timeout)
+        self.queue = WriteQueue(self._post, timing, policy.queue_timeout, others_write)
         self._empty: FIFOCache[str, int] = FIFOCache(policy.empty_consumers)
         self._lock = threading.Lock()
 

@@ -317,7 +317,7 @@ def prepare_libraries() -> None:
     worker.Reporter = NoReports
     worker.faulthandler = SimpleNamespace(enable=lambda: None)
     worker.spare_the_collector = lambda: None
-    worker.guru_meditation = type("guru_meditation", (), {"install": staticmethod(lambda _conf: None)})
+    worker.guru_meditation = SimpleNamespace(install=lambda _conf: None, show_requests=lambda *_report: None)
 
 
 class Parts:

@@ -1,8 +1,7 @@
 
 "use strict";
-(() => {
-  const table = document.getElementById("sorted"), body = table.tBodies[0], rows = Array.from(body.rows);
-  const search = document.getElementById("search");
+for (const table of document.querySelectorAll("table.searched")) {
+  const body = table.tBodies[0], rows = Array.from(body.rows), search = table.previousElementSibling;
   search.hidden = false;
   search.querySelector("input").addEventListener("input", event => {
     const words = event.target.value.toLowerCase();
@@ -21,4 +20,4 @@
       head.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
     });
   });
-})();
+}

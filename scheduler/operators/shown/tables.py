@@ -8,8 +8,10 @@ import textwrap
 from typing import Any
 
 from scheduler.logs import sanitize
+from scheduler.operators.shown.shown import Table
 
-Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+#: Columns and rows, without links and pictures.
+Plain = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 #: Of a line: the border, and of each cell its border and two spaces.
 BORDER, PADDING = 1, 3
@@ -27,7 +29,7 @@ def table_width(args: argparse.Namespace) -> int:
     return 0
 
 
-def printable(table: Table) -> Table:
+def printable(table: Plain) -> Plain:
     """Return a table in which control characters are escaped, and cells of several lines are one text."""
     columns, rows = table
     return columns, [tuple(_printable(cell) for cell in row) for row in rows]
@@ -39,7 +41,14 @@ def _printable(cell: Any) -> Any:
     return sanitize(cell) if isinstance(cell, str) else cell
 
 
-def fitted(table: Table, width: int) -> Table:
+def records(table: Table) -> list[dict[str, Any]]:
+    """Return a document for each row; commands have no backticks."""
+    columns, rows = printable(table.without_pictures())
+    texts = ([cell.replace("`", "") if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return [dict(zip(columns, row, strict=True)) for row in texts]
+
+
+def fitted(table: Plain, width: int) -> Plain:
     """Return a table with its cells wrapped to fit a width, as far as that breaks no word."""
     columns, rows = table
     widths = _widths(table, width)
@@ -47,18 +56,18 @@ def fitted(table: Table, width: int) -> Table:
     return columns, wrapped
 
 
-def fits(table: Table, width: int) -> bool:
+def fits(table: Plain, width: int) -> bool:
     """Return whether a table can be made as narrow as this without breaking a word."""
     return _line(_widths(table, width)) <= width
 
 
-def wrapped_cells(table: Table, width: int) -> Table:
+def wrapped_cells(table: Plain, width: int) -> Plain:
     """Return a table in which no cell is wider than this, if it has no longer word."""
     columns, rows = table
     return columns, [tuple(_wrapped(cell, width) for cell in row) for row in rows]
 
 
-def _widths(table: Table, width: int) -> list[int]:
+def _widths(table: Plain, width: int) -> list[int]:
     """Return the width of each column: the widest ones are made narrower until the line fits."""
     columns, rows = table
     cells = [[name, *(str(row[at]) for row in rows)] for at, name in enumerate(columns)]

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from scheduler.operators.pages import files
+from scheduler.operators.shown import files
 
 
 @pytest.mark.parametrize("before", [None, 0o644, 0o600], ids=["new", "readable by others", "own"])
