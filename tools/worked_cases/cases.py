@@ -21,7 +21,8 @@ WIDTH = 118
 
 #: What differs from run to run, and what is left of it in a comparison.
 VARYING = (
-    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+\+00:00| [\d:]+ UTC)"), "TIME"),
+    (re.compile(r"(?<=Berth )\d[\w.+]*"), "VERSION"),
     (re.compile(r"\b\d+ ms"), "N ms"),
     # Equal hosts are in the order of Placement's answer
     (re.compile(r"\bcmp-\d{5}\b"), "HOST-NAME"),

@@ -26,7 +26,8 @@ PATIENCE = 600
 
 #: What differs from day to day.
 VARYING = (
-    re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+]+)?"),
+    re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+]+| [\d:]+ UTC)?"),
+    re.compile(r"(?<=Berth )\d[\w.+]*"),
     re.compile(r"\b\d+ ms\b"),
     re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
 )

@@ -11,5 +11,5 @@
   same for node-exporter
 - policy: what other options would change
 - dry_run: deciding one request without a claim
-- text: plans as lines; page: as an HTML page with pictures (templates/plan.html)
+- shown: what is shown of each kind of plan
 """

@@ -14,7 +14,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from scheduler.operators.pages import files
 from scheduler.operators.plan.moves import Document
 from scheduler.operators.plan.survive import (
     MOST_REPORTED,
@@ -27,6 +26,7 @@ from scheduler.operators.plan.survive import (
     checked,
     document_of,
 )
+from scheduler.operators.shown import files
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.snapshot import Snapshot
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from scheduler import conf as options
+from scheduler.logs import sanitize
 from scheduler.operators.command.arguments import add_number, add_since, writing
-from scheduler.operators.explain.decision_commands import Shown
 from scheduler.operators.plan import balance, drain, failures, policy, script, survive, textfile
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
+from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import pairs
 
@@ -45,10 +46,12 @@ class Drain(PlanCommand):
         found = drain.drain(cloud, rows_of_hosts(cloud, args))
         return found | {"all_placed": not found["without_place"]}
 
-    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print the plan, or only its commands."""
         if not args.commands:
-            super()._print(shown, args)
+            super().emit(shown, args)
             return
+        self.app.stdout.write(f"# {sanitize(str(self.origin(shown)))}\n")
         for line in script.commands(shown.document):
             self.app.stdout.write(f"{line}\n")
 

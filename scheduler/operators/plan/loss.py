@@ -20,7 +20,7 @@ from scheduler.operators.snapshot.snapshot import SOFT_DELETED
 from scheduler.placement.plain_query import plain_query
 from scheduler.request.scheduling_request import SchedulingRequest
 
-#: All zones together, beside the zones by number.
+#: All zones together, besides the zones by number.
 EVERYWHERE = 0
 
 

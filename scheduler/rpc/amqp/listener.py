@@ -77,7 +77,8 @@ class LateListener(library.Listener):
         else:
             self.take(message)
             call = self.incoming[-1]
-            call.received, call.was_queued = self.backlog.receive()
+            received, was_queued = self.backlog.receive()
+            call.note_receipt(received, was_queued=was_queued)
             if not self.deliveries.add(call):
                 self.incoming.pop()
 

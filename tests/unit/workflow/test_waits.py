@@ -225,7 +225,7 @@ def test_a_dependency(error, found, text):
         deadline=float("inf"),
         received_at=0.0,
         is_rebuild=False,
-        delivery=None,
+        call=None,
         restarted=lambda: request,
     )
     announced, texts = [], []
