@@ -1222,7 +1222,7 @@ class AmongThree(NoStream):
 def test_a_scheduler_among_others_takes_turns_with_the_list_and_writes_in_company(conf, monkeypatch):
     conf.set_override("connection", "sqlite://", "api_database")
     conf.set_override("connection", "sqlite://", "database")
-    monkeypatch.setattr(PendingPlacements, "others_claim", lambda self: True)
+    monkeypatch.setattr(PendingPlacements, "more_claims_follow", lambda self, queued: True)
     clock, placement, slept = Clock(), FakeProviders(FakeProvider("a")), []
 
     def write(*_):
