@@ -121,7 +121,7 @@ def put_together(
         placement,
         timing=outside.timing,
         written=mirror.known.written,
-        others_write=hosts.pending.others_claim,
+        more_follow=hosts.pending.more_claims_follow,
     )
     # The claimer after the host table, too: what it releases depends on nova's state of the instance.
     claimer = Claimer(

@@ -575,8 +575,9 @@ class _Explanation:
             candidates = failure.answer.by_root.get(self._row(at).uuid, ())
             classes = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())
             for part in parts:
-                if classes & {name for name, _ in part.amounts}:
-                    used.setdefault(part.constraint.text, self._none())[at] = True
+                text = part.constraint.text
+                if classes & {name for name, _ in part.amounts} and not query.failed(text)[at]:
+                    used.setdefault(text, self._none())[at] = True
         for part in parts:
             if (mask := used.get(part.constraint.text)) is not None:
                 query.add(part.constraint, mask)

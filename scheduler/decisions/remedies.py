@@ -15,6 +15,7 @@ OF_GROUP = (
     "Free or add what the group requests, or correct the group in the flavor, the device profile or the port."
 )
 OF_IGNORED = "Add or free another host: only hosts that the instance is to leave would suit."
+OF_ZONE_OF_MOVE = "Add or free hosts in this zone: a move keeps the zone of the instance."
 OF_AFFINITY = (
     "Free the host of the group, or build outside of the group: with affinity more hosts do not help."
 )
@@ -22,6 +23,7 @@ OF_AFFINITY_OUT_OF_SERVICE = (
     "Return the host of the group to service, or build outside of the group: with affinity more hosts do not"
     " help."
 )
+_OF_MOVES = {ConstraintKind.IGNORED: OF_IGNORED, ConstraintKind.ZONE: OF_ZONE_OF_MOVE}
 OF_ANTI_AFFINITY = "Add hosts, or use a soft policy for the group or a larger max_server_per_host."
 
 
@@ -49,8 +51,8 @@ def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> 
             return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
         case ConstraintKind.DISABLED:
             return OF_STALE_TRAIT if [one.text for one in failing.reasons] == [STALE] else ""
-        case ConstraintKind.IGNORED:
-            return "" if kind == "build" else OF_IGNORED
+        case ConstraintKind.IGNORED | ConstraintKind.ZONE:
+            return "" if kind == "build" else _OF_MOVES[ConstraintKind(constraint.kind)]
         case ConstraintKind.GROUP:
             return "" if is_pci(constraint) else OF_GROUP
     return _remedy_of_filter(why, constraint)

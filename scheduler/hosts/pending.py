@@ -181,6 +181,7 @@ class PendingPlacements:
         self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
+        self._claiming: set[str] = set()  # own ones that are not granted yet
         self._others_claiming: dict[str, float] = {}  # when the intents of other schedulers were written
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
@@ -249,6 +250,7 @@ class PendingPlacements:
                 return None
             self._remove([instance])
             self._put(placement)
+            self._claiming.add(instance)
         if self.listener is not None:
             self.listener.reserved(placement)
         return placement
@@ -258,13 +260,17 @@ class PendingPlacements:
         with self._lock:
             placement = self._placements.get(instance)
             if placement is not None:
+                self._claiming.discard(instance)
                 self.claims.end(placement.node, instance, granted=True)
 
-    def others_claim(self) -> bool:
-        """Return whether another scheduler is about to claim: its last intent is new, and not settled."""
+    def more_claims_follow(self, queued: int) -> bool:
+        """Return whether own claims follow those that are queued, while another scheduler claims too.
+
+        Another one claims if its last intent is new, and not settled.
+        """
         with self._lock:
             last = next(reversed(self._others_claiming.values()), -math.inf)
-        return self._clock() - last < CLAIMING_FOR
+            return len(self._claiming) > queued and self._clock() - last < CLAIMING_FOR
 
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
@@ -395,6 +401,7 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
+            self._claiming.discard(placement.instance)
             self._others_claiming.pop(placement.instance, None)
             self.claims.end(placement.node, placement.instance)
             self.demands.remove(placement.node, placement.instance)

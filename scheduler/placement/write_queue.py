@@ -2,7 +2,7 @@
 
 One POST is in flight at a time. What waits meanwhile goes along with the next one, which costs Placement half
 as much for each consumer. A write that need not wait is sent at once. Only while other schedulers claim, so
-that Placement is busy with their writes, it waits for further ones, at most as long as the last POST took.
+that Placement is busy with their writes, it waits for claims that follow, at most as long as the last POST.
 
 Several at a time gain nothing, as Placement's database is busy with one, and they get into each other's way.
 Placement deletes the rows of a consumer before it inserts new ones. For a new consumer there are none, so
@@ -72,18 +72,19 @@ class WriteQueue:
         post: Post,
         timing: Timing,
         queue_timeout: float,
-        others_write: Callable[[], bool] = lambda: False,
+        more_follow: Callable[[int], bool] = lambda _queued: False,
     ) -> None:
         """Begin with nothing in flight.
 
         Args:
             timing: Clock and sleep.
             queue_timeout: Seconds that units wait before they are given up, unsent.
-            others_write: Returns whether other schedulers claim now.
+            more_follow: Returns whether further claims than so many are on their way while other schedulers
+                claim too.
         """
         self._post = post
         self._clock, self._sleep = timing.monotonic, timing.sleep
-        self._others_write = others_write
+        self._more_follow = more_follow
         self._last_seconds = 0.0
         self._queue_timeout = queue_timeout
         self._most = MOST_TOGETHER
@@ -153,9 +154,13 @@ class WriteQueue:
                 entry.ready.set()
 
     def _wait_for_company(self) -> None:
-        """Wait while other schedulers claim, unless the next POST is full."""
+        """Wait for the claims that follow while other schedulers claim, unless the next POST is full."""
         end = self._clock() + min(LONGEST_WAIT, self._last_seconds)
-        while self._clock() < end and self.waiting < self._most and self._others_write():
+        while self._clock() < end:
+            with self._lock:
+                queued = sum(len(entry.consumers) for entry in self._queue)
+            if queued >= self._most or not self._more_follow(queued):
+                break
             self._sleep(LOOK_INTERVAL)
 
     def _next_group(self) -> list[_Entry]:

@@ -9,7 +9,7 @@ import oslo_messaging as messaging
 from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import calls
-from scheduler.rpc.amqp.library import IncomingMessage, RPCDispatcher
+from scheduler.rpc.amqp.library import RPCDispatcher, RpcIncomingMessage
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 
@@ -42,7 +42,7 @@ class Dispatcher:
         self._heartbeats = heartbeats
         self._warnings = warnings
 
-    def dispatch(self, incoming: IncomingMessage) -> object:
+    def dispatch(self, incoming: RpcIncomingMessage) -> object:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
             _check_frame(incoming.message)
@@ -68,7 +68,7 @@ class Dispatcher:
             self._heartbeats.release(incoming)
 
 
-def _check_channel(incoming: IncomingMessage) -> None:
+def _check_channel(incoming: RpcIncomingMessage) -> None:
     """Check that the broker does not have the message again.
 
     Raises:

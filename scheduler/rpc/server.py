@@ -150,7 +150,7 @@ class Server(library.RPCServer):
         """Return the seconds for which no message was begun, finished or got on with, although one waits."""
         return self.activity.stalled(self.unanswered - len(self._reply_queues))
 
-    def _create_listener(self) -> library.ListenerAdapter:
+    def _create_listener(self) -> library.PollStyleListenerAdapter:
         self._start_threads()
         with refusals_as_config_errors():
             berth = self.conf.berth
@@ -177,7 +177,7 @@ class Server(library.RPCServer):
             self._late_listener = listener
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
-            return library.ListenerAdapter(listener, 1, None)  # it starts the reading thread
+            return library.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
@@ -191,12 +191,12 @@ class Server(library.RPCServer):
         self._reply_queues.start()
         self._work_executor.submit(_do_nothing)
 
-    def _on_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
+    def _on_incoming(self, incoming: Sequence[library.RpcIncomingMessage]) -> None:
         for message in incoming:
             self.heartbeats.watch(message, _silence_before(message))
         super()._on_incoming(incoming)
 
-    def _process_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
+    def _process_incoming(self, incoming: Sequence[library.RpcIncomingMessage]) -> None:
         message = incoming[0]
         with self.activity.message():
             if not isinstance(message, ConfirmedMessage):
@@ -222,7 +222,7 @@ class Server(library.RPCServer):
             return calls.Event.NO_CALLER
         return calls.Event.POISON if self._poison(message) else None
 
-    def _run(self, incoming: Sequence[library.IncomingMessage], call: calls.Call) -> None:
+    def _run(self, incoming: Sequence[library.RpcIncomingMessage], call: calls.Call) -> None:
         message, event = incoming[0], None
         token = calls.CURRENT.set(call)
         try:
@@ -237,7 +237,7 @@ class Server(library.RPCServer):
             self._end(message, call, event or _event_of(message))
             call.forget_message()
 
-    def _end(self, message: library.IncomingMessage, call: calls.Call, event: calls.Event) -> None:
+    def _end(self, message: library.RpcIncomingMessage, call: calls.Call, event: calls.Event) -> None:
         """Do what ``calls.ENDS`` says."""
         if call.dropped:
             self._dropped.note(call.dropped)
@@ -316,7 +316,7 @@ class Server(library.RPCServer):
 _WITHOUT_REPLY = {calls.Event.UNCONFIRMED, calls.Event.CALLER_GONE, calls.Event.UNDELIVERABLE}
 
 
-def _event_of(message: library.IncomingMessage) -> calls.Event:
+def _event_of(message: library.RpcIncomingMessage) -> calls.Event:
     """Return what became of the reply to a call that was run."""
     error = message.undelivered if isinstance(message, ConfirmedMessage) else None
     if error is None:
@@ -326,7 +326,7 @@ def _event_of(message: library.IncomingMessage) -> calls.Event:
     return calls.Event.CALLER_GONE if isinstance(error, ReplyQueueMissing) else calls.Event.UNDELIVERABLE
 
 
-def _silence_before(message: library.IncomingMessage) -> float:
+def _silence_before(message: library.RpcIncomingMessage) -> float:
     """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0

@@ -186,7 +186,7 @@ class RequestRun:
                 decided.write_progress()
         except BaseException as error:
             claims.release()
-            if isinstance(error, NoValidHost) and not error.final:
+            if decided is not None and isinstance(error, NoValidHost) and not error.final:
                 return False  # of a host that has less than before; another one may do
             raise
         claims.close()

@@ -579,6 +579,25 @@ def test_a_call_whose_fence_fails_begins_again(make_world):
     assert (chosen.service_host, len(world.placement.fenced)) == ("h2", 2)
 
 
+def test_a_request_whose_fence_placement_refuses_releases_its_claim_and_begins_again(make_world):
+    world = make_world(two_hosts())
+    world.placement.refused_fences = [ClaimResult(Outcome.REFUSED, "the inventory is smaller now")]
+    ((chosen, *_),) = ask(world, None, call=with_past())
+    assert (chosen.service_host, len(world.placement.fenced)) == ("h1", 2)
+    assert (world.placement.released, len(world.placement.claimed)) == (["i1"], 2)
+    assert world.told.events == ["start", "end"]
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_what_an_instance_holds_and_placement_refuses_ends_the_request(make_world, final):
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2")}
+    world.placement.refused_fences = [ClaimResult(Outcome.REFUSED, "smaller", final=final)]
+    with pytest.raises(NoValidHost):
+        ask(world, None, call=with_past())
+    assert (len(world.placement.fenced), world.placement.released) == (1, [])
+
+
 def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what_others_fenced(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
@@ -1203,7 +1222,7 @@ class AmongThree(NoStream):
 def test_a_scheduler_among_others_takes_turns_with_the_list_and_writes_in_company(conf, monkeypatch):
     conf.set_override("connection", "sqlite://", "api_database")
     conf.set_override("connection", "sqlite://", "database")
-    monkeypatch.setattr(PendingPlacements, "others_claim", lambda self: True)
+    monkeypatch.setattr(PendingPlacements, "more_claims_follow", lambda self, queued: True)
     clock, placement, slept = Clock(), FakeProviders(FakeProvider("a")), []
 
     def write(*_):

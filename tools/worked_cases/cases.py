@@ -30,8 +30,8 @@ VARYING = (
     (re.compile(r"\b\d{6} MiB in"), "N MiB in"),
     (re.compile(r"^Request req-[-0-9a-f]+: build of [-0-9a-f]+$", re.MULTILINE), "Request ID: build of UUID"),
     (re.compile(r"\breq-[-0-9a-f]{36}\b"), "ID"),
-    # A dry run draws it
-    (re.compile(r"(?<=^Request without id: build of )[-0-9a-f]{36}", re.MULTILINE), "UUID"),
+    # A dry run draws them
+    (re.compile(r"(?<=^  instances )[-0-9a-f, ]{36,}", re.MULTILINE), "UUIDS"),
 )
 
 Change = Callable[[CasesCloud], contextlib.AbstractContextManager[object]]

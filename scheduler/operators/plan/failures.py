@@ -121,8 +121,8 @@ def _groups(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> Iter
     for kind, found in answers.items():
         for answer in found:
             members = Counter(group_of.get(uuids[each.index], "") for each in answer.stuck)
-            for group, count in members.items():
-                of_group = worst.setdefault(group, {})
+            for uuid, count in members.items():
+                of_group = worst.setdefault(uuid, {})
                 of_group[kind] = max(of_group.get(kind, 0), count)
     worst.pop("", None)
     for uuid in sorted(worst, key=lambda uuid: (-max(worst[uuid].values()), uuid)):

@@ -211,12 +211,20 @@ def _failures(plan: Plan) -> tuple[Head, list[Part]]:
         "The last nights",
     )
     groups = Table(
-        ("Server group", "Name", "Policy", "Members", *worst),
+        ("Server group", "Name", "Project", "Policy", "Members", *worst),
         [
-            (one["group"], one["name"] or "?", one["policy"] or "?", one["members"], *_lost(one, kinds))
+            (
+                one["group"],
+                one["name"] or "?",
+                one["project"] or "?",
+                one["policy"] or "?",
+                one["members"],
+                *_lost(one, kinds),
+            )
             for one in plan["groups"]
         ],
         "Server groups at risk",
+        pictures=("Project",),
     )
     flavors = Table(
         ("Flavor at risk", "Instances", *worst),

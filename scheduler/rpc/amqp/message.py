@@ -210,7 +210,7 @@ class ConfirmedMessage(library.Call):
 
 
 @contextmanager
-def private_channel(driver: library.Driver) -> Iterator[Channel]:
+def private_channel(driver: library.AMQPDriverBase) -> Iterator[Channel]:
     """Give a channel for a question to the broker, which a refusal ends.
 
     On a channel that is used for more, what was received there would be delivered again.

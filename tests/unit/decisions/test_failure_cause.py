@@ -289,6 +289,8 @@ def test_requests_that_were_served_or_ended_by_an_outage_have_none():
         (sets((5, ANTI_AFFINITY)), "Add hosts, or use a soft policy"),
         (sets((1, IGNORED), kind="evacuation"), "only hosts that the instance is to leave would suit"),
         (sets((1, IGNORED)), "ignore fewer hosts"),
+        (sets((1, ZONE)), "Choose another zone"),
+        (sets((1, ZONE), kind="move"), "Add or free hosts in this zone"),
         (sets((1, GROUP)), "correct the group in the flavor"),
     ],
 )  # fmt: skip

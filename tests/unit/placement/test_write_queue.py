@@ -440,14 +440,15 @@ class Waits:
         if self.slept == 1:
             self.meanwhile()
 
-    def queue(self, client, *, others_write):
+    def queue(self, client, *, follow):
+        """A queue that further claims follow, so many in all."""
         timing = Timing(self.clock, self.sleep)
-        return AllocationWriter(client, timing=timing, others_write=lambda: others_write).queue
+        return AllocationWriter(client, timing=timing, more_follow=lambda queued: queued < follow).queue
 
 
-def test_a_write_waits_for_others_while_other_schedulers_claim(client):
+def test_a_write_waits_for_the_claims_that_follow(client):
     waits = Waits(client)
-    queue = waits.queue(client, others_write=True)
+    queue = waits.queue(client, follow=2)
     send(queue, *put("a"))
     assert waits.slept == 0  # nothing is known of how long Placement takes
     more = []
@@ -461,14 +462,15 @@ def test_a_write_waits_for_others_while_other_schedulers_claim(client):
     send(queue, *put("b"))
     more[0].join(10)
     assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
+    assert waits.slept == 1
 
 
 @pytest.mark.parametrize(
-    ("others_write", "seconds", "waited"), [(False, 1.0, 0.0), (True, 1.0, LONGEST_WAIT), (True, 0.02, 0.02)]
+    ("follow", "seconds", "waited"), [(1, 1.0, 0.0), (2, 1.0, LONGEST_WAIT), (2, 0.02, 0.02)]
 )
-def test_a_write_waits_as_long_as_the_last_took_and_never_alone(client, others_write, seconds, waited):
+def test_a_write_waits_as_long_as_the_last_took_and_only_if_claims_follow(client, follow, seconds, waited):
     waits = Waits(client, seconds)
-    queue = waits.queue(client, others_write=others_write)
+    queue = waits.queue(client, follow=follow)
     send(queue, *put("a"))
     begun = waits.clock.now
     send(queue, *put("b"))

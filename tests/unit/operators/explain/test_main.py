@@ -28,6 +28,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
 from scheduler.version import version
 from tests.support.options import make_conf
+from tests.support.pages import Page
 from tests.unit.decisions.decisions import decide
 from tests.unit.filters.asking import make_spec
 from tests.unit.selection.requests import host_with_candidate
@@ -269,7 +270,7 @@ def test_the_requests_in_progress_as_json_and_csv(run, config, trace):
 def test_no_request_in_progress_is_an_answer(run, config, trace):
     with serving(config, "ctl", trace):
         status, output, _ = run("waiting")
-    assert (status, output) == (0, "Requests in progress: 0 (workers asked: ctl.0)\n")
+    assert (status, output.splitlines()[:-1]) == (0, ["Requests in progress: 0 (workers asked: ctl.0)"])
 
 
 def test_a_scheduler_that_does_not_answer_hides_no_other(run, config, trace):
@@ -534,6 +535,20 @@ def test_a_page_is_written_to_a_file_of_its_owner(run, log, tmp_path):
     assert output.startswith("Request req-1: build of i\n")
     assert "RamFilter rejected 2" in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["list"], ["host", "h1"], ["host", "h1", "--decision", "req-1"], ["waiting"]],
+    ids=" ".join,
+)
+def test_each_command_has_a_page(run, scheduler, tmp_path, argv):
+    path = tmp_path / "page.html"
+    status, output, _ = run(*argv, "--html", str(path), *PATIENT)
+    assert status == 0
+    page = Page(path.read_text())
+    assert output.splitlines()[-1] in page.texts
+    assert output.splitlines()[-1].endswith(f": {' '.join([*argv, *PATIENT])}")
 
 
 def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
