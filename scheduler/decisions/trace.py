@@ -136,7 +136,7 @@ class Trace(DecisionObserver):
     @property
     def message_id(self) -> str:
         """The identity of the message that is being answered; "" outside of a server."""
-        return getattr(self.request.delivery, "message_id", "")
+        return getattr(self.request.call, "message_id", "")
 
     @property
     def received_at(self) -> float:

@@ -81,11 +81,11 @@ class Container(ServiceProcess):
             binds: What is mounted read only, and where.
             more: Variables of its environment besides those of the image.
         """
-        self._user = configuration["User"]
         self._variables = [*configuration["Env"], *(f"{name}={value}" for name, value in more.items())]
         command = [*(configuration.get("Entrypoint") or ()), *(configuration.get("Cmd") or ())]
+        self._account = configuration["User"]  # its own: systemd-nspawn itself runs as root
         # By default its name is that of the directory, which is longer than a host name may be
-        options = [f"--user={self._user}", f"--directory={root}", "--pipe", "--machine=berth-container"]
+        options = [f"--user={self._account}", f"--directory={root}", "--pipe", f"--machine=berth-{log.stem}"]
         options += [f"--setenv={variable}" for variable in self._variables]
         options += [f"--bind-ro={source}:{target}" for source, target in binds.items()]
         super().__init__([*NSPAWN, *options, "--", *command], log)
@@ -97,5 +97,5 @@ class Container(ServiceProcess):
 
     def run(self, command: Sequence[str], allowed: Sequence[int] = (0,)) -> str:
         """Run a program in it as its user, and return what it prints; raises as ``run_program``."""
-        into = ["nsenter", "--all", "--target", str(self.init()), "--", "runuser", "-u", self._user, "--"]
+        into = ["nsenter", "--all", "--target", str(self.init()), "--", "runuser", "-u", self._account, "--"]
         return run_program([*into, "env", "-i", *self._variables, *command], allowed=allowed)

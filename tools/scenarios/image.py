@@ -14,7 +14,6 @@ import signal
 import time
 
 from tools.rig import command, debian, packages
-from tools.rig.building import Building
 from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.debian import until
 from tools.rig.images import Container
@@ -46,7 +45,7 @@ def build_and_run(steps: Image) -> None:
             _, *check = configuration["Healthcheck"]["Test"]
             container.run(check)
             show.say("Its health check succeeds.")
-            steps.building.__enter__()
+            steps.load().__enter__()
             steps.answers(options.seconds, "Under load")
             _stop(steps, container)
             steps.serve(container)
@@ -96,9 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     debian.need("mmdebstrap", "systemd-nspawn", "nsenter", "buildah")
     with command.running("image", options.directory) as directory:
         with ControllerCloud(directory, options.hosts, MONITORING) as cloud:
-            load = Building(cloud, cloud.bus, options.callers, seed=options.seed, api=cloud.api_rows())
-            cloud.callback(load.give_up)
-            steps = Image(options, directory, cloud, load)
+            steps = Image(options, directory, cloud)
             build_and_run(steps)
             image_wheel.run(steps)
             image_of_kolla.run(steps)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tarfile
+from typing import Any
 
 import jinja2
 
@@ -57,7 +58,14 @@ CONFIG = {
     ],
     "permissions": [{"path": "/var/log/kolla/nova", "owner": "nova:nova", "recurse": True}],
 }
+#: As the page on deployment tools starts it beside nova-scheduler.
+SHADOW = (
+    "sudo -E kolla_set_configs"
+    " && exec berth-shadow --config-file /etc/nova/nova.conf run --directory /var/lib/nova"
+)
+REPORT = ("berth-shadow", "--config-file", "/etc/nova/nova.conf", "report", "--directory", "/var/lib/nova")
 STOP = 190
+START = 150
 
 
 def run(steps: Image) -> None:
@@ -86,11 +94,36 @@ def run(steps: Image) -> None:
             steps.expect("nova-scheduler", name, "Name of process 1")
             owner = (root / "etc/nova/nova.conf").stat()
             steps.expect((42436, 0o600), (owner.st_uid, owner.st_mode & 0o777), "Owner and mode of nova.conf")
-            os.kill(container.init(), signal.SIGTERM)
-            debian.until(lambda: container.status is not None, "The container does not end", STOP)
-            steps.expect(0, container.status, "Exit status after SIGTERM")
+            _compare(steps, configuration, binds)
+            _end(steps, container, "nova-scheduler")
         finally:
             container.stop()
+
+
+def _compare(steps: Image, configuration: dict[str, Any], binds: dict[Path, str]) -> None:
+    """Let berth-shadow run in a container of its own while instances are built, and show its report."""
+    steps.show.step("8 berth-shadow in a container of kolla's image")
+    with steps.images.mounted(TAG) as root:
+        shadowing = configuration | {"Cmd": ["bash", "-c", SHADOW]}
+        shadow = Container(
+            root, shadowing, steps.directory / "shadow.log", binds, KOLLA_CONFIG_STRATEGY="COPY_ALWAYS"
+        )
+        shadow.start()
+        try:
+            shadow.wait_for_line("Receiving copies of requests", START)
+            with steps.load():
+                steps.answers(steps.options.seconds, "Beside berth-shadow")
+            for line in shadow.run(REPORT).splitlines()[:4]:
+                steps.show.say(line)
+            _end(steps, shadow, "berth-shadow")
+        finally:
+            shadow.stop()
+
+
+def _end(steps: Image, container: Container, what: str) -> None:
+    os.kill(container.init(), signal.SIGTERM)
+    debian.until(lambda: container.status is not None, f"The container of {what} does not end", STOP)
+    steps.expect(0, container.status, f"Exit status of {what} after SIGTERM")
 
 
 def _templates(steps: Image) -> Path:

@@ -20,10 +20,11 @@ START = 150
 class Image:
     """What the steps need: images, a cloud, a load, and what was not as promised."""
 
-    def __init__(
-        self, options: argparse.Namespace, directory: Path, cloud: ControllerCloud, building: Building
-    ) -> None:
-        self.options, self.directory, self.cloud, self.building = options, directory, cloud, building
+    building: Building
+
+    def __init__(self, options: argparse.Namespace, directory: Path, cloud: ControllerCloud) -> None:
+        self.options, self.directory, self.cloud = options, directory, cloud
+        self._loads = 0
         self.images = Images(options.machines / "images")
         self.show = Transcript({}, {})
         self.problems: list[str] = []
@@ -54,6 +55,19 @@ class Image:
         ready = "All workers take requests"
         lives = container.text().count(ready) if container.log.exists() else 0
         container.wait_for_line(ready, START, lives + 1)
+
+    def load(self) -> Building:
+        """Return new callers, which ask for hosts for other instances than those before."""
+        options, self._loads = self.options, self._loads + 1
+        self.building = Building(
+            self.cloud,
+            self.cloud.bus,
+            options.callers,
+            seed=options.seed + self._loads,
+            api=self.cloud.api_rows(),
+        )
+        self.cloud.callback(self.building.give_up)
+        return self.building
 
     def answers(self, seconds: float, what: str) -> None:
         """Let instances be built for a while."""

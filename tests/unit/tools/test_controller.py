@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from tools.rig import packages
+from tools.rig import images, packages
 from tools.rig.haproxy import HaProxy
 from tools.scenarios.controller_steps import NOT_OURS
 from tools.scenarios.transcript import Transcript
@@ -61,3 +61,13 @@ def test_a_transcript_runs_its_lines_where_it_is_told_to():
     show = Transcript({}, {}, ["env", "PLACE=machine", "bash", "-c"])
     show.run("echo $PLACE")
     assert show.text == "$ echo $PLACE\nmachine\n"
+
+
+def test_a_program_runs_in_a_container_as_the_user_of_its_image(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(images, "run_program", lambda words, **_: ran.append(words))
+    monkeypatch.setattr(images.Container, "init", lambda _: 7)
+    configuration = {"User": "nova", "Env": ["A=1"], "Cmd": ["serve"]}
+    container = images.Container(tmp_path, configuration, tmp_path / "log", {}, B="2")
+    container.run(["check"])
+    assert ran[0][-8:] == ["-u", "nova", "--", "env", "-i", "A=1", "B=2", "check"]
