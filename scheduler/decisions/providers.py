@@ -35,7 +35,7 @@ class PlacementQuestions:
         self._client = client
 
     def offer(self, querystring: str, placed: Sequence[AllocationCandidate] = ()) -> OfferedHosts:
-        """Return the hosts that have room besides ``placed``, of which Placement does not know."""
+        """Return the hosts that have room besides ``placed``, which Placement does not count."""
         reply = self._client.get(f"/allocation_candidates?{querystring}", MICROVERSION, search=True)
         if reply.status != 200:
             raise QuestionRefused(reply.summary)

@@ -6,7 +6,7 @@ from tools.scenarios import why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-#: Clouds with one request each: a second of CPU for each cloud, half of it Placement's.
+#: Clouds with one request each: two seconds of CPU for each cloud, most of them of Placement.
 CLOUDS = 30
 
 

@@ -48,7 +48,7 @@ from tools.rig import command
 GPU = "HW_GPU_API_VULKAN"
 CPU_RATIO = 4.0
 
-#: Hosts of which one, a small one, has a GPU.
+#: One of so many hosts, a small one, has a GPU.
 A_GPU = 21
 
 #: Turns in which a request is decided with and without a record.

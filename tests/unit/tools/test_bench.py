@@ -35,7 +35,7 @@ def test_each_failed_request_is_explained_and_recorded(capsys):
     for words in (
         "200 hosts lack only required trait HW_NUMA_ROOT (flavor)",
         "200 hosts lack only 200 VCPU: VCPU max_unit 64-128",
-        "hosts lack only 300000 MEMORY_MB",
+        "hosts lack only required trait HW_GPU_API_VULKAN (flavor)",
         "200 hosts are rejected only by AggregateInstanceExtraSpecsFilter",
         "20 hosts, served from the mirror: ",
         "20 hosts, served from Placement's answer: ",
