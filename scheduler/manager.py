@@ -262,7 +262,7 @@ class SchedulerManager:
                 [berth]/outage_patience. Nothing stays claimed.
             SchedulerStopping: The process stops. Nothing stays claimed.
             HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
-            Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
+            Forwarded: Another scheduler answers the caller (``scheduler/rpc/calls.py``).
             CallerLeft: Nobody waits for the instances any more. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
@@ -278,22 +278,15 @@ class SchedulerManager:
         with limit_to(Deadline(request.deadline, self._clock)):
             group = request.server_group
             if group is not None and group.uuid is not None and request.claims:
-                self.stream.owners.forward_for_group(group.uuid, request.delivery)
+                self.stream.owners.forward_for_group(group.uuid, request.call)
             selections = self._serve(request)
             return selections if return_objects else as_dicts(selections)
 
     def _serve(self, request: SchedulingRequest) -> Selections:
         trace = self.decisions.begin(request)
-        run = RequestRun(self.world, trace)
-
-        def attempt(current: SchedulingRequest) -> Selections:
-            if current is not request:
-                trace.mark("outage")  # for which it has waited
-            return run.reply_to(current)
-
         with self._logging(request, trace), self.decisions.recording(trace):
             self.steps.callers.note_earlier_runs(request)
-            return self.outages.run(attempt, request)
+            return self.outages.run(RequestRun(self.world, trace).reply_to, request)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:
@@ -304,8 +297,8 @@ class SchedulerManager:
         except HandedBack:
             raise
         except CallerLeft as error:
-            if request.delivery is not None:
-                request.delivery.dropped = str(error)
+            if request.call is not None:
+                request.call.dropped = str(error)
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.decision.summary)

@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-#: Of the extra ``postgresql``.
-EXTRAS = ("psycopg2-binary",)
+#: Of the extras ``postgresql`` and ``run``.
+EXTRAS = ("psycopg2-binary", "openstacksdk")
 #: The versions of Python that Berth runs with: some requirements have only one of them.
 PYTHONS = ("3.11", "3.12", "3.13")
 

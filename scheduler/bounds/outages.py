@@ -59,7 +59,7 @@ class Request(Protocol):
         """Whether Placement has no part in it."""
 
     @property
-    def delivery(self) -> Any:
+    def call(self) -> Any:
         """The message that is being answered; None outside of a server."""
 
     def restarted(self) -> Any:
@@ -221,12 +221,7 @@ class Outages:
             while self._is_out(began) or self._clock() < began + pause:
                 if self._stopping:
                     raise SchedulerStopping("the scheduler is stopping")
-                if (
-                    self.paused
-                    and not error.claiming
-                    and request.delivery
-                    and request.delivery.can_be_requeued
-                ):
+                if self.paused and not error.claiming and request.call and request.call.can_be_requeued:
                     raise HandedBack(f"{error.dependency} is unavailable here; another scheduler can decide")
                 end = self._give_up_at(error, request, since)
                 now = self._clock()

@@ -1,7 +1,6 @@
 """Claims, fences and releases: policies over the one writer of allocations.
 
-- claim_session: claiming for one request
-- held_claims: what it has claimed, until the outcome of its reply
+- claim_session: claiming for one request, until the outcome of its reply
 - claimer: the claims, fences and releases of a process
 - claim: which write follows what became of the last one
 - capacity: whether overlapping claims of several processes were too many for a provider

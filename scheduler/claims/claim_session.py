@@ -1,21 +1,22 @@
-"""Claiming for one request: for which project, until when, and what came of it."""
+"""Claiming for one request, until the outcome of its reply is known: kept then, or released."""
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+import math
 import time
-from typing import Self
+from typing import Protocol, Self
 
 from oslo_log import log as logging
 
 from scheduler.claims.capacity import Excess, OvercommitCheck
 from scheduler.claims.claim import ClaimRequest, as_it_is
 from scheduler.claims.claimer import TOO_LATE, Claimer
-from scheduler.claims.held_claims import HeldClaims, Reservations
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, end_of
 from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
@@ -28,8 +29,16 @@ Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
 
 
-class Overtaken(Exception):
-    """Another run of the request, or another request, has changed what its instances hold."""
+#: Seconds from the end of a session until the reply is confirmed, after which its caller may have left. Most
+#: replies take milliseconds; so a good day writes nothing to the spool.
+SOON = 5.0
+
+
+class Reservations(Protocol):
+    """Where hosts are reserved for instances."""
+
+    def remove(self, instances: Iterable[str]) -> None:
+        """Release what is reserved for these instances."""
 
 
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
@@ -56,9 +65,9 @@ class ComputeNodes:
 class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    As a context manager it releases claims and reservations if it ends with an error, or too late. If it
-    ends well, ``confirm``, ``keep`` or ``release`` of ``held`` is to be called when the outcome of the
-    reply is known.
+    As a context manager it releases claims and reservations if it ends with an error, or too late. If it ends
+    well, its claims have one of three ends: ``keep``, ``release``, or ``leave`` to the spool. Without an end
+    they stay for the next run of the message.
 
     Attributes:
         claimer: Makes the claims.
@@ -71,7 +80,9 @@ class ClaimSession:
         capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
-        held: What was claimed, and how that ends.
+        made: By instance what it holds because of these claims, with the generation that proves it.
+        overtaken: Whether a release found that another writer was first.
+        released: Whether something was released. A try of it without a response may come late.
     """
 
     claimer: Claimer
@@ -83,14 +94,21 @@ class ClaimSession:
     capacity: OvercommitCheck | None = None
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
-    held: HeldClaims = field(init=False)
+    made: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
+    overtaken: bool = field(default=False, init=False)
+    released: bool = field(default=False, init=False)
+    _left: dict[str, Resources] = field(default_factory=dict, init=False)
+    _found: set[str] = field(default_factory=set, init=False)
+    _lost: set[str] = field(default_factory=set, init=False)
+    _closed_at: float = field(default=math.inf, init=False)
     _writes: int = field(default=0, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
 
-    def __post_init__(self) -> None:
-        self.held = HeldClaims(
-            self.claimer, self.reservations, self.request, self.nodes.kept, self.observer, self.clock
-        )
+    @property
+    def owner(self) -> Owner:
+        """Whose the claims are."""
+        spec = self.request.spec
+        return Owner(spec.project_id, spec.user_id or self.request.context.user_id)
 
     # -- claims ----------------------------------------------------------------------------------------------
 
@@ -101,7 +119,7 @@ class ClaimSession:
     @property
     def took_several_writes(self) -> bool:
         """Whether another run of the request could have released some of its claims meanwhile."""
-        return len(self.held.made) > 1 and self._writes > 1
+        return len(self.made) > 1 and self._writes > 1
 
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
         """Claim a candidate for an instance. Never raises for a failure of Placement.
@@ -120,25 +138,36 @@ class ClaimSession:
         self._remember(results, candidates)
         return self._checked(results)
 
-    def fence(self) -> Mapping[str, ClaimResult]:
+    def adopt(self, found: Mapping[str, ConsumerAllocations]) -> None:
+        """Take what instances hold for claims of this request: another run of it has made them."""
+        self.made |= found
+        self._found |= found.keys()
+
+    def fence(self) -> Mapping[str, ClaimResult] | None:
         """Write all claims once more, all or none; as ``Claimer.fence``.
 
-        Raises:
-            Overtaken: Another run was first. Nothing is released: that run may have answered.
+        Returns:
+            None if another run was first. Nothing is released then: that run may have answered.
         """
         hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
-        request, held = self.request, self.held
+        request = self.request
         with self._timed():
-            results = self.claimer.fence(held.made, held.owner, hosts, request.deadline, request.context)
+            results = self.claimer.fence(self.made, self.owner, hosts, request.deadline, request.context)
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
             if result.made:
-                held.made[uuid] = result.made
-        held.note_lost({uuid: held.made[uuid].allocations for uuid, one in results.items() if one.lost})
+                self.made[uuid] = result.made
+        self.note_lost({uuid: self.made[uuid].allocations for uuid, one in results.items() if one.lost})
         if any(result.outcome is Outcome.CHANGED for result in results.values()):
-            held.leave()
-            raise Overtaken
+            self.leave()
+            return None
         return results
+
+    def note_lost(self, lost: Mapping[str, Resources]) -> None:
+        """Note what writes without a response were to give instances, and may give them yet."""
+        if lost:
+            self._lost |= lost.keys()
+            self.claimer.spool.note_lost(lost, self.owner, self.nodes.kept)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -151,15 +180,55 @@ class ClaimSession:
         Raises:
             NoValidHost: The deadline has passed.
         """
-        self.held.close()
-        if error is not None and issubclass(error, Overtaken):
-            return
-        late = error is None and self._is_late()
-        if late or error is not None:
-            self.held.release()
-        if late:
+        if error is not None:
+            self.release()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Note that nothing more is claimed: the reply follows.
+
+        Raises:
+            NoValidHost: The deadline has passed; the claims are released.
+        """
+        self._closed_at = self.clock()
+        if self._is_late():
+            self.release()
             LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
             raise NoValidHost(TOO_LATE, final=True)
+
+    def keep(self) -> None:
+        """Keep the claims: the reply that names them was delivered."""
+        if self.clock() > self._closed_at + SOON:
+            # Its caller may have left before, as when the process was frozen: that is looked at later.
+            self.claimer.spool.note_unknown(self.made, self.nodes.kept)
+        self.claimer.spool.note_answered({uuid: one.allocations for uuid, one in self.made.items()})
+
+    def leave(self) -> None:
+        """Leave the claims to the spool, as another run was first. What no reply names is released later."""
+        # The next round may find no host in what the instances hold: then nobody else would release it.
+        self.claimer.spool.note_unknown(self.made, self.nodes.kept)
+
+    def release(self) -> None:
+        """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
+        made, self.made = self.made, {}
+        # Another run of the message wrote it, or may have. That one may be answered with it, without a
+        # fence if it does not know that it is not the only one. What nova says later decides.
+        unclear = made.keys() & (self._found | self._lost)
+        self.claimer.spool.note_unknown(unclear, self.nodes.kept)
+        self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
+        self.reservations.remove(self.request.instance_uuids)
+
+    def _release(self, made: Mapping[str, ConsumerAllocations]) -> None:
+        for uuid, one in made.items():
+            left = self._left.get(uuid, {})
+            rows = {provider: entry for provider, entry in one.allocations.items() if provider not in left}
+            if self.observer is not None:
+                self.observer.released(uuid, rows)
+        self.released = self.released or bool(made)
+        changed = self.claimer.release(made, self._left, self.nodes.kept, self.request.context)
+        # After a lost write of this run it may have come from that one.
+        self.overtaken = self.overtaken or bool(changed - self._lost)
 
     # -- requests and results --------------------------------------------------------------------------------
 
@@ -167,7 +236,7 @@ class ClaimSession:
         return ClaimRequest(
             uuid,
             candidate,
-            self.held.owner,
+            self.owner,
             self.request.context,
             self.nodes.kept.providers,
             self.nodes.host_name(candidate.root),
@@ -204,7 +273,7 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            self.held.note_lost({request.uuid: request.candidate.allocations for request in requests})
+            self.note_lost({request.uuid: request.candidate.allocations for request in requests})
             raise
 
     def _remember(
@@ -216,9 +285,12 @@ class ClaimSession:
         )
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
-            self.held.add(uuid, result)
+            if result.made is not None:
+                self.made[uuid] = result.made
+                # An evacuated instance is left what it held before.
+                self._left[uuid] = result.previous.allocations if result.previous else {}
         # Whatever fails from here on, the claims are released with the session.
-        self.held.note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
+        self.note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
         for uuid, result in results.items():
             if self.observer is None:
                 continue
@@ -242,7 +314,7 @@ class ClaimSession:
             if self.observer is not None:
                 self.observer.refused(result)
         with self._timed():
-            self.held.release_some(refused)
+            self._release({uuid: self.made.pop(uuid) for uuid in refused})
         return {**results, **refused}
 
     def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:

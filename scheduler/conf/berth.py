@@ -68,7 +68,9 @@ OPTS = [
         help="Seconds between two comparisons of the mirror with Placement's list of resource providers "
         "while requests come: the time until new hosts and freed capacity are known. Lower it when many "
         "claims are refused as changed; raise it when the list loads Placement (0.3 seconds of CPU for "
-        "10,000 hosts). A list that takes longer than a twentieth of this time is read less often.",
+        "10,000 hosts). A list that takes longer than a twentieth of this time is read less often. "
+        "Schedulers that share their decisions take turns: each reads the list after this time multiplied by "
+        "their number, at most after 30 seconds or this time, whichever is longer.",
     ),
     cfg.BoolOpt(
         "decision_stream",

@@ -8,7 +8,7 @@ the hosts that fail one constraint or none, all filters each of them.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 import threading
 import time
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from scheduler.decisions.document import Constraint, Reason, Why
 from scheduler.decisions.providers import OfferedHosts, PlacementQuestions
 from scheduler.decisions.why_not import (
     NAMED,
+    STALE,
     Explain,
     FailedConstraints,
     Limit,
@@ -49,7 +50,7 @@ from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import count_text
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
@@ -59,7 +60,7 @@ from scheduler.request.query import Query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.request.targets import named_target
-from scheduler.selection.headroom import Headroom, Usages, no_usages
+from scheduler.selection.headroom import Headroom
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -123,7 +124,7 @@ class Failure:
         placed: For each instance that had found one, the row of its host and what it took.
         rejected: The rows of the hosts that each filter rejected for that instance.
         refused: Why claims on hosts were refused, by row.
-        usages: What is used of the providers in Placement's answer.
+        answer: Placement's answer; None if the mirror named the hosts.
     """
 
     request: SchedulingRequest
@@ -135,7 +136,12 @@ class Failure:
     placed: Mapping[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
     rejected: Mapping[str, np.ndarray] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
-    usages: Usages = no_usages
+    answer: Candidates | None = None
+
+    @property
+    def shared(self) -> list[AllocationCandidate]:
+        """What instances took from providers that other hosts share."""
+        return [one for _, one in self.placed.values() if one is not None and len(one.roots) > 1]
 
     def charged(self, hosts: int) -> np.ndarray:
         """Return how many instances each host has of this request; int64, shape (hosts,)."""
@@ -191,8 +197,14 @@ class FailureExplainer:
             known.correct(state, begun)
         return state
 
-    def offer(self, querystring: str) -> OfferedHosts:
-        """Return what Placement offers for a query, as of some seconds ago at most."""
+    def offer(self, querystring: str, placed: Sequence[AllocationCandidate] = ()) -> OfferedHosts:
+        """Return what Placement offers for a query, as of some seconds ago at most.
+
+        Args:
+            placed: What instances of the same request would hold.
+        """
+        if placed:
+            return self._world.questions.offer(querystring, placed)
         return self._remembered(self._answers, querystring, self._world.questions.offer)
 
     def _remembered(self, known: cachetools.TTLCache[str, T], key: str, read: Callable[[str], T]) -> T:
@@ -255,6 +267,7 @@ class _Explanation:
             self._ask(queries[0], judges[0], query)
         self._of_charges([part for parts in queries for part in parts], query, others)
         query.merge(others)
+        query.explain(DISABLED.text, self._reasons_of_disabled)
         self._of_claims(query)
         return query
 
@@ -266,6 +279,7 @@ class _Explanation:
         if queries:
             self._ask(queries[0], judges[0], query)
         query.merge(self._of_request())
+        query.explain(DISABLED.text, self._reasons_of_disabled)
         return query
 
     def _none(self) -> np.ndarray:
@@ -447,7 +461,7 @@ class _Explanation:
             return None
         self._questions += 1
         try:
-            return self._explainer.offer(text)
+            return self._explainer.offer(text, self._failure.shared)
         except PlacementError as error:
             LOG.debug("Placement does not answer %s: %s", text, error)
             return None
@@ -534,25 +548,40 @@ class _Explanation:
                 LOG.debug("Cannot read the instances that filters need: %s", error)
             Rejections(chain, view, self._rows).note(failed)
 
+    def _reasons_of_disabled(self, known: Explain) -> Explain:
+        """Add hosts that are disabled in Placement only: to enable their services does not help."""
+
+        def reasons(positions: np.ndarray) -> Sequence[Reason]:
+            disabled = self._table.numbers["service_disabled"][self._rows[positions]]
+            stale = int(np.count_nonzero(~disabled))
+            found = list(known(positions[disabled])) if disabled.any() else []
+            return [*found, *([Reason(STALE, stale)] if stale else [])]
+
+        return reasons
+
     def _of_charges(self, parts: Sequence[Part], query: FailedConstraints, others: FailedConstraints) -> None:
         """Note which amounts the instances before have used up on hosts that were offered."""
         failure = self._failure
-        if not failure.placed or failure.offered is None:
+        if not failure.placed or failure.answer is None:
             return
-        taken = Headroom(failure.usages)
+        taken = Headroom(failure.answer.usage)
         for _, candidate in failure.placed.values():
             if candidate is not None:
                 taken.plan(candidate)
-        passed = self._offered & (query.with_all(others).counts() == 0)
-        index_of = {row: index for index, row in enumerate(failure.offered.table_rows.tolist())}
-        for at in np.flatnonzero(passed)[:MOST_HOSTS].tolist():
-            candidates = failure.offered.candidates(ViewIndex(index_of[int(self._rows[at])]))
+        near = self._offered & (query.with_all(others).counts() <= 1)
+        used: dict[str, np.ndarray] = {}
+        for at in np.flatnonzero(near)[:MOST_HOSTS].tolist():
+            # not those of the view, which filters have narrowed
+            candidates = failure.answer.by_root.get(self._row(at).uuid, ())
             classes = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())
-            mask = self._none()
-            mask[at] = True
             for part in parts:
-                if classes & {name for name, _ in part.amounts}:
-                    query.add(part.constraint, mask, _used_up)
+                text = part.constraint.text
+                if classes & {name for name, _ in part.amounts} and not query.failed(text)[at]:
+                    used.setdefault(text, self._none())[at] = True
+        for part in parts:
+            if (mask := used.get(part.constraint.text)) is not None:
+                query.add(part.constraint, mask)
+                query.explain(part.constraint.text, partial(_with_used, mask))
 
     def _of_claims(self, failed: FailedConstraints) -> None:
         rows = self._rows.tolist()
@@ -572,8 +601,17 @@ class _Explanation:
         failed.add(Constraint("a claim that Placement grants", ConstraintKind.CLAIM), mask, reasons)
 
 
-def _used_up(positions: np.ndarray) -> Sequence[Reason]:
-    return [Reason("used by the instances before", len(positions), Limit.FREE)]
+def _with_used(used: np.ndarray, known: Explain) -> Explain:
+    """Return what adds to the reasons which hosts have what the instances before have used."""
+
+    def reasons(positions: np.ndarray) -> Sequence[Reason]:
+        here, others = positions[used[positions]], positions[~used[positions]]
+        found = list(known(others)) if len(others) else []
+        if len(here):
+            found.append(Reason("used by the instances before", len(here), Limit.FREE))
+        return found
+
+    return reasons
 
 
 def _is_forced(spec: Any) -> bool:

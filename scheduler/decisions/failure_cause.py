@@ -24,7 +24,7 @@ from scheduler.decisions.document import (
     Why,
     decode,
 )
-from scheduler.decisions.remedies import is_pci, remedy_of
+from scheduler.decisions.remedies import for_fewer, is_pci, remedy_of
 from scheduler.decisions.summary import is_no_valid_host, is_unspecific
 from scheduler.decisions.why_not import failing_text, instance_text
 from scheduler.logs import count_text
@@ -179,6 +179,8 @@ def _of_why(decision: Decision) -> Iterator[FailureCause]:
         lines = [*_of_named_host(why, code), failing_text(why, failing)]
         lines += [failing_text(why, each) for each in why.failing if each is not failing]
         special = remedy_of(why, constraint, failing, kind=decision.kind)
+        if why.placed and constraint.kind != ConstraintKind.AMOUNT:
+            special = for_fewer(why.placed, special or REMEDIES[code])
         yield FailureCause(code, constraint.text, _in_words(why, lines), special)
     if why.failing:
         lines = [failing_text(why, each) for each in why.failing]

@@ -1,15 +1,18 @@
 """What Placement answers an explanation: which hosts it offers for a query, and what it has of one host."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from scheduler.placement import answer
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import QuestionRefused
 from scheduler.placement.providers import ProviderState, read_state
 from scheduler.request.query import MICROVERSION
+from scheduler.selection.headroom import Headroom
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class PlacementQuestions:
     def __init__(self, client: PlacementClient) -> None:
         self._client = client
 
-    def offer(self, querystring: str) -> OfferedHosts:
+    def offer(self, querystring: str, placed: Sequence[AllocationCandidate] = ()) -> OfferedHosts:
+        """Return the hosts that have room besides ``placed``, of which Placement does not know."""
         reply = self._client.get(f"/allocation_candidates?{querystring}", MICROVERSION, search=True)
         if reply.status != 200:
             raise QuestionRefused(reply.summary)
@@ -40,7 +44,11 @@ class PlacementQuestions:
             found = answer.parse(reply.body, None if limit is None else int(limit))
         except msgspec.DecodeError as error:
             raise QuestionRefused(f"the response cannot be read: {error}") from error
-        return OfferedHosts(frozenset(found.by_root), found.truncated)
+        taken = Headroom(found.usage)
+        for candidate in placed:
+            taken.plan(candidate)
+        nodes = (root for root, some in found.by_root.items() if not placed or any(map(taken.fits, some)))
+        return OfferedHosts(frozenset(nodes), found.truncated)
 
     def provider(self, uuid: str) -> ProviderState | None:
         """Return a resource provider; None if there is none."""

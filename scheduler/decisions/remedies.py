@@ -2,7 +2,7 @@
 
 from scheduler.decisions.constraints import ConstraintKind
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
-from scheduler.decisions.why_not import Limit
+from scheduler.decisions.why_not import STALE, Limit
 from scheduler.logs import count_text
 
 AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})
@@ -15,10 +15,21 @@ OF_GROUP = (
     "Free or add what the group requests, or correct the group in the flavor, the device profile or the port."
 )
 OF_IGNORED = "Add or free another host: only hosts that the instance is to leave would suit."
+OF_ZONE_OF_MOVE = "Add or free hosts in this zone: a move keeps the zone of the instance."
 OF_AFFINITY = (
     "Free the host of the group, or build outside of the group: with affinity more hosts do not help."
 )
+OF_AFFINITY_OUT_OF_SERVICE = (
+    "Return the host of the group to service, or build outside of the group: with affinity more hosts do not"
+    " help."
+)
+_OF_MOVES = {ConstraintKind.IGNORED: OF_IGNORED, ConstraintKind.ZONE: OF_ZONE_OF_MOVE}
 OF_ANTI_AFFINITY = "Add hosts, or use a soft policy for the group or a larger max_server_per_host."
+
+
+OF_STALE_TRAIT = (
+    "Restart nova-compute on the hosts, or delete the trait COMPUTE_STATUS_DISABLED of their providers."
+)
 
 
 def is_pci(constraint: Constraint) -> bool:
@@ -34,16 +45,41 @@ def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> 
     """
     if constraint.kind in _OF_ROOM and any(one.filter in AFFINITY for one in why.constraints):
         return OF_AFFINITY
-    if constraint.kind == ConstraintKind.AMOUNT:
-        reason = failing.reasons[0] if failing.reasons else Reason("")
-        return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
-    if constraint.kind == ConstraintKind.IGNORED:
-        return "" if kind == "build" else OF_IGNORED
-    if constraint.kind == ConstraintKind.GROUP and not is_pci(constraint):
-        return OF_GROUP
+    match constraint.kind:
+        case ConstraintKind.AMOUNT:
+            reason = failing.reasons[0] if failing.reasons else Reason("")
+            return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
+        case ConstraintKind.DISABLED:
+            return OF_STALE_TRAIT if [one.text for one in failing.reasons] == [STALE] else ""
+        case ConstraintKind.IGNORED | ConstraintKind.ZONE:
+            return "" if kind == "build" else _OF_MOVES[ConstraintKind(constraint.kind)]
+        case ConstraintKind.GROUP:
+            return "" if is_pci(constraint) else OF_GROUP
+    return _remedy_of_filter(why, constraint)
+
+
+def _remedy_of_filter(why: Why, constraint: Constraint) -> str:
     if constraint.filter in AFFINITY:
-        return OF_AFFINITY
+        return OF_AFFINITY_OUT_OF_SERVICE if _is_out_of_service(why) else OF_AFFINITY
     return OF_ANTI_AFFINITY if constraint.filter in ANTI_AFFINITY else ""
+
+
+def _is_out_of_service(why: Why) -> bool:
+    """Return whether the service of a host of the affinity group is disabled or down."""
+    of_group = (
+        why.of(each) for each in why.failing if not any(one.filter in AFFINITY for one in why.of(each))
+    )
+    return any(
+        one.kind == ConstraintKind.DISABLED or one.filter == "ComputeFilter"
+        for constraints in of_group
+        for one in constraints
+    )
+
+
+def for_fewer(placed: int, remedy: str) -> str:
+    """Return what helps if some instances of a request found a host, with what helps the others."""
+    instances = count_text(placed, "instance")
+    return f"Request at most {instances} at once. For more: {remedy[0].lower()}{remedy[1:]}"
 
 
 def remedy_of_amount(name: str, reason: Reason, placed: int = 0) -> str:

@@ -38,6 +38,7 @@ from scheduler.hosts.view import HostView
 from scheduler.logs import count_text, mask_credentials
 from scheduler.objects import Selection
 from scheduler.objects.base import DATA
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
 from scheduler.request.reading import read
@@ -124,7 +125,7 @@ class Trace(DecisionObserver):
         self._rows: list[list[int]] = []
         self._failure = Failure(request, ())
         self._filtered: Filtered | None = None
-        self._placed: dict[int, tuple[HostView, ViewIndex]] = {}
+        self._placed: dict[int, tuple[HostView, ViewIndex, AllocationCandidate | None]] = {}
         self.request = request
         self.times: dict[str, float] = {}
         self.sent_at = 0.0
@@ -135,7 +136,7 @@ class Trace(DecisionObserver):
     @property
     def message_id(self) -> str:
         """The identity of the message that is being answered; "" outside of a server."""
-        return getattr(self.request.delivery, "message_id", "")
+        return getattr(self.request.call, "message_id", "")
 
     @property
     def received_at(self) -> float:
@@ -159,7 +160,7 @@ class Trace(DecisionObserver):
     def answered(self, found: Candidates) -> None:
         self._forget_pass()
         self.sent_at = found.sent_at
-        self._failure.usages = found.usage
+        self._failure.answer = found
         self.decision.candidates = document.Candidates(
             source="coalesced" if found.requests > 1 else "placement",
             hosts=len(found.by_root),
@@ -302,18 +303,20 @@ class Trace(DecisionObserver):
         weights = [Weights(*each) for each in scores.weights(indices)]
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
 
-    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+    def consumed(
+        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
+    ) -> None:
         """Note where an instance was placed; only a failed request looks at it."""
-        self._placed[number] = hosts, index
-        self._also.consumed(number, hosts, index)
+        self._placed[number] = hosts, index, candidate
+        self._also.consumed(number, hosts, index, candidate)
 
     def _failed(self) -> Failure:
         """Return what the request saw."""
         failure = self._failure
         self._placed.pop(failure.number, None)
         failure.placed = {
-            number: (int(hosts.table_rows[index]), next(iter(hosts.candidates(index)), None))
-            for number, (hosts, index) in self._placed.items()
+            number: (int(hosts.table_rows[index]), candidate)
+            for number, (hosts, index, candidate) in self._placed.items()
         }
         if failure.offered is not None and self._filtered is not None:
             failure.rejected = {

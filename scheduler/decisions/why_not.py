@@ -24,6 +24,9 @@ NAMED = 20
 #: Reasons that are kept of one constraint.
 MOST_REASONS = 4
 
+#: Why a host counts as disabled whose service is enabled.
+STALE = "enabled in nova, but its resource provider has trait COMPUTE_STATUS_DISABLED"
+
 #: Masks after which the codes of hosts are made small again: they are bits of an integer.
 _FOLDED = 40
 
@@ -81,6 +84,11 @@ class FailedConstraints:
             explain = known.explain if explain is no_reasons else explain
             mask = mask | known.mask
         self._entries[constraint.text] = _Entry(constraint, mask, explain)
+
+    def explain(self, text: str, explain: Callable[[Explain], Explain]) -> None:
+        """Replace the reasons of a constraint by what is made of them."""
+        if known := self._entries.get(text):
+            self._entries[text] = known._replace(explain=explain(known.explain))
 
     def failed(self, text: str) -> np.ndarray:
         """Return which hosts fail the constraint of this name."""
@@ -366,6 +374,8 @@ def _phrase(constraint: Constraint, words: str, *, one: bool, only: bool) -> str
             return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} not {words}"
         case ConstraintKind.IGNORED:
             return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} {words}"
+        case ConstraintKind.SEVERAL:
+            return f"{'fails' if one else 'fail'} {words}"
     if constraint.text.startswith("forbidden"):
         return f"{'has' if one else 'have'}{alone} {words}"
     return f"{'lacks' if one else 'lack'}{alone} {words}"

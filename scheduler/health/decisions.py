@@ -60,7 +60,7 @@ class DecisionCounter:
 
     def _count_times(self, trace: Trace) -> None:
         request = trace.request
-        if request.delivery is not None and request.arrived_at is not None:
+        if request.call is not None and request.arrived_at is not None:
             waited = request.arrived_at - request.received_at
             self._counters.observe(catalogue.STAGE_SECONDS, waited, "queue")
         for stage, seconds in trace.times.items():

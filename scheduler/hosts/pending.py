@@ -37,6 +37,9 @@ AMOUNTS = GUARDED + COUNTERS
 # Seconds after which a placement that no compute has reported is given up.
 LIFETIME = 180.0
 
+# Seconds from an intent of another scheduler in which it is taken to claim, unless it says what became of it.
+CLAIMING_FOR = 1.0
+
 # Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
 SERIALIZED_TIMEOUT = 1.0
 
@@ -178,6 +181,8 @@ class PendingPlacements:
         self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
+        self._claiming: set[str] = set()  # own ones that are not granted yet
+        self._others_claiming: dict[str, float] = {}  # when the intents of other schedulers were written
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -245,6 +250,7 @@ class PendingPlacements:
                 return None
             self._remove([instance])
             self._put(placement)
+            self._claiming.add(instance)
         if self.listener is not None:
             self.listener.reserved(placement)
         return placement
@@ -254,7 +260,17 @@ class PendingPlacements:
         with self._lock:
             placement = self._placements.get(instance)
             if placement is not None:
+                self._claiming.discard(instance)
                 self.claims.end(placement.node, instance, granted=True)
+
+    def more_claims_follow(self, queued: int) -> bool:
+        """Return whether own claims follow those that are queued, while another scheduler claims too.
+
+        Another one claims if its last intent is new, and not settled.
+        """
+        with self._lock:
+            last = next(reversed(self._others_claiming.values()), -math.inf)
+            return len(self._claiming) > queued and self._clock() - last < CLAIMING_FOR
 
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
@@ -295,6 +311,8 @@ class PendingPlacements:
         with self._lock:
             self._remove([instance])
             self._put(placement)
+            if not granted:
+                self._others_claiming[instance] = self._clock() - age
         if granted:
             self.grant(instance)
         return True
@@ -383,6 +401,8 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
+            self._claiming.discard(placement.instance)
+            self._others_claiming.pop(placement.instance, None)
             self.claims.end(placement.node, placement.instance)
             self.demands.remove(placement.node, placement.instance)
         return removed

@@ -1,7 +1,8 @@
 """When writes are sent, and which of them together.
 
 One POST is in flight at a time. What waits meanwhile goes along with the next one, which costs Placement half
-as much for each consumer. A write that need not wait is sent at once.
+as much for each consumer. A write that need not wait is sent at once. Only while other schedulers claim, so
+that Placement is busy with their writes, it waits for claims that follow, at most as long as the last POST.
 
 Several at a time gain nothing, as Placement's database is busy with one, and they get into each other's way.
 Placement deletes the rows of a consumer before it inserts new ones. For a new consumer there are none, so
@@ -25,6 +26,7 @@ from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, cause_of, outcome_of, refused_resource
 from scheduler.placement.reply import Reply
+from scheduler.placement.write_policy import Timing
 from scheduler.placement.writes import Unit
 
 # More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20.
@@ -32,6 +34,10 @@ MOST_TOGETHER = 20
 
 # A POST that takes longer, in seconds, has probably met that of another scheduler in Placement's database.
 SLOW = 1.0
+
+# Seconds that a write waits at most for further ones while other schedulers claim, and between two looks.
+LONGEST_WAIT = 0.05
+LOOK_INTERVAL = 0.01
 
 # A refused POST is sent again without those refused so often; then what is left is sent in halves. More
 # refusals mean that the providers are nearly full (spec: placement-and-workflow 4.9 step 3).
@@ -61,14 +67,25 @@ class _Entry:
 class WriteQueue:
     """Sends units; shared by all threads."""
 
-    def __init__(self, post: Post, clock: Callable[[], float], queue_timeout: float) -> None:
+    def __init__(
+        self,
+        post: Post,
+        timing: Timing,
+        queue_timeout: float,
+        more_follow: Callable[[int], bool] = lambda _queued: False,
+    ) -> None:
         """Begin with nothing in flight.
 
         Args:
+            timing: Clock and sleep.
             queue_timeout: Seconds that units wait before they are given up, unsent.
+            more_follow: Returns whether further claims than so many are on their way while other schedulers
+                claim too.
         """
         self._post = post
-        self._clock = clock
+        self._clock, self._sleep = timing.monotonic, timing.sleep
+        self._more_follow = more_follow
+        self._last_seconds = 0.0
         self._queue_timeout = queue_timeout
         self._most = MOST_TOGETHER
         self._lock = threading.Lock()
@@ -124,6 +141,7 @@ class WriteQueue:
 
     def _lead(self) -> None:
         """Send the first entry with those that wait behind it, and let the next one lead."""
+        self._wait_for_company()
         with self._lock:
             group = self._next_group()
         try:
@@ -134,6 +152,16 @@ class WriteQueue:
                 self._choose_leader()
             for entry in group:
                 entry.ready.set()
+
+    def _wait_for_company(self) -> None:
+        """Wait for the claims that follow while other schedulers claim, unless the next POST is full."""
+        end = self._clock() + min(LONGEST_WAIT, self._last_seconds)
+        while self._clock() < end:
+            with self._lock:
+                queued = sum(len(entry.consumers) for entry in self._queue)
+            if queued >= self._most or not self._more_follow(queued):
+                break
+            self._sleep(LOOK_INTERVAL)
 
     def _next_group(self) -> list[_Entry]:
         """Take the entries that go together out of the queue. The lock is held."""
@@ -156,7 +184,8 @@ class WriteQueue:
         try:
             self._send_units(units, group[0].context)
         finally:
-            self._adapt(len(group), self._clock() - started)
+            self._last_seconds = self._clock() - started
+            self._adapt(len(group), self._last_seconds)
 
     def _send_units(self, units: Sequence[Unit], context: Any) -> None:
         pieces, refusals = deque([units]), 0

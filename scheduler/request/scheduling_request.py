@@ -14,6 +14,7 @@ from scheduler import objects
 from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.pci.requests import PciRequest, requests_from
 from scheduler.request.decision_line import DecisionCounts
+from scheduler.request.past import Past
 from scheduler.request.progress import Progress
 from scheduler.request.query import Query
 
@@ -188,25 +189,20 @@ class SchedulingRequest:
         return self.spec.get_scheduler_hint(name, default)
 
     @property
-    def delivery(self) -> Any:
-        """The message that is being answered (``scheduler/rpc/delivery.py``); None outside of a server."""
-        return getattr(self.context, "delivery", None)
+    def call(self) -> Any:
+        """The call that is being answered (``scheduler/rpc/calls.py``); None outside of a server."""
+        return getattr(self.context, "call", None)
 
     @property
     def received_at(self) -> float:
         """When its message was received, in the same seconds; -infinity if that does not matter."""
         arrived_at = -math.inf if self.arrived_at is None else self.arrived_at
-        return min(arrived_at, self.delivery.received) if self.delivery else arrived_at
+        return min(arrived_at, self.call.received) if self.call else arrived_at
 
     @property
-    def was_redelivered(self) -> bool:
-        """Whether the broker has delivered the message before."""
-        return bool(self.delivery and self.delivery.redelivered)
-
-    @property
-    def has_past(self) -> bool:
-        """Whether the message may have been run before, or its caller may have timed out."""
-        return bool(self.delivery and self.delivery.has_past)
+    def past(self) -> Past:
+        """Whether it may have been run before, or its caller may have left."""
+        return self.call.past if self.call else Past.NONE
 
     @property
     def moves_instance(self) -> bool:

@@ -12,7 +12,7 @@ from scheduler import conf as options
 from scheduler import errors
 from scheduler.conf.partitions import PREFIX, all_partitions
 from scheduler.router.proxy import Router, Unreachable
-from scheduler.rpc import delivery, server, transport
+from scheduler.rpc import calls, server, transport
 from scheduler.rpc.client import BrokerAway, Client, Failure
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import VERSION
@@ -95,7 +95,7 @@ class Calls:
     def select_destinations(self, context: dict[str, Any], **arguments: Any) -> Any:
         """Return what a partition replies."""
         RequestContext.from_dict(context).update_store()
-        current = delivery.CURRENT.get()
+        current = calls.CURRENT.get()
         try:
             try:
                 return self._reply(context, arguments, current)
@@ -104,15 +104,13 @@ class Calls:
         except Exception:  # noqa: BLE001 - oslo.messaging sends it and logs nothing
             raise messaging.ExpectedException from None
 
-    def _reply(
-        self, context: dict[str, Any], arguments: dict[str, Any], current: delivery.Delivery | None
-    ) -> Any:
+    def _reply(self, context: dict[str, Any], arguments: dict[str, Any], current: calls.Call | None) -> Any:
         if self.unanswered() > MOST_IN_FLIGHT:
             raise errors.RouterBusy(MOST_IN_FLIGHT)
         message = {"method": "select_destinations", "args": arguments, "version": VERSION}
         message |= {f"_context_{key}": value for key, value in context.items()}
         now = time.monotonic()
-        waited, again = (max(0.0, now - current.received), current.has_past) if current else (0.0, False)
+        waited, again = (max(0.0, now - current.received), bool(current.past)) if current else (0.0, False)
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:
@@ -120,7 +118,7 @@ class Calls:
             raise errors.PartitionUnreachable from None
         except BrokerAway as error:
             if current is not None and current.can_be_requeued:
-                raise delivery.Requeued(str(error)) from error
+                raise calls.Requeued(str(error)) from error
             raise
         if isinstance(reply, Failure):
             raise of_failure(*reply)

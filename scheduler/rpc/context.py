@@ -8,7 +8,7 @@ from typing import Any, Self
 from oslo_context import context
 
 from scheduler.logs import sanitize
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.calls import Call
 
 _TEXT = (str,)
 _FLAG = (bool, int)
@@ -53,10 +53,10 @@ class RequestContext(context.RequestContext):
     ``global_id`` is the id to send to other services.
 
     Attributes:
-        delivery: The message that is being answered; None outside of a server.
+        call: The call that is being answered; None outside of a server.
     """
 
-    delivery: Delivery | None = None
+    call: Call | None = None
 
     def __init__(
         self,

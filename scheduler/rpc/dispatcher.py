@@ -1,7 +1,6 @@
 """Calls endpoints so that each message gets a reply, and an error releases what was claimed."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 import re
 
 from oslo_log import log as logging
@@ -9,8 +8,8 @@ import oslo_messaging as messaging
 
 from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import delivery
-from scheduler.rpc.amqp.library import IncomingMessage, RPCDispatcher
+from scheduler.rpc import calls
+from scheduler.rpc.amqp.library import RPCDispatcher, RpcIncomingMessage
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 
@@ -43,20 +42,23 @@ class Dispatcher:
         self._heartbeats = heartbeats
         self._warnings = warnings
 
-    def dispatch(self, incoming: IncomingMessage) -> object:
+    def dispatch(self, incoming: RpcIncomingMessage) -> object:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
             _check_frame(incoming.message)
-            with _released_on_error():
+            try:
                 result = self._dispatcher.dispatch(incoming)
-                _check_channel(incoming)
-                return result
+            except BaseException:
+                _fail()
+                raise
+            _check_channel(incoming)
+            return result
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._on_refusal()
             self._warnings.warning(type(error).__name__, "Message rejected: %.200s", error)
             raise messaging.ExpectedException from None
-        except (Exception, delivery.NotAnswered):
+        except (Exception, calls.NotAnswered):
             raise
         except BaseException as error:
             # oslo.messaging answers an Exception only, and SystemExit would end the thread of its pool
@@ -66,14 +68,14 @@ class Dispatcher:
             self._heartbeats.release(incoming)
 
 
-def _check_channel(incoming: IncomingMessage) -> None:
+def _check_channel(incoming: RpcIncomingMessage) -> None:
     """Check that the broker does not have the message again.
 
     Raises:
         Lost: It has.
     """
     if getattr(incoming, "is_lost", False):
-        raise delivery.Lost("its channel was lost")
+        raise calls.Lost("its channel was lost")
 
 
 def _check_frame(message: Mapping[str, object]) -> None:
@@ -95,15 +97,8 @@ def _check_frame(message: Mapping[str, object]) -> None:
         raise InvalidRequest("Method, arguments, version or namespace of the message cannot be read")
 
 
-@contextmanager
-def _released_on_error() -> Iterator[None]:
-    """Release what depends on the reply if an error is answered."""
-    try:
-        yield
-    except delivery.Lost:
-        raise
-    except BaseException:
-        current = delivery.CURRENT.get()
-        if current is not None:
-            current.release()
-        raise
+def _fail() -> None:
+    """Release the claims of a call of which no result can be sent, before an error is."""
+    current = calls.CURRENT.get()
+    if current is not None:
+        current.end_claims(calls.Event.FAILED)

@@ -13,7 +13,7 @@ import oslo_messaging as messaging
 
 from scheduler import errors
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import delivery
+from scheduler.rpc import calls
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.transport import BASE_NAMESPACE, TOPIC
@@ -57,7 +57,7 @@ def answering(method: Method) -> Method:
     @functools.wraps(method)
     def answer(self: Endpoint, context: RequestContext, **arguments: object) -> object:
         context.update_store()
-        context.delivery = delivery.CURRENT.get()
+        context.call = calls.CURRENT.get()
         result: object = None
         failure: Exception | None = None
         try:
@@ -94,10 +94,10 @@ def _attempt(
         return None, for_caller(error)
     except errors.BerthError as error:
         if isinstance(error, errors.ReturnedToBroker):
-            _return_for_another(context.delivery, error)
+            _return_for_another(context.call, error)
         _warn(endpoint, method, error)
         return None, for_caller(error)
-    except delivery.NotAnswered:
+    except calls.NotAnswered:
         raise
     except BaseException as error:  # also SystemExit, which a rule of an operator may raise
         if errors.is_fault_of_request(error):
@@ -113,14 +113,14 @@ def _warn(endpoint: Endpoint, method: Method, error: BaseException) -> None:
     endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
 
 
-def _return_for_another(current: delivery.Delivery | None, error: Exception) -> None:
+def _return_for_another(current: calls.Call | None, error: Exception) -> None:
     """Return a request to the broker: another scheduler, or the next process of this one, can serve it.
 
     Raises:
         Requeued: The message is to be delivered once more.
     """
     if current is not None and current.can_be_requeued:
-        raise delivery.Requeued(str(error)) from error
+        raise calls.Requeued(str(error)) from error
 
 
 def _refuse_unreadable(arguments: dict[str, object]) -> None:

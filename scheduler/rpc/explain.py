@@ -132,7 +132,7 @@ class Explanations(Endpoint):
 
 
 class _Server(library.RPCServer):
-    def _create_listener(self) -> library.ListenerAdapter:
+    def _create_listener(self) -> library.PollStyleListenerAdapter:
         return stopping_soon(super()._create_listener())
 
 

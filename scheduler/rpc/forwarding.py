@@ -26,7 +26,7 @@ from scheduler.rpc.amqp.library import Consumer
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
-from scheduler.rpc.delivery import Forwarded
+from scheduler.rpc.calls import Forwarded
 
 LOG = logging.getLogger(f"nova.{__name__}")
 _REPEATED = RateLimitedLogger(LOG)
@@ -125,7 +125,7 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
         Forwarded: It was forwarded.
     """
     try:
-        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, SEND_TIMEOUT)
+        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: bool(call.past)}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
         _REPEATED.warning(
             ("no queue", topic),

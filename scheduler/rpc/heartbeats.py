@@ -14,7 +14,7 @@ from oslo_log import log as logging
 
 from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc.amqp.library import IncomingMessage
+from scheduler.rpc.amqp.library import RpcIncomingMessage
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -58,7 +58,7 @@ class Heartbeats:
         """
         self._loop.start()
 
-    def watch(self, incoming: IncomingMessage, silence: float = 0.0) -> None:
+    def watch(self, incoming: RpcIncomingMessage, silence: float = 0.0) -> None:
         """Begin to send heartbeats for a message, instead of those of oslo.messaging. Never raises.
 
         Args:
@@ -76,7 +76,7 @@ class Heartbeats:
         if is_first:
             self._loop.wake()
 
-    def release(self, incoming: IncomingMessage) -> None:
+    def release(self, incoming: RpcIncomingMessage) -> None:
         """Begin no more heartbeats for this message; wait for one that is being sent, a short time."""
         with self._lock:
             call = self._calls.pop(id(incoming), None)
@@ -121,7 +121,7 @@ class _Call:
     """
 
     def __init__(
-        self, incoming: IncomingMessage, interval: float, silence: float, clock: Callable[[], float]
+        self, incoming: RpcIncomingMessage, interval: float, silence: float, clock: Callable[[], float]
     ) -> None:
         self._incoming = incoming
         self._interval = interval

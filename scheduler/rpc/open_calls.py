@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from scheduler.bounds.waits import Wait
 from scheduler.decisions.open_requests import QUEUE, REPLY, START, OpenCall
 from scheduler.rpc.amqp.message import ConfirmedMessage
+from scheduler.rpc.calls import State
 
 #: Characters of an id that is listed: anyone on the bus may send it.
 LONGEST = 64
@@ -33,7 +34,7 @@ def _state(call: ConfirmedMessage, missing_since: float | None) -> tuple[str, Wa
         return REPLY, Wait(f"reply queue {_text(call.reply_q)}, which does not exist", missing_since)
     if call.replying_since:
         return REPLY, Wait("RabbitMQ, which has to confirm the reply", call.replying_since)
-    return (START, None) if call.begun else (QUEUE, Wait("a free thread", call.received))
+    return (START, None) if call.state is State.RUNS else (QUEUE, Wait("a free thread", call.received))
 
 
 def _mapping(value: object) -> Mapping[str, object]:

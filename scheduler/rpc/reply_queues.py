@@ -16,6 +16,7 @@ from oslo_log import log as logging
 from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
+from scheduler.rpc.calls import State
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -83,6 +84,7 @@ class ReplyQueues:
 
     def wait(self, call: ConfirmedMessage) -> None:
         """Let a call wait, which keeps no claims, and is neither answered nor acknowledged."""
+        call.state = State.WAITS_FOR_REPLY_QUEUE
         with self._lock:
             self._missing_since.setdefault(call.reply_q, self._clock())
             stopped = self._stopped

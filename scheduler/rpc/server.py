@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -14,7 +14,8 @@ import oslo_messaging as messaging
 from scheduler.bounds.outages import Outages
 from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import delivery, endpoints, forwarding, open_calls
+from scheduler.request.past import Past
+from scheduler.rpc import calls, endpoints, forwarding, open_calls
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp import listener as amqp_listener
@@ -26,9 +27,6 @@ from scheduler.rpc.errors import InternalError
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.reply_queues import ReplyQueues
 from scheduler.rpc.transport import TOPIC
-
-if TYPE_CHECKING:
-    pass
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -152,7 +150,7 @@ class Server(library.RPCServer):
         """Return the seconds for which no message was begun, finished or got on with, although one waits."""
         return self.activity.stalled(self.unanswered - len(self._reply_queues))
 
-    def _create_listener(self) -> library.ListenerAdapter:
+    def _create_listener(self) -> library.PollStyleListenerAdapter:
         self._start_threads()
         with refusals_as_config_errors():
             berth = self.conf.berth
@@ -179,7 +177,7 @@ class Server(library.RPCServer):
             self._late_listener = listener
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
-            return library.ListenerAdapter(listener, 1, None)  # it starts the reading thread
+            return library.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
@@ -193,74 +191,107 @@ class Server(library.RPCServer):
         self._reply_queues.start()
         self._work_executor.submit(_do_nothing)
 
-    def _on_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
+    def _on_incoming(self, incoming: Sequence[library.RpcIncomingMessage]) -> None:
         for message in incoming:
             self.heartbeats.watch(message, _silence_before(message))
         super()._on_incoming(incoming)
 
-    def _process_incoming(self, incoming: Sequence[library.IncomingMessage]) -> None:
-        with self.activity.message():
-            self._process(incoming)
-
-    def _process(self, incoming: Sequence[library.IncomingMessage]) -> None:
+    def _process_incoming(self, incoming: Sequence[library.RpcIncomingMessage]) -> None:
         message = incoming[0]
-        message.begun = True
-        if not isinstance(message, ConfirmedMessage):
-            self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
-        elif message.listener.returns(message) or message.is_lost:
-            self.heartbeats.release(message)
-            message.requeue()
-        elif self._is_caller_missing(message):
-            self.heartbeats.release(message)
-            self._reply_queues.wait(message)
-        elif poison := self._poison(message):
-            self.heartbeats.release(message)
-            LOG.error(
-                "Answering call %s with an error instead of serving it again: %s", message.msg_id, poison
-            )
-            message.reply(failure=_failure(f"The request is not tried again: {poison}"))
-            message.settle()
-        else:
+        with self.activity.message():
+            if not isinstance(message, ConfirmedMessage):
+                self._run(incoming, calls.Call())
+                return
+            if event := self._not_run(message):
+                self.heartbeats.release(message)
+                self._end(message, calls.Call(), event)
+                return
             if self.in_flight is not None:
                 self.in_flight.begin(message.unique_id)
             try:
-                self._answer(incoming, self._delivery_of(message), partial(self._finish, message))
+                self._run(incoming, self._call_of(message))
             finally:
                 if self.in_flight is not None:
                     self.in_flight.end(message.unique_id)
 
-    def _answer(
-        self,
-        incoming: Sequence[library.IncomingMessage],
-        current: delivery.Delivery,
-        finish: Callable[[delivery.Delivery], None],
-    ) -> None:
-        token = delivery.CURRENT.set(current)
+    def _not_run(self, message: ConfirmedMessage) -> calls.Event | None:
+        """Return why a call is not run; None if it is."""
+        if message.listener.returns(message) or message.is_lost:
+            return calls.Event.NOT_BEGUN
+        if self._is_caller_missing(message):
+            return calls.Event.NO_CALLER
+        return calls.Event.POISON if self._poison(message) else None
+
+    def _run(self, incoming: Sequence[library.RpcIncomingMessage], call: calls.Call) -> None:
+        message, event = incoming[0], None
+        token = calls.CURRENT.set(call)
         try:
+            message.state = calls.State.RUNS
             super()._process_incoming(incoming)
-        except (delivery.Requeued, delivery.Lost) as reason:
-            LOG.info("Requeueing call %s: %s", incoming[0].msg_id, reason)
-            finish = partial(_requeue, incoming[0])
-        except delivery.Forwarded:
-            finish = delivery.Delivery.keep
+        except calls.NotAnswered as reason:
+            event = reason.event
+            if event is not calls.Event.FORWARDED:
+                LOG.info("Requeueing call %s: %s", message.msg_id, reason)
         finally:
-            delivery.CURRENT.reset(token)
-            finish(current)
-            current.end()
+            calls.CURRENT.reset(token)
+            self._end(message, call, event or _event_of(message))
+            call.forget_message()
+
+    def _end(self, message: library.RpcIncomingMessage, call: calls.Call, event: calls.Event) -> None:
+        """Do what ``calls.ENDS`` says."""
+        if call.dropped:
+            self._dropped.note(call.dropped)
+            self.count("dropped", "")
+        if event in _WITHOUT_REPLY:
+            self._note_undelivered(message, event)
+        call.end_claims(event)
+        if not isinstance(message, ConfirmedMessage):
+            return
+        if event is calls.Event.POISON:
+            poison = self._poison(message)
+            LOG.error(
+                "Answering call %s with an error instead of serving it again: %s", message.msg_id, poison
+            )
+            message.reply(failure=_failure(f"The request is not tried again: {poison}"))
+        elif event is calls.Event.UNDELIVERABLE and isinstance(message.undelivered, PERMANENT):
+            # another, smaller reply may still be delivered
+            message.reply(failure=_failure(f"The reply cannot be sent: {message.undelivered}"))
+        fate = calls.ENDS[event].message
+        if fate is calls.Fate.ACKNOWLEDGE:
+            message.settle()
+        elif fate is calls.Fate.REQUEUE:
+            message.requeue()
+        elif fate is calls.Fate.WAIT:
+            self._reply_queues.wait(message)
+
+    def _note_undelivered(self, message: ConfirmedMessage, event: calls.Event) -> None:
+        self.count("undelivered", "")
+        error = message.undelivered
+        if event is calls.Event.UNCONFIRMED:
+            self._warnings.warning(
+                "unconfirmed",
+                "Reply %s was not confirmed; keeping its claims and requeueing the call: %.300s",
+                message.msg_id,
+                error,
+            )
+        else:
+            self._warnings.warning(
+                type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
+            )
 
     def _is_caller_missing(self, message: ConfirmedMessage) -> bool:
         """Return whether the reply queue of a call is missing; it is checked if the call had to wait.
 
         A call with a past is run all the same: that releases what an earlier run has left.
         """
-        if message.has_past or not (message.orig_msg_id and isinstance(message.reply_q, str)):
+        if message.past or not (message.orig_msg_id and isinstance(message.reply_q, str)):
             return False
         waited = time.monotonic() - message.received
         return self._reply_queues.is_missing(message, certain=waited > LONG_WAIT)
 
     def _poison(self, message: ConfirmedMessage) -> str:
         """Return why a call is not run again: it seems to end the process that runs it; "" if it is run."""
-        if not message.redelivered:
+        if message.past is not Past.REDELIVERED:
             return ""
         deaths = 0 if self.in_flight is None else self.in_flight.deaths(message.unique_id)
         if deaths >= MOST_DEATHS:
@@ -269,62 +300,37 @@ class Server(library.RPCServer):
             return f"it was delivered {message.delivery_count} times"
         return ""
 
-    def _delivery_of(self, message: ConfirmedMessage) -> delivery.Delivery:
+    def _call_of(self, message: ConfirmedMessage) -> calls.Call:
         # A call is forwarded once.
         is_first = forwarding.FORWARDED not in message.headers
         on_sent = partial(self.count, "forwarded")
-        return delivery.Delivery(
+        return calls.Call(
             message.unique_id or "",
-            message.redelivered,
             message.received,
-            lambda: message.has_past,
+            lambda: message.past,
             can_be_requeued=True,
             forward=partial(forwarding.forward, message, on_sent) if is_first else None,
         )
 
-    def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
-        """Keep or release what depends on the reply, then acknowledge the message."""
-        error = message.undelivered
-        if current.dropped:
-            self._dropped.note(current.dropped)
-            self.count("dropped", "")
-        if error is None:
-            current.confirm()
-        else:
-            self.count("undelivered", "")
-            if message.may_be_run_again:
-                self._warnings.warning(
-                    "unconfirmed",
-                    "Reply %s was not confirmed; keeping its claims and requeueing the call: %.300s",
-                    message.msg_id,
-                    error,
-                )
-                _requeue(message, current)
-                return
-            self._warnings.warning(
-                type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
-            )
-            current.release()
-            if isinstance(error, ReplyQueueMissing):
-                self._reply_queues.wait(message)
-                return
-            if isinstance(error, PERMANENT):  # another, smaller reply may still be delivered
-                message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
-        message.settle()
+
+_WITHOUT_REPLY = {calls.Event.UNCONFIRMED, calls.Event.CALLER_GONE, calls.Event.UNDELIVERABLE}
 
 
-def _requeue(message: library.IncomingMessage, current: delivery.Delivery) -> None:
-    """Return a message to the broker. What was claimed is found by its next run."""
-    current.keep()
-    if isinstance(message, ConfirmedMessage):
-        message.requeue()
+def _event_of(message: library.RpcIncomingMessage) -> calls.Event:
+    """Return what became of the reply to a call that was run."""
+    error = message.undelivered if isinstance(message, ConfirmedMessage) else None
+    if error is None:
+        return calls.Event.REPLIED
+    if message.may_be_run_again:
+        return calls.Event.UNCONFIRMED
+    return calls.Event.CALLER_GONE if isinstance(error, ReplyQueueMissing) else calls.Event.UNDELIVERABLE
 
 
-def _silence_before(message: library.IncomingMessage) -> float:
+def _silence_before(message: library.RpcIncomingMessage) -> float:
     """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0
-    return math.inf if message.redelivered or forwarding.FORWARDED in message.headers else 0.0
+    return math.inf if message.past is Past.REDELIVERED or forwarding.FORWARDED in message.headers else 0.0
 
 
 def _do_nothing() -> None:

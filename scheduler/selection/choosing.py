@@ -92,7 +92,7 @@ class Choosing:
         made = self._selection(self._last, candidate)
         note_providers(request, candidate)
         consume(ranking.hosts, self._last, request, self._fitter)
-        self._observer.consumed(number, ranking.hosts, self._last)
+        self._observer.consumed(number, ranking.hosts, self._last, candidate)
         return made
 
     def with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:

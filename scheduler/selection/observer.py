@@ -12,6 +12,7 @@ from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.objects import Selection
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
 from scheduler.weights.scores import Scores
@@ -34,8 +35,14 @@ class DecisionObserver:
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
         """Note the weights of the hosts that passed, before one is chosen for instance ``number``."""
 
-    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
-        """Note that a host was chosen for instance ``number``, and what the instance takes was charged."""
+    def consumed(
+        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
+    ) -> None:
+        """Note that a host was chosen for instance ``number``, and what the instance takes was charged.
+
+        Args:
+            candidate: What the instance claims; None: the request claims nothing.
+        """
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         """Note the hosts and alternates of all instances."""

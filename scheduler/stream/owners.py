@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 
 class Call(Protocol):
-    """A call that is to be answered; as ``rpc.delivery.Delivery``."""
+    """A call that is to be answered; as ``rpc.calls.Call``."""
 
     def forward(self, topic: str, reason: str) -> None:
         """Send it on; return if that is not possible."""
@@ -97,7 +97,7 @@ class Owners:
             call: The call; None outside of a server.
 
         Raises:
-            Forwarded: It was forwarded (``scheduler/rpc/delivery.py``).
+            Forwarded: It was forwarded (``scheduler/rpc/calls.py``).
         """
         if call is None or not self._in_step():
             return

@@ -9,6 +9,7 @@ from scheduler.errors import CallerLeft
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Resources
 from scheduler.request.instance_state import OVER, InstanceState
+from scheduler.request.past import Past
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.held_hosts import HeldHost
@@ -49,7 +50,7 @@ class Callers:
 
         That comes before all else, as a killed run notes nothing.
         """
-        if request.claims and request.was_redelivered:
+        if request.claims and request.past is Past.REDELIVERED:
             self.note_unknown(request)
 
     def note_unknown(self, request: SchedulingRequest) -> None:

@@ -82,10 +82,10 @@ def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None)
     """Let the outcome of the reply decide on the claims; without a message that is answered they are kept."""
     if claims is None:
         return
-    if request.delivery is None:
-        claims.held.confirm()
+    if request.call is None:
+        claims.keep()
     else:
-        request.delivery.hold(claims.held)
+        request.call.hold(claims)
 
 
 def host_of_provider(table: HostTable, provider: str) -> str:

@@ -120,14 +120,7 @@ class Claims(Protocol):
 
 
 class WithoutClaims:
-    """Grants each claim and sends nothing.
-
-    Attributes:
-        granted: What each instance would hold.
-    """
-
-    def __init__(self) -> None:
-        self.granted: dict[str, AllocationCandidate] = {}
+    """Grants each claim and sends nothing."""
 
     def open(
         self, table: HostTable, request: SchedulingRequest, check: Check
@@ -135,7 +128,6 @@ class WithoutClaims:
         return nullcontext(self)
 
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
-        self.granted[instance_uuid] = candidate
         return ClaimResult(Outcome.DONE)
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:

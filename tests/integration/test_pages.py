@@ -10,14 +10,15 @@ import subprocess
 import pytest
 
 from scheduler.decisions.document import Best, Error, Hosts, Step, Verdict, Weights
-from scheduler.operators.explain import page
-from scheduler.operators.plan import page as plan_page
+from scheduler.operators.explain import decision as shown_decision
+from scheduler.operators.plan.shown import shown as plan_shown
 from scheduler.operators.report.hosts import Hosts as AllHosts
 from scheduler.operators.report.hosts import State
 from scheduler.operators.shadow import report as shadow_report
 from scheduler.operators.shadow.comparison import Verdict as Compared
 from tests.integration import services
-from tests.unit.operators.explain.test_page import made
+from tests.support.shown import html_of
+from tests.unit.operators.explain.test_decision import made
 from tests.unit.operators.report import test_site
 from tests.unit.operators.shadow.test_shadow import comparison
 
@@ -39,13 +40,13 @@ const warn = console.error; console.error = (...words) => errors.push(words.join
 
 #: Runs after it: does what a reader would do.
 SEARCHED = """
-const input = document.querySelector("#search input"), rows = () => Array.from(document.querySelectorAll("#sorted tbody tr"));
+const input = document.querySelector(".search input"), rows = () => Array.from(document.querySelectorAll(".searched tbody tr"));
 const names = () => rows().filter(row => !row.hidden && row.offsetHeight).map(row => row.cells[0].textContent);
-const seen = {search: !document.getElementById("search").hidden, first: names(), errors};
+const seen = {search: !document.querySelector(".search").hidden, first: names(), errors};
 for (const words of ["H2", "disabled", "nothing at all", ""]) {
   input.value = words; input.dispatchEvent(new Event("input")); seen["search " + words] = names();
 }
-const heads = document.querySelectorAll("#sorted th button");
+const heads = document.querySelectorAll(".searched th button");
 heads[0].click(); seen.sorted = names();
 heads[0].click(); seen["sorted again"] = names();
 heads[5].click(); seen["sorted by weight"] = names();
@@ -126,7 +127,7 @@ def dump(browser, tmp_path):
 
 
 def rendered():
-    return page.render(decision(), "ctl.0 (memory)", None)
+    return html_of(shown_decision.shown(decision(), "ctl.0 (memory)", None))
 
 
 def told(dom):
@@ -204,20 +205,27 @@ def report_pages(count):
 
 def shadow_page():
     found = [comparison(verdict, float(number)) for number, verdict in enumerate(Compared)]
-    return shadow_report.page(shadow_report.summarize(found))
+    return html_of(shadow_report.shown(shadow_report.summarize(found), "2026-01-01T00:00:00"))
 
 
 def plan():
-    places = [{"cell": "cell1", "zone": "az1", "instances": number} for number in (7, 0)]
-    table = (("Cell", "Zone", "Runs out first"), [("cell1", "az1", f"MEMORY_MB on {LONG}")] * 2)
-    return plan_page.render(
-        {"plan": "capacity", "places": places, "all_placed": False}, ["7 more", LONG], [table]
-    )
+    names = {"name": f"web server {LONG}", "project_id": "f" * 32, "server_group": failed().request_id}
+    moves = [
+        {**names, "step": number, "instance": failed().request_id[4:], "flavor": "m1.large", "from": LONG}
+        | {"to": LONG, "way": "live", "zone": "az1", "state": "active"}
+        for number in range(3)
+    ]
+    stays = [{**one, "why": {"text": f"host {LONG} is full"}} for one in moves]
+    targets = [
+        {"host": LONG, "instances": 3, "memory_mb": 4096, "memory_used": {"before": 0.1, "after": 0.4}}
+    ]
+    found = {"plan": "drain", "hosts": [LONG], "instances": 6, "moves": moves, "without_place": stays}
+    return html_of(plan_shown(found | {"missing": {"VCPU": 3}, "targets": targets, "all_placed": False}))
 
 
 PAGES = {
     "decision": rendered,
-    "failed decision": lambda: page.render(failed(), "memory of ctl.0", None),
+    "failed decision": lambda: html_of(shown_decision.shown(failed(), "memory of ctl.0", None)),
     "report": lambda: report_pages(20)["index.html"],
     "report on many hosts": lambda: report_pages(300)["index.html"],
     "hosts": lambda: report_pages(20)["hosts-0001.html"],
@@ -250,9 +258,9 @@ def test_everything_is_there_without_javascript(dump):
         .replace("</body>", f"<script>{TOLD}</script></body>")
     )
     assert '<pre id="told">' not in dom
-    assert '<p hidden="" id="search">' in dom
+    assert '<p class="search" hidden="">' in dom
     assert "<button>" not in dom
-    for words in ("h10", "service disabled (kernel update)", "RamFilter", "<svg", "Try 1: h1"):
+    for words in ("h10", "service disabled (kernel update)", "RamFilter", "<svg", "taken"):
         assert words in dom
 
 

@@ -7,11 +7,8 @@ class Claims:
     def __init__(self):
         self.ends = []
 
-    def confirm(self):
-        self.ends.append("confirmed")
-
     def keep(self):
         self.ends.append("kept")
 
     def release(self):
-        self.ends.append("given back")
+        self.ends.append("released")

@@ -53,7 +53,7 @@ ALLOWED = {
     "workflow": {*DECISION, *OUTSIDE, "objects", "decisions"},
     "parts": {*DECISION, *OUTSIDE, "workflow"},
     "manager": {*DECISION, *OUTSIDE, "objects", "conf", "parts", "decisions", "health", "workflow"},
-    "rpc": {"objects", "manager", "decisions"},
+    "rpc": {"objects", "manager", "decisions", "request"},
     "daemon": {"conf", "health"},
     "cmd": SERVICE,
     "operators": SERVICE - {"cmd", "daemon", "router", "health"},
@@ -174,7 +174,7 @@ def test_a_daemon_loads_nothing_of_what_operators_run():
 
 def test_a_router_loads_little_more_than_the_bus():
     files = loaded("router_parts")
-    assert sum(len((ROOT / "scheduler" / file).read_text().splitlines()) for file in files) <= 10_000
+    assert sum(len((ROOT / "scheduler" / file).read_text().splitlines()) for file in files) <= 10_500
     assert {file.parts[0] for file in files} & {
         "manager.py",
         "workflow",

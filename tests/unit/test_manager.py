@@ -37,7 +37,7 @@ from scheduler.manager import SchedulerManager
 from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.parts import Outside, Parts, put_together
-from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
@@ -47,14 +47,17 @@ from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.providers import read_aggregates
 from scheduler.placement.reply import Reply
+from scheduler.placement.write_policy import Timing
+from scheduler.placement.writes import Write
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
+from scheduler.request.past import Past
 from scheduler.request.progress import Progress
 from scheduler.request.query import Query
+from scheduler.rpc.calls import Call, Event, Forwarded
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.delivery import Delivery, Forwarded
 from scheduler.selection.host_claiming import NOT_ENOUGH
-from scheduler.stream.decision_stream import DecisionStream, NoStream
+from scheduler.stream.decision_stream import DecisionStream, NoStream, StreamStatus
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow.candidate_hosts import CandidateHosts
@@ -256,9 +259,9 @@ def make_world(conf):
     return make
 
 
-def ask(world, spec=None, uuids=("i1",), delivery=None, **flags):
+def ask(world, spec=None, uuids=("i1",), call=None, **flags):
     context = RequestContext(user_id="caller", project_id="project")
-    context.delivery = delivery
+    context.call = call
     flags = {"return_objects": True, "return_alternates": True} | flags
     return world.manager.select_destinations(
         context, spec or make_spec(project_id="p"), uuids and list(uuids), **flags
@@ -297,7 +300,7 @@ def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_
     begun, claim = [], world.placement.claim
     world.placement.claim = lambda requests, deadline: begun.append(deadline) or claim(requests, deadline)
     for received in (math.inf, 700.0):
-        ask(world, delivery=Delivery(received=received))
+        ask(world, call=Call(received=received))
     assert begun[0] - begun[1] == 300.0
 
 
@@ -442,15 +445,15 @@ def test_a_bad_request_that_is_not_of_placement_is_an_outage(make_world):
 
 
 def test_what_a_message_claimed_is_given_back_if_its_reply_cannot_be_delivered(make_world):
-    world, delivery = make_world(two_hosts()), Delivery()
-    ask(world, delivery=delivery)
-    delivery.release()
+    world, call = make_world(two_hosts()), Call()
+    ask(world, call=call)
+    call.end_claims(Event.CALLER_GONE)
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
 
-@pytest.mark.parametrize("delivery", [None, Delivery()], ids=["without a message", "with a message"])
-def test_what_a_request_claimed_is_released_if_its_reply_cannot_be_made(make_world, monkeypatch, delivery):
+@pytest.mark.parametrize("call", [None, Call()], ids=["without a message", "with a message"])
+def test_what_a_request_claimed_is_released_if_its_reply_cannot_be_made(make_world, monkeypatch, call):
     """Its session releases it, whoever called."""
 
     def fail(progress, spec):
@@ -459,16 +462,16 @@ def test_what_a_request_claimed_is_released_if_its_reply_cannot_be_made(make_wor
     world = make_world(two_hosts())
     monkeypatch.setattr(Progress, "write_to", fail)
     with pytest.raises(KeyError):
-        ask(world, delivery=delivery)
+        ask(world, call=call)
     assert len(world.placement.claimed) == 1
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
 
 def test_a_message_that_claims_nothing_leaves_nothing_to_settle(make_world):
-    world, delivery = make_world(two_hosts()), Delivery()
-    ask(world, uuids=None, delivery=delivery)
-    delivery.release()
+    world, call = make_world(two_hosts()), Call()
+    ask(world, uuids=None, call=call)
+    call.end_claims(Event.CALLER_GONE)
     assert world.placement.released == []
 
 
@@ -481,32 +484,32 @@ def held(name, **amounts):
 
 def with_past():
     """A call that was delivered before, or whose caller may have left."""
-    return Delivery(has_past=lambda: True)
+    return Call(past=lambda: Past.QUEUED)
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
 def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(make_world, full):
     hosts = [host_with_candidate("h1").ram(8192), make_host("h2") if full else host_with_candidate("h2")]
-    world, delivery = make_world(hosts), with_past()
+    world, call = make_world(hosts), with_past()
     world.placement.held = {"i1": held("h2")}
-    ((chosen,),) = ask(world, None, delivery=delivery)
+    ((chosen,),) = ask(world, None, call=call)
     assert chosen.service_host == "h2"
     assert json.loads(chosen.allocation_request)["allocations"] == held("h2")
     assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("h2")}])
     assert world.hosts.pending.node_of("i1") == uuid_of("h2")
-    delivery.confirm()
+    call.end_claims(Event.REPLIED)
     assert world.placement.released == []
 
 
 def test_a_call_is_answered_with_the_host_that_a_run_in_another_partition_has_claimed(make_world):
     """Its scheduler went away before the reply."""
-    world, delivery = make_world([host_with_candidate("h1").ram(8192)]), with_past()
+    world, call = make_world([host_with_candidate("h1").ram(8192)]), with_past()
     world.hosts.others = [make_host("other")]
     world.placement.held = {"i1": held("other")}
-    ((chosen,),) = ask(world, None, delivery=delivery)
+    ((chosen,),) = ask(world, None, call=call)
     assert (chosen.service_host, chosen.cell_uuid) == ("other", CELL)
     assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("other")}])
-    delivery.confirm()
+    call.end_claims(Event.REPLIED)
     assert world.placement.released == []
 
 
@@ -517,22 +520,22 @@ def test_an_evacuated_instance_does_not_go_to_a_host_of_another_partition_that_i
     world.hosts.others = [make_host("other").down()]
     world.placement.held = {"i1": held("failed") | held("other")}
     spec = make_spec(project_id="p", ignore_hosts=["failed"])
-    ((chosen, *_),) = ask(world, spec, delivery=with_past())
+    ((chosen, *_),) = ask(world, spec, call=with_past())
     assert chosen.service_host == "h1"
 
 
 def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be_delivered(make_world):
-    world, delivery = make_world(two_hosts()), with_past()
+    world, call = make_world(two_hosts()), with_past()
     world.placement.held = {"i1": held("h2")}
-    ask(world, None, delivery=delivery)
-    delivery.release()
+    ask(world, None, call=call)
+    call.end_claims(Event.CALLER_GONE)
     assert world.placement.released == []
 
 
 def test_each_instance_of_a_call_with_a_past_keeps_its_host(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
-    reply = ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    reply = ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert [row[0].service_host for row in reply] == ["h2", "h1"]
     assert world.placement.fenced == [{"i1": held("h2"), "i2": held("h1")}]
     assert [world.hosts.pending.node_of(uuid) for uuid in ("i1", "i2")] == [uuid_of("h2"), uuid_of("h1")]
@@ -541,7 +544,7 @@ def test_each_instance_of_a_call_with_a_past_keeps_its_host(make_world):
 def test_if_only_some_instances_hold_a_host_they_are_scheduled_anew(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    reply = ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    reply = ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert len(reply) == 2
     assert world.placement.released == ["i1"]
     assert sorted(claim[0] for claim in world.placement.claimed) == ["i1", "i2"]
@@ -552,7 +555,7 @@ def test_what_some_instances_hold_is_left_to_the_spool_if_another_one_was_delete
     world, noted = make_world(two_hosts()), []
     monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
     world.placement.held, world.placement.states = {"i1": held("h2")}, {"i2": InstanceState.DELETED}
-    ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert (world.placement.released, noted) == ([], ["i1", "i2"])
 
 
@@ -564,7 +567,7 @@ def test_what_some_instances_hold_is_released_as_it_was_read_first(make_world):
         "i2": ConsumerAllocations(),
     }
     world.placement.release = lambda given, *_: released.extend(given.values()) or set()
-    ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert [one.generation for one in released] == [1]
 
 
@@ -572,8 +575,27 @@ def test_a_call_whose_fence_fails_begins_again(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
     world.placement.refused_fences = [ClaimResult(Outcome.CHANGED, "changed")]
-    ((chosen,),) = ask(world, None, delivery=with_past())
+    ((chosen,),) = ask(world, None, call=with_past())
     assert (chosen.service_host, len(world.placement.fenced)) == ("h2", 2)
+
+
+def test_a_request_whose_fence_placement_refuses_releases_its_claim_and_begins_again(make_world):
+    world = make_world(two_hosts())
+    world.placement.refused_fences = [ClaimResult(Outcome.REFUSED, "the inventory is smaller now")]
+    ((chosen, *_),) = ask(world, None, call=with_past())
+    assert (chosen.service_host, len(world.placement.fenced)) == ("h1", 2)
+    assert (world.placement.released, len(world.placement.claimed)) == (["i1"], 2)
+    assert world.told.events == ["start", "end"]
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_what_an_instance_holds_and_placement_refuses_ends_the_request(make_world, final):
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2")}
+    world.placement.refused_fences = [ClaimResult(Outcome.REFUSED, "smaller", final=final)]
+    with pytest.raises(NoValidHost):
+        ask(world, None, call=with_past())
+    assert (len(world.placement.fenced), world.placement.released) == (1, [])
 
 
 def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what_others_fenced(make_world):
@@ -581,7 +603,7 @@ def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
     world.placement.refused_fences = [ClaimResult(Outcome.CHANGED, "changed")] * 9
     with pytest.raises(AllocationUpdateFailed):
-        ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+        ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert (world.placement.claimed, world.placement.released) == ([], [])
 
 
@@ -590,7 +612,7 @@ def test_a_host_that_does_not_pass_any_more_is_kept_by_the_instance_that_holds_i
     hosts[1].disabled()
     world = make_world(hosts)
     world.placement.held = {"i1": held("h2")}
-    ((chosen,),) = ask(world, None, delivery=with_past())
+    ((chosen,),) = ask(world, None, call=with_past())
     assert (chosen.service_host, world.placement.claimed) == ("h2", [])
 
 
@@ -608,33 +630,33 @@ def test_a_host_that_does_not_pass_any_more_is_kept_by_the_instance_that_holds_i
 def test_a_call_with_a_past_that_holds_nothing_of_use_is_scheduled_anew(make_world, allocations, fields):
     world = make_world(two_hosts())
     world.placement.held = allocations
-    reply = ask(world, make_spec(project_id="p", **fields), delivery=with_past())
+    reply = ask(world, make_spec(project_id="p", **fields), call=with_past())
     assert reply[0][0].service_host == "h1"
 
 
 @pytest.mark.parametrize("state", sorted(OVER, key=str))
 def test_a_call_whose_caller_has_left_claims_nothing(make_world, state, monkeypatch):
     """What its instances hold is looked at later."""
-    world, delivery, noted = make_world(two_hosts()), with_past(), []
+    world, call, noted = make_world(two_hosts()), with_past(), []
     monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
     world.placement.state, world.placement.held = state, {"i1": held("h2")}
     with pytest.raises(CallerLeft):
-        ask(world, None, delivery=delivery)
+        ask(world, None, call=call)
     assert (world.placement.claimed, world.placement.released, noted) == ([], [], ["i1"])
-    assert delivery.dropped
+    assert call.dropped
 
 
 @pytest.mark.parametrize("state", [InstanceState.MISSING, InstanceState.UNKNOWN])
 def test_a_call_of_which_nova_cannot_tell_is_served(make_world, state):
     world = make_world(two_hosts())
     world.placement.state = state
-    assert ask(world, None, delivery=with_past())
+    assert ask(world, None, call=with_past())
 
 
 def test_a_call_without_a_past_asks_nobody(make_world):
     world = make_world(two_hosts())
     world.placement.state = InstanceState.GIVEN_UP
-    assert ask(world, None, delivery=Delivery())
+    assert ask(world, None, call=Call())
     assert world.placement.fenced == []
 
 
@@ -642,7 +664,7 @@ def test_a_call_that_waited_long_for_a_thread_is_not_answered_if_its_caller_has_
     world = make_world(two_hosts())
     world.placement.state = InstanceState.GIVEN_UP
     with pytest.raises(CallerLeft):
-        ask(world, None, delivery=Delivery(received=time.monotonic() - 9.0))
+        ask(world, None, call=Call(received=time.monotonic() - 9.0))
     assert world.placement.released == ["i1"]
 
 
@@ -658,7 +680,7 @@ def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(m
     """The other request ended after the first look, and before the claim."""
     world = make_world(two_hosts(), {uuid_of("h1"): HELD})
     world.placement.before_a_claim = lambda: world.placement.held.update(i1=held("h2"))
-    ((chosen,),) = ask(world, None, delivery=Delivery())
+    ((chosen,),) = ask(world, None, call=Call())
     assert chosen.service_host == "h2"
     assert world.told.events == ["start"]
 
@@ -668,7 +690,7 @@ def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world)
     world = make_world(two_hosts())
     answers = iter([HELD])
     world.placement.answer = lambda _request: next(answers, ClaimResult(Outcome.DONE))
-    ((chosen, *_),) = ask(world, None, delivery=Delivery())
+    ((chosen, *_),) = ask(world, None, call=Call())
     assert chosen.service_host == "h1"
 
 
@@ -720,7 +742,7 @@ def test_an_evacuation_keeps_what_an_earlier_one_left_on_a_host_that_does_not_pa
 def test_a_request_that_is_delivered_once_does_not_read_what_its_instance_holds(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    assert ask(world, None, delivery=Delivery())[0][0].service_host == "h1"
+    assert ask(world, None, call=Call())[0][0].service_host == "h1"
 
 
 def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):
@@ -746,8 +768,8 @@ def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
         mock.patch("scheduler.manager.as_dicts", side_effect=ZeroDivisionError),
         pytest.raises(ZeroDivisionError),
     ):
-        ask(world, return_objects=False, delivery=(delivery := Delivery()))
-    delivery.release()  # as the dispatcher does after an error
+        ask(world, return_objects=False, call=(call := Call()))
+    call.end_claims(Event.CALLER_GONE)  # as the dispatcher does after an error
     assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
@@ -962,11 +984,11 @@ def of_group():
 
 
 def test_a_request_of_a_server_group_is_sent_on_to_its_owner_before_anything_is_done(make_world):
-    world, delivery = make_world(two_hosts()), Delivery()
+    world, call = make_world(two_hosts()), Call()
     world.manager.stream.owners = Owners()
     with pytest.raises(Forwarded):
-        ask(world, of_group(), delivery=delivery)
-    assert world.manager.stream.owners.calls == [(uuid_of("group"), delivery)]
+        ask(world, of_group(), call=call)
+    assert world.manager.stream.owners.calls == [(uuid_of("group"), call)]
     assert (world.placement.queries, world.told.events) == ([], [])
 
 
@@ -1190,6 +1212,37 @@ def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
         [Query((), "resources=VCPU%3A1", None)], None
     )
     assert begun == ["hosts", "/allocation_candidates?resources=VCPU%3A1"]
+
+
+class AmongThree(NoStream):
+    def status(self):
+        return StreamStatus(schedulers=3)
+
+
+def test_a_scheduler_among_others_takes_turns_with_the_list_and_writes_in_company(conf, monkeypatch):
+    conf.set_override("connection", "sqlite://", "api_database")
+    conf.set_override("connection", "sqlite://", "database")
+    monkeypatch.setattr(PendingPlacements, "more_claims_follow", lambda self, queued: True)
+    clock, placement, slept = Clock(), FakeProviders(FakeProvider("a")), []
+
+    def write(*_):
+        clock.now += 1
+        return Reply(204)
+
+    def sleep(seconds):
+        clock.now += seconds
+        slept.append(seconds)
+
+    placement.write = write
+    outside = Outside(Inventory(conf), placement, None, clock, Timing(clock, sleep))
+    parts = put_together(conf, outside, make_stream=lambda *_: AmongThree())
+    parts.mirror.run_round()
+    parts.mirror.find([Query((("resources", "MEMORY_MB:1024"),), "", None)])
+    assert parts.mirror.run_round() == 3 * conf.berth.mirror_interval
+    for uuid in ("first", "second"):
+        assert not slept
+        parts.claimer.writer.write({uuid: Write({"a": {"resources": {"VCPU": 1}}}, Owner("p", "u"))})
+    assert slept
 
 
 def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mirrored):

@@ -12,7 +12,8 @@ from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.placement.outcomes import Outcome
 from scheduler.request import prefilters
-from scheduler.rpc.delivery import Delivery
+from scheduler.request.past import Past
+from scheduler.rpc.calls import Call
 from tests.builders import make_table, uuid_of
 from tests.unit import test_manager
 from tests.unit.selection.requests import group, host_with_candidate, make_spec
@@ -125,7 +126,7 @@ def held_unknown(make_world, conf, monkeypatch):
         raise PlacementUnanswered("timed out", timed_out=True)
 
     world.placement.get_held_many = get_held_many
-    return world, {"delivery": Delivery(has_past=lambda: True)}
+    return world, {"call": Call(past=lambda: Past.QUEUED)}
 
 
 def rebuild_refused(make_world, conf, monkeypatch):

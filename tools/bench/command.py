@@ -8,6 +8,7 @@ Times are CPU times of one thread, the best of a few runs. Compare runs on the s
 
 Commands with arguments of their own (COMMAND --help):
 
+explanations explaining failed requests on 10,000 hosts, and recording requests
 contention   is what Berth claims and refuses true while others claim and delete on nearly full hosts?
 side-by-side Berth and nova-scheduler in the same rig, in turns
 forwarding   what it costs to send a call on to another scheduler
@@ -30,6 +31,7 @@ BENCHMARKS = ("stages", "rules", "multicreate")
 # Modules with ``main(arguments)``, which returns the exit status.
 COMMANDS = {
     "contention": "tools.scenarios.contention",
+    "explanations": "tools.bench.explanations",
     "forwarding": "tools.bench.forwarding",
     "partitions": "tools.scenarios.partitions",
     "plans": "tools.bench.plans",

@@ -47,7 +47,7 @@ class Manager:
     def select_destinations(self, context: Any, *_arguments: Any) -> list[Any]:
         """Forward the call if there is a topic."""
         if self._topic:
-            context.delivery.forward(self._topic, "benchmark")
+            context.call.forward(self._topic, "benchmark")
         return []
 
 

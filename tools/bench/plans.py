@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from scheduler import conf as configuration
-from scheduler.operators.plan import balance, survive, textfile
+from scheduler.operators.plan import balance, capacities, survive
 from scheduler.operators.plan.command_base import quiet
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -25,7 +25,7 @@ def _survive(cloud: PlannedCloud, by: str | None) -> Any:
 PLANS: Mapping[str, Callable[[PlannedCloud], Any]] = {
     "survive": lambda cloud: _survive(cloud, None),
     "survive --by aggregate:rack*": lambda cloud: _survive(cloud, "aggregate:rack*"),
-    "capacity --all": lambda cloud: textfile.capacities(cloud, cloud.snapshot.stored.flavors()),
+    "capacity --all": lambda cloud: capacities.capacities(cloud, cloud.snapshot.stored.flavors()),
     "balance": lambda cloud: balance.balance(cloud, balance.SPREAD, 20),
 }
 
@@ -36,12 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.share(hosts=2000)
     parser.add("--instances", 15_000, "instances on them at most; hosts use 90 % of their memory")
     parser.add("--groups", 440, "server groups of six instances each")
+    parser.add("--racks", 20, "racks that the hosts are in")
     parser.add("--plan", [*PLANS], "the plans to make", type=str, nargs="+")
     options = parser.parse_args(arguments)
     servers.stop_on_sigterm()
     with (
         tempfile.TemporaryDirectory() as directory,
-        PlanCloud(directory, options.hosts, options.instances, used=0.9, groups=options.groups) as cloud,
+        PlanCloud(
+            directory,
+            options.hosts,
+            options.instances,
+            used=0.9,
+            groups=options.groups,
+            racks=options.racks,
+        ) as cloud,
         quiet(wanted=True),
     ):
         conf = configuration.load([f"--config-file={cloud.config_file}"])

@@ -13,6 +13,7 @@ Scenarios, each with nova-scheduler and with Berth:
   tempest              OpenStack's own tests: what passes with nova-scheduler passes with Berth
   outage               a part is killed, stopped or frozen in a burst: builds that end in ERROR
   plans                drain, balance, survive and capacity of berth-plan, carried out
+  runs                 berth-plan --run: interrupted, killed, refused, and with what others do
   short                a little of each, for continuous integration
 """
 
@@ -22,7 +23,7 @@ import os
 from pathlib import Path
 import shlex
 
-from tools.openstack import burst, migrate, outage, plans, short, tempest
+from tools.openstack import burst, migrate, outage, plans, runs, short, tempest
 from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
@@ -90,6 +91,7 @@ COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
     "burst": burst.main,
     "outage": outage.main,
     "plans": plans.main,
+    "runs": runs.main,
     "tempest": tempest.main,
     "short": short.main,
 }
@@ -142,6 +144,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each["plans"].share(seed=1)
     each["plans"].add("--servers", 24, "servers in the cloud")
     each["plans"].add("--only", [], "plans (default: all)", nargs="+", choices=plans.PLANS)
+    each["runs"].share(seed=1)
+    each["runs"].add("--only", [], "runs (default: all)", nargs="+", choices=runs.RUNS)
     each["tempest"].add("--tests", "scheduler", "which tests", choices=tempest.SETS)
     each["tempest"].add_argument("--resume", action="store_true", help="use results of earlier runs")
     for name in ("outage", "tempest"):

@@ -72,6 +72,16 @@ class NovaCloud(Cloud):
         """Return the process IDs of the services by name."""
         return {"placement": self._placement.pid, "mariadb": self._server.pid, "rabbitmq": self.rabbit.pid}
 
+    @property
+    def placement_requests(self) -> Path:
+        """The file with method, path and status of each request that Placement has answered."""
+        return self.directory / "placement" / "requests"
+
+    def statements(self) -> int:
+        """Return how many statements the database server has carried out."""
+        with self.placement_database.connect() as connection:
+            return int(connection.execute(sa.text("SHOW GLOBAL STATUS LIKE 'Questions'")).one()[1])
+
     def reset(self) -> None:
         """Remove all allocations from Placement but those of the instances that were there."""
         with self.placement_database.begin() as connection:
@@ -153,6 +163,8 @@ class NovaCloud(Cloud):
             "--keep-alive": PLACEMENT_KEEPALIVE,
             "--backlog": 1024,
             "--timeout": 300,
+            "--access-logfile": self.placement_requests,
+            "--access-logformat": "%(m)s %(U)s %(s)s",
             "--bind": f"127.0.0.1:{port}",
         }
         command = [self.software.program("gunicorn")]

@@ -102,10 +102,10 @@ def _sent(session, method, url, body=None) -> None:
 
 
 def fill(database: str | Path, providers: Sequence[Provider]) -> None:
-    """Write root providers directly into the database of a Placement that has started once.
+    """Write providers directly into the database of a Placement that has started once.
 
-    For load tests: ten thousand hosts take a few seconds. Traits and classes must be standard ones; parents
-    are not supported.
+    For load tests: ten thousand hosts take a few seconds. Traits and classes must be standard ones; a parent
+    must be a root of the same call.
 
     Args:
         database: An SQLite file, or the SQLAlchemy URL of a database.
@@ -162,7 +162,13 @@ class _Filling:
         table = self._tables["resource_providers"]
         lone = table.c.root_provider_id.is_(None) & table.c.parent_provider_id.is_(None)
         self._connection.execute(sa.update(table).where(lone).values(root_provider_id=table.c.id))
-        return self._ids("resource_providers", "uuid")
+        ids = self._ids("resource_providers", "uuid")
+        for provider in providers:
+            if provider.parent:
+                parent = ids[provider.parent]
+                child = sa.update(table).where(table.c.uuid == provider.uuid)
+                self._connection.execute(child.values(parent_provider_id=parent, root_provider_id=parent))
+        return ids
 
     def _write_aggregates(self, providers: Sequence[Provider], ids: Mapping[str, int]) -> None:
         wanted = {aggregate for provider in providers for aggregate in provider.aggregates}

@@ -1,7 +1,8 @@
 """Small random clouds in which requests find no valid host, for many reasons at once.
 
 One Placement serves all clouds of a run: its database is emptied before each. A cloud has two cells, hosts
-with little room, unit limits, traits, devices in trees, a pool that hosts share, disabled and dead computes.
+with little room, unit limits, traits, devices in trees, a pool that hosts share, disabled and dead computes,
+aggregates of a project, and sometimes an isolated one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,12 +30,16 @@ from tools.rig.fleet import TRAITS as COMMON
 from tools.rig.fleet import ZONES, Cell, Fleet, Hardware, Host
 from tools.rig.load import PROJECT, USER, BootRequest, Flavor, random_uuid
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import Provider, create_fleet, database_url, fill, send
+from tools.rig.providers import Provider, database_url, fill, send
 from tools.rig.rows import Computes, set_disabled
 
 TRAITS = ("HW_GPU_API_VULKAN", "STORAGE_DISK_SSD", "HW_CPU_X86_AVX512F")
 DISABLED = "COMPUTE_STATUS_DISABLED"
 DEVICE = ("8086", "154d")
+
+#: A project that has an aggregate, and the trait of an isolated aggregate, which no request requires.
+TENANT = "7c1d4c5e8a9b4f6d8e0a1b2c3d4e5f60"
+ISOLATING = "HW_NIC_SRIOV"
 
 _TABLES = (
     *("allocations", "consumers", "inventories", "resource_provider_traits", "resource_provider_aggregates"),
@@ -84,7 +89,7 @@ def draw_host(rng: random.Random, number: int, cell: Cell, zone: str, *, pool: b
             "total": hardware.disk_gb,
             "max_unit": hardware.disk_gb,
             "step_size": rng.choice((1, 1, 1, 10)),
-            "min_unit": 1,
+            "min_unit": rng.choice((1, 1, 1, 1, 10)),
         },
     }
     if pool:
@@ -104,28 +109,36 @@ def draw_host(rng: random.Random, number: int, cell: Cell, zone: str, *, pool: b
 
 
 class RefusingCloud(Cloud):
-    """One random cloud with its scheduler in this process.
+    """One small cloud with its scheduler in this process.
 
     Attributes:
         decisions: What was noted of each request so far.
     """
 
-    def __init__(self, directory: Path, placement: str, database: Path, seed: int) -> None:
-        """Describe the cloud that a seed determines; ``database`` is that of the Placement at a URL."""
+    fleet: "DrawnFleet"
+
+    def __init__(
+        self,
+        directory: Path,
+        placement: str,
+        database: Path,
+        seed: int,
+        make_fleet: Callable[[random.Random, Sequence[Cell]], "DrawnFleet"] | None = None,
+    ) -> None:
+        """Describe the cloud that a seed determines.
+
+        Args:
+            placement: The URL of a Placement.
+            database: Its database, which is emptied.
+            make_fleet: Returns the hosts; by default they are drawn.
+        """
         super().__init__(directory)
         self.placement_url = placement
         self._placement_database = database
         self.rng = random.Random(seed)
         self.decisions: list[Decision] = []
         self.cells = [Cell(name, self.database(name), "fake://") for name in ("cell1", "cell2")]
-        self._pool = self.rng.random() < 0.15
-        count = self.rng.randint(3, 9)
-        self.make_fleet(count, self.cells)
-        hosts = [
-            draw_host(self.rng, host.number, host.cell, host.zone, pool=self._pool)
-            for host in self.fleet.hosts
-        ]
-        self.fleet = DrawnFleet(hosts, self.cells, fast=[host for host in hosts if self.rng.random() < 0.5])
+        self.fleet = (make_fleet or draw_fleet)(self.rng, self.cells)
         self.members: dict[str, list[str]] = {}
 
     def _start(self) -> None:
@@ -136,6 +149,7 @@ class RefusingCloud(Cloud):
         sections = f"[filter_scheduler]\nenabled_filters = {filters}\nmax_instances_per_host = 6\n"
         sections += (
             "[berth]\nhost_state_max_age = 0\ndecision_stream = false\n[scheduler]\nmax_attempts = 10\n"
+            "limit_tenants_to_placement_aggregate = true\nenable_isolated_aggregate_filtering = true\n"
         )
         self.configure("fake://", sections=sections)
         parts = put_together(self.conf, Outside.from_conf(self.conf))
@@ -162,16 +176,15 @@ class RefusingCloud(Cloud):
             for table in _TABLES:
                 connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608 - names of our own
         roots = self.fleet.providers()
-        if self._pool:
+        if self.fleet.pool_gb:
             shared = str(uuid.uuid5(uuid.NAMESPACE_DNS, "pool"))
-            disk = {"DISK_GB": {"total": self.rng.choice((30, 200, 1000))}}
+            disk = {"DISK_GB": {"total": self.fleet.pool_gb}}
             members = [replace(root, aggregates=(*root.aggregates, shared)) for root in roots]
             some = members[: max(1, len(members) - 1)]
             roots = [*some, *roots[len(some) :]]
             roots.append(Provider("pool", shared, disk, ("MISC_SHARES_VIA_AGGREGATE",), (shared,)))
         children = [child for host in self.fleet.hosts for child in host.children()]
-        fill(self._placement_database, roots)
-        create_fleet(self.placement_url, children)
+        fill(self._placement_database, [*roots, *children])
 
     def _write_states(self) -> None:
         computes = Computes(self.fleet)
@@ -179,12 +192,10 @@ class RefusingCloud(Cloud):
         for host in self.fleet.hosts:
             if host.state == "disabled":
                 set_disabled(self, host, disabled=True, reason="maintenance")
-            with self.connection(host.cell.name) as connection:
-                table = schema.services
-                if host.state == "down":
-                    down = sa.update(table).where(table.c.host == host.name).values(forced_down=True)
-                    connection.execute(down)
-                if host.devices:
+            if host.state == "down":
+                self._force_down([host], down=True)
+            if host.devices:
+                with self.connection(host.cell.name) as connection:
                     nodes = schema.compute_nodes
                     pools = json.dumps(_pools(host.devices))
                     row = sa.update(nodes).where(nodes.c.uuid == host.uuid).values(pci_stats=pools)
@@ -255,14 +266,83 @@ class RefusingCloud(Cloud):
             self._enable(hosts, disabled=True)
             self.read_again()
 
+    @contextlib.contextmanager
+    def disabled(self, *hosts: SmallHost) -> Iterator[None]:
+        """Disable the computes of hosts for a time, in database and Placement."""
+        self._enable(hosts, disabled=True)
+        self.read_again()
+        try:
+            yield
+        finally:
+            self._enable(hosts, disabled=False)
+            self.read_again()
+
+    @contextlib.contextmanager
+    def forgotten(self, *hosts: SmallHost) -> Iterator[None]:
+        """Let the resource providers of enabled hosts say for a time that they are disabled."""
+        for host in hosts:
+            self._set_traits(host, disabled=True)
+        self.read_again()
+        try:
+            yield
+        finally:
+            for host in hosts:
+                self._set_traits(host, disabled=False)
+            self.read_again()
+
+    @contextlib.contextmanager
+    def down(self, *hosts: SmallHost) -> Iterator[None]:
+        """Force the computes of hosts down for a time."""
+        self._force_down(hosts, down=True)
+        try:
+            yield
+        finally:
+            self._force_down(hosts, down=False)
+
+    def _force_down(self, hosts: Sequence[SmallHost], *, down: bool) -> None:
+        table = schema.services
+        for host in hosts:
+            values = {"forced_down": down, "updated_at": schema.utcnow()}
+            with self.connection(host.cell.name) as connection:
+                connection.execute(sa.update(table).where(table.c.host == host.name).values(values))
+
+    @contextlib.contextmanager
+    def full(self, *hosts: SmallHost, left_mb: int = 512) -> Iterator[None]:
+        """Let others hold all but so much of the free memory of hosts for a time."""
+        consumers = [self._hold(host, left_mb) for host in hosts]
+        self.read_again()
+        try:
+            yield
+        finally:
+            self.release(consumers)
+
+    def _hold(self, host: SmallHost, left_mb: int) -> str:
+        url = f"{self.placement_url}/resource_providers/{host.uuid}/usages"
+        used = send("GET", url).json()["usages"]["MEMORY_MB"]
+        amount = host.inventories["MEMORY_MB"]["total"] - used - left_mb
+        consumer = random_uuid(self.rng)
+        body = {
+            "allocations": {host.uuid: {"resources": {"MEMORY_MB": amount}}},
+            "project_id": PROJECT,
+            "user_id": USER,
+            "consumer_generation": None,
+        }
+        answer = send("PUT", f"{self.placement_url}/allocations/{consumer}", body)
+        if not answer.ok:
+            raise RuntimeError(answer.text)
+        return consumer
+
     def _enable(self, hosts: Sequence[SmallHost], *, disabled: bool) -> None:
         for host in hosts:
             set_disabled(self, host, disabled=disabled, reason="maintenance")
-            url = f"{self.placement_url}/resource_providers/{host.uuid}/traits"
-            body = send("GET", url).json()
-            body["traits"] = [*COMMON, *host.traits, *([DISABLED] if disabled else [])]
-            if not (answer := send("PUT", url, body)).ok:
-                raise RuntimeError(answer.text)
+            self._set_traits(host, disabled=disabled)
+
+    def _set_traits(self, host: SmallHost, *, disabled: bool) -> None:
+        url = f"{self.placement_url}/resource_providers/{host.uuid}/traits"
+        body = send("GET", url).json()
+        body["traits"] = [*COMMON, *host.traits, *([DISABLED] if disabled else [])]
+        if not (answer := send("PUT", url, body)).ok:
+            raise RuntimeError(answer.text)
 
     @contextlib.contextmanager
     def without_filter(self, name: str) -> Iterator[None]:
@@ -273,21 +353,61 @@ class RefusingCloud(Cloud):
         finally:
             self._use(list(FILTERS))
 
+    @contextlib.contextmanager
+    def without_isolation(self) -> Iterator[None]:
+        """Let all requests into the isolated aggregate for a time."""
+        self.conf.set_override("enable_isolated_aggregate_filtering", False, group="scheduler")
+        try:
+            yield
+        finally:
+            self.conf.clear_override("enable_isolated_aggregate_filtering", group="scheduler")
+
     def _use(self, filters: Sequence[str]) -> None:
         self.conf.set_override("enabled_filters", filters, group="filter_scheduler")
         self.manager.use_rules()
 
 
 class DrawnFleet(Fleet):
-    """Hosts that were drawn; some are in an aggregate with a property that flavors may require."""
+    """Hosts that were drawn, some of them in aggregates with metadata."""
 
-    def __init__(self, hosts: Sequence[SmallHost], cells: Sequence[Cell], fast: Sequence[SmallHost]) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[SmallHost],
+        cells: Sequence[Cell],
+        aggregates: Mapping[tuple[str, str, str], Sequence[SmallHost]],
+        pool_gb: int = 0,
+    ) -> None:
+        """Describe them.
+
+        Args:
+            aggregates: Hosts by name, key and value of the metadata.
+            pool_gb: The size of the pool that all hosts but the last share; 0: none.
+        """
         super().__init__(len(hosts), cells)
+        self.pool_gb = pool_gb
         self.hosts = list(hosts)
         self.aggregates = [
             replace(each, hosts=[hosts[host.number] for host in each.hosts]) for each in self.aggregates
         ]
-        self.aggregates.append(type(self.aggregates[0])("fast", {"speed": "fast"}, fast))
+        self.aggregates += [
+            type(self.aggregates[0])(name, {key: value}, some)
+            for (name, key, value), some in aggregates.items()
+        ]
+
+
+def draw_fleet(rng: random.Random, cells: Sequence[Cell]) -> DrawnFleet:
+    """Return random hosts in random aggregates."""
+    pool_gb = rng.choice((30, 200, 1000)) if rng.random() < 0.15 else 0
+    places = Fleet(rng.randint(3, 9), cells).hosts
+    hosts = [draw_host(rng, one.number, one.cell, one.zone, pool=bool(pool_gb)) for one in places]
+
+    def some(share: float) -> list[SmallHost]:
+        return [host for host in hosts if rng.random() < share]
+
+    aggregates = {("fast", "speed", "fast"): some(0.5), ("tenant", "filter_tenant_id", TENANT): some(0.4)}
+    if rng.random() < 0.3:
+        aggregates["isolated", f"trait:{ISOLATING}", "required"] = some(0.3)
+    return DrawnFleet(hosts, cells, aggregates, pool_gb)
 
 
 def _pools(count: int) -> dict:
@@ -318,6 +438,9 @@ class Wanted:
     """What a request wants; ``without`` removes one thing.
 
     Attributes:
+        vgpus: In a numbered group.
+        tree_vgpus: In the unnumbered group.
+        tenant: Whether it is of the project that has an aggregate.
         group: The policy of its server group, and hosts of members.
         destination: The one host that it may go to.
     """
@@ -329,6 +452,8 @@ class Wanted:
     forbidden: tuple[str, ...] = ()
     zone: str | None = None
     vgpus: int = 0
+    tree_vgpus: int = 0
+    tenant: bool = False
     numa: bool = False
     devices: int = 0
     fast: bool = False
@@ -344,6 +469,8 @@ class Wanted:
         specs |= {f"trait:{name}": "forbidden" for name in self.forbidden}
         if self.vgpus:
             specs["resources1:VGPU"] = str(self.vgpus)
+        if self.tree_vgpus:
+            specs["resources:VGPU"] = str(self.tree_vgpus)
         if self.numa:
             specs["hw:numa_nodes"] = "1"
         if self.fast:
@@ -353,7 +480,8 @@ class Wanted:
     def spec(self, uuids: Sequence[str]) -> Any:
         """Return the RequestSpec."""
         flavor = Flavor(1, "f", self.vcpus, self.memory_mb, self.root_gb, tuple(self.extra_specs().items()))
-        spec = BootRequest(list(uuids), flavor, self.zone, excluded=self.ignored).spec()
+        project = TENANT if self.tenant else PROJECT
+        spec = BootRequest(list(uuids), flavor, self.zone, excluded=self.ignored, project=project).spec()
         if self.destination:
             host, node = self.destination
             spec.requested_destination = objects.Destination(host=host, node=node)
@@ -402,6 +530,8 @@ def draw_request(rng: random.Random, cloud: RefusingCloud) -> Wanted:
         traits=tuple(trait for trait in TRAITS if rng.random() < few),
         zone=perhaps(None, *ZONES),
         vgpus=perhaps(0, 1, 2, 3),
+        tree_vgpus=perhaps(0, 0, 1, 2),
+        tenant=perhaps(False, True),
         devices=perhaps(0, 1, 2),
         numa=perhaps(False, True),
         fast=perhaps(False, True),

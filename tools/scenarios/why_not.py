@@ -6,9 +6,10 @@ each other constraint, the request without it must find none.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 from dataclasses import dataclass, field, replace
+import json
 import math
 from pathlib import Path
 import time
@@ -18,7 +19,7 @@ from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.why_not import texts
 from tools.rig import command
 from tools.rig.load import random_uuid
-from tools.rig.refusing_cloud import FILTERS, RefusingCloud, Wanted, draw_request, placement_of
+from tools.rig.refusing_cloud import FILTERS, TENANT, RefusingCloud, Wanted, draw_request, placement_of
 
 #: Requests for each cloud.
 REQUESTS = 6
@@ -48,20 +49,20 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
+    def add(self, other: "Report") -> None:
+        self.counts += other.counts
+        self.problems += other.problems
 
-def run(directory: Path, clouds: int, seed: int, minutes: float = math.inf) -> Report:
-    """Compare explanations of random clouds, and return what was found."""
-    report, end = Report(), time.monotonic() + minutes * 60
+
+def run(directory: Path, seeds: Iterable[int], requests: int = REQUESTS) -> Iterator[tuple[int, Report]]:
+    """Compare explanations of random clouds, and yield for each seed what was found."""
     with placement_of(directory) as (url, database):
-        for number in range(clouds):
-            if time.monotonic() > end:
-                break
-            place = directory / f"cloud{number}"
-            with RefusingCloud(place, url, database, seed + number) as cloud:
-                report.counts["clouds"] += 1
-                for _ in range(REQUESTS):
-                    _compare(cloud, draw_request(cloud.rng, cloud), report, f"seed {seed + number}")
-    return report
+        for seed in seeds:
+            report = Report(Counter(clouds=1))
+            with RefusingCloud(directory / f"cloud{seed}", url, database, seed) as cloud:
+                for _ in range(requests):
+                    _compare(cloud, draw_request(cloud.rng, cloud), report, f"seed {seed}")
+            yield seed, report
 
 
 def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -> None:
@@ -148,19 +149,9 @@ def _release(cloud: RefusingCloud, uuids: list[str]) -> None:
 
 def removals(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
     """Yield the constraints of a request, one by one."""
-    if not wanted.numa:
-        yield Removal(f"{wanted.vcpus} VCPU", replace(wanted, vcpus=0))
-        yield Removal(f"{wanted.memory_mb} MEMORY_MB", replace(wanted, memory_mb=0))
-    yield Removal(f"{wanted.root_gb} DISK_GB", replace(wanted, root_gb=0))
-    for name in wanted.traits:
-        left = tuple(one for one in wanted.traits if one != name)
-        yield Removal(f"required trait {name}", replace(wanted, traits=left))
-    for name in wanted.forbidden:
-        yield Removal(f"forbidden trait {name}", replace(wanted, forbidden=()))
-    if wanted.zone:
-        yield Removal(f"availability zone {wanted.zone}", replace(wanted, zone=None))
-    if wanted.vgpus:
-        yield Removal("group 1", replace(wanted, vgpus=0))
+    yield from _of_resources(wanted)
+    yield from _of_traits(wanted)
+    yield from _of_aggregates(cloud, wanted)
     if wanted.ignored:
         yield Removal("ignored by the request", replace(wanted, ignored=()))
     if wanted.destination:
@@ -172,16 +163,74 @@ def removals(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
             yield Removal(name, wanted, lambda name=name: cloud.without_filter(name))
 
 
+def _of_resources(wanted: Wanted) -> Iterator[Removal]:
+    if not wanted.numa:
+        yield Removal(f"{wanted.vcpus} VCPU", replace(wanted, vcpus=0))
+        yield Removal(f"{wanted.memory_mb} MEMORY_MB", replace(wanted, memory_mb=0))
+    yield Removal(f"{wanted.root_gb} DISK_GB", replace(wanted, root_gb=0))
+    if wanted.vgpus:
+        yield Removal("group 1", replace(wanted, vgpus=0))
+    if wanted.tree_vgpus:
+        yield Removal(f"{wanted.tree_vgpus} VGPU", replace(wanted, tree_vgpus=0))
+
+
+def _of_traits(wanted: Wanted) -> Iterator[Removal]:
+    for name in wanted.traits:
+        left = tuple(one for one in wanted.traits if one != name)
+        yield Removal(f"required trait {name}", replace(wanted, traits=left))
+    for name in wanted.forbidden:
+        yield Removal(f"forbidden trait {name}", replace(wanted, forbidden=()))
+
+
+def _of_aggregates(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
+    if wanted.zone:
+        yield Removal(f"availability zone {wanted.zone}", replace(wanted, zone=None))
+    if wanted.tenant:
+        yield Removal(f"required aggregate tenant of project {TENANT}", replace(wanted, tenant=False))
+    if any(each.name == "isolated" for each in cloud.fleet.aggregates):
+        yield Removal("forbidden aggregate isolated", wanted, cloud.without_isolation)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the campaign and print what it found; return 1 if an explanation is false."""
     parser = command.Parser("tools/why-not", __doc__)
     parser.share(seed=1, minutes=math.inf)
     parser.add("--clouds", 300, "random clouds, each with some requests")
+    parser.add("--requests", REQUESTS, "requests in each cloud")
+    parser.add(
+        "--results", None, "a file of results by seed; clouds that it has are not run again", type=Path
+    )
     options = parser.parse_args(arguments)
-    with command.running("why-not") as directory:
-        report = run(directory, options.clouds, options.seed, options.minutes)
-    for name, count in sorted(report.counts.items()):
+    total, end = Report(), time.monotonic() + options.minutes * 60
+    known = _read(options.results)
+    seeds = [seed for seed in range(options.seed, options.seed + options.clouds) if seed not in known]
+    for report in known.values():
+        total.add(report)
+    with (
+        command.running("why-not") as directory,
+        contextlib.closing(run(directory, seeds, options.requests)) as found,
+    ):
+        for seed, report in found:
+            total.add(report)
+            _keep(options.results, seed, report)
+            if time.monotonic() > end:
+                break
+    for name, count in sorted(total.counts.items()):
         print(f"{count:7}  {name}")
-    for problem in report.problems:
+    for problem in total.problems:
         print(f"FALSE {problem}")
-    return 1 if report.problems else 0
+    return 1 if total.problems else 0
+
+
+def _read(results: Path | None) -> dict[int, Report]:
+    if results is None or not results.exists():
+        return {}
+    kept = map(json.loads, results.read_text().splitlines())
+    return {one["seed"]: Report(Counter(one["counts"]), one["problems"]) for one in kept}
+
+
+def _keep(results: Path | None, seed: int, report: Report) -> None:
+    if results is not None:
+        kept = {"seed": seed, "counts": report.counts, "problems": report.problems}
+        with results.open("a") as file:
+            file.write(json.dumps(kept) + "\n")

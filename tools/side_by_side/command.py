@@ -16,7 +16,7 @@ from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
 from tools.side_by_side.contenders import BerthScheduler, Contender, NovaScheduler
-from tools.side_by_side.measuring import Case, Result, cases
+from tools.side_by_side.measuring import SERVICES, Case, Result, cases
 
 #: The contenders by the names of the command line.
 CONTENDERS: dict[str, Contender] = {
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(options: argparse.Namespace, path: Path) -> None:
     software = Software(options.software)
     software.make()
-    loads = cases(options.callers)
+    loads = cases(options.callers, options.requests)
     first = max((each.round for each in measuring.read(path)), default=0) + 1 if path.exists() else 1
     contenders = [CONTENDERS[name] for name in options.schedulers]
     with running("side-by-side") as directory:
@@ -85,7 +85,8 @@ def _round(
             result = keep(case.name, case.callers, found)
             print(
                 f"round {number}, {contender.name}, {case.name}, {case.callers} callers:"
-                f" {result.throughput:.2f}/s, p95 {result.p95:.0f} ms, others {result.others:.1f} cores,"
+                f" {result.throughput:.2f}/s, p95 {result.p95:.0f} ms,"
+                f" CPU {result.milliseconds(*SERVICES):.1f} ms, others {result.others:.1f} cores,"
                 f" {result.no_valid_host} NoValidHost, {len(result.problems)} problems",
                 flush=True,
             )
@@ -99,6 +100,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add
     add("--rounds", 3, "rounds to add to the files of --output; 0: only draw what was measured before")
     add("--callers", [1, 4, 16, 64], "callers at the same time, one load each", type=int, nargs="+")
+    add("--requests", 0, "only so many requests of a load, for single instances; 0: as time permits")
     add("--schedulers", list(USUAL), "what is compared", nargs="+", choices=CONTENDERS)
     add("--filled", 0, "instances that are on the hosts before")
     add("--idle", 0.0, "also wait so many seconds, and measure as long without requests")

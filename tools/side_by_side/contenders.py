@@ -3,14 +3,18 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 import time
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
+from scheduler.stream.broker import BrokerOptions, StreamBroker
 from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess
 from tools.rig.load import make_requests, send
 from tools.rig.nova_cloud import PLACEMENT_KEEPALIVE, NovaCloud
+from tools.side_by_side.counting import Connect
 
 NOVA, BERTH = "nova-scheduler", "Berth"
 
@@ -24,11 +28,16 @@ LOOK_INTERVAL = 0.5
 
 @dataclass(frozen=True)
 class Running:
-    """A scheduler that answers: its daemons, and the seconds from its start to its first answer."""
+    """A scheduler that answers: its daemons, their logs, and the seconds from its start to its first answer.
+
+    ``stream`` connects to its decision stream; None: it has none.
+    """
 
     bus: Bus
     pids: Sequence[int]
+    logs: Sequence[Path]
     first_answer: float
+    stream: Connect | None = None
 
 
 @dataclass(frozen=True)
@@ -48,14 +57,16 @@ class BerthScheduler:
         paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
         with ExitStack() as stack:
             bus = stack.enter_context(closing(Bus(rig.conf)))
-            pids, started = [], time.monotonic()
+            pids, logs, started = [], [], time.monotonic()
             for host, path in zip(hosts, paths, strict=True):
                 process = BerthSchedulerProcess(path, rig.directory / f"{host}.log")
                 process.start()
                 stack.callback(process.stop)
                 pids.append(process.pid)
+                logs.append(process.log)
                 process.wait_until_it_answers(bus, host=host)
-            yield Running(bus, pids, _first_answer(bus, started))
+            broker = StreamBroker(BrokerOptions.from_conf(rig.conf), "side-by-side")
+            yield Running(bus, pids, logs, _first_answer(bus, started), partial(broker.connect, "counter"))
 
 
 class NovaScheduler:
@@ -79,7 +90,7 @@ class NovaScheduler:
                 _sync_instances(rig, bus, transport_url.rpartition("/")[2])
                 # Started before its fork, its connection to Placement must not be alive in two processes.
                 time.sleep(PLACEMENT_KEEPALIVE + 1)
-                yield Running(bus, [process.pid], first_answer)
+                yield Running(bus, [process.pid], [process.log], first_answer)
             finally:
                 process.stop()
 

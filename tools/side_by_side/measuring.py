@@ -14,9 +14,12 @@ from tools.rig.load import BootRequest, Call, make_large_request, make_requests,
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.usage import Usage
 from tools.side_by_side.contenders import Running
+from tools.side_by_side.counting import Counting
 
 #: The names of the load whose requests are for one instance each, and of the measurement without requests.
 SINGLE, IDLE = "single instances", "idle"
+#: Those whose CPU a request costs.
+SERVICES = ("scheduler", "placement", "mariadb")
 #: More than any scheduler answers in the time of a case.
 MOST_REQUESTS = 20_000
 
@@ -30,14 +33,18 @@ class Case:
     make: Callable[[], Sequence[BootRequest]]
 
 
-def cases(callers: Sequence[int], large: Sequence[int] = (100, 20)) -> list[Case]:
-    """Return the loads: single instances by so many callers, and large requests one after the other."""
+def cases(callers: Sequence[int], requests: int = 0, large: Sequence[int] = (100, 20)) -> list[Case]:
+    """Return the loads: single instances by so many callers, and large requests one after the other.
+
+    With ``requests`` each load has so many for single instances, and there are no large ones.
+    """
     many, spread = large
+    most = requests or MOST_REQUESTS
+    single = [Case(SINGLE, number, lambda number=number: make_requests(most, number)) for number in callers]
+    if requests:
+        return single
     return [
-        *(
-            Case(SINGLE, number, lambda number=number: make_requests(MOST_REQUESTS, number))
-            for number in callers
-        ),
+        *single,
         Case(f"{many} instances", 1, lambda: [make_large_request(many, spread=False) for _ in range(5)]),
         Case(
             f"{spread} instances, anti-affinity",
@@ -53,7 +60,8 @@ class Result:
 
     Times are in ms, of requests that got hosts. ``cpu`` has the CPU seconds of ``scheduler``, each service
     and ``callers``; ``others`` is the mean number of cores that programs outside the rig used; ``memory_mb``
-    is what the processes of the scheduler do not share. ``filled`` instances were there before.
+    is what the processes of the scheduler do not share. ``filled`` instances were there before. ``counts``
+    has requests to Placement, records of the decision stream, and other work for the load.
     """
 
     scheduler: str
@@ -75,19 +83,25 @@ class Result:
     problems: Sequence[str]
     filled: int = 0
     first_answer: float = 0.0
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def throughput(self) -> float:
         """Instances a second."""
         return self.instances / self.seconds
 
+    def milliseconds(self, *services: str) -> float:
+        """Return the CPU that these services used for an instance, in ms."""
+        return sum(self.cpu[service] for service in services) / max(1, self.instances) * 1000
+
 
 def measure(rig: NovaCloud, running: Running, case: Case, seconds: float) -> dict[str, Any]:
     """Send a load for so many seconds; return the fields of ``Result`` that are measured."""
     rig.reset()
-    with _usage(rig, running) as usage:
+    with Counting(rig, running.logs, running.stream) as counting, _usage(rig, running) as usage:
         calls = send(running.bus, case.make(), case.callers, seconds)
-    return {**summary(calls), **_used(usage), "problems": problems(rig, calls)}
+    found = {"problems": problems(rig, calls), "counts": counting.counts}
+    return {**summary(calls), **_used(usage), **found}
 
 
 def problems(rig: NovaCloud, calls: Sequence[Call]) -> list[str]:

@@ -4,20 +4,33 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import TypeVar
 
-from tools.side_by_side.contenders import NOVA
-from tools.side_by_side.measuring import IDLE, Result
+from tools.side_by_side.contenders import BERTH, NOVA
+from tools.side_by_side.measuring import IDLE, SERVICES, Result
 
 Key = TypeVar("Key")
 
-_HEADINGS = ("", "instances/s", "ratio", "p50 ms", "p95 ms", "hosts", "CPU ms", "Placement", "MariaDB")
-_LINE = "{:<24}{:>12}{:>8}{:>10}{:>10}{:>7}{:>9}{:>11}{:>9}"
+_HEADINGS = (
+    "",
+    "instances/s",
+    "ratio",
+    "p50 ms",
+    "p95 ms",
+    "hosts",
+    "CPU ms",
+    "Placement",
+    "MariaDB",
+    "sum",
+    "ratio",
+)
+_LINE = "{:<24}{:>12}{:>8}{:>10}{:>10}{:>7}{:>9}{:>11}{:>9}{:>7}{:>7}"
 
 
 def table(results: Sequence[Result]) -> str:
     """Return the conditions, and a table for each load.
 
-    ``ratio`` is the median over the rounds of the throughput over that of nova-scheduler in the same round.
-    CPU is that of the scheduler, of Placement and of MariaDB for one instance.
+    ``ratio`` is the median over the rounds: of the throughput over that of nova-scheduler in the same round,
+    and of the sum of the CPU over that of one daemon of Berth. CPU is that of the scheduler, of Placement and
+    of MariaDB for one instance. Another table has what was counted for an instance.
     """
     lines: list[str] = []
     loads = [each for each in results if each.case != IDLE]
@@ -30,24 +43,32 @@ def table(results: Sequence[Result]) -> str:
         ]
         for scheduler in _in_order(each.scheduler for each in of_case):
             lines.append(_row(scheduler, of_case))
+        lines += _counts(of_case)
     return "\n".join([*_conditions(results), *lines, *_untrue(results)]) + "\n"
 
 
-def ratios(results: Sequence[Result], scheduler: str) -> list[float]:
-    """Return the ratios of throughputs to nova-scheduler's, one for each round with both."""
-    nova = {each.round: each.throughput for each in results if each.scheduler == NOVA}
-    own = {each.round: each.throughput for each in results if each.scheduler == scheduler}
-    return [own[number] / nova[number] for number in own if nova.get(number)]
+def ratios(
+    results: Sequence[Result],
+    scheduler: str,
+    other: str = NOVA,
+    value: Callable[[Result], float] = lambda result: result.throughput,
+) -> list[float]:
+    """Return the ratios of a value, by default the throughput, to another scheduler's.
+
+    There is one for each round with both.
+    """
+    others = {each.round: value(each) for each in results if each.scheduler == other}
+    own = {each.round: value(each) for each in results if each.scheduler == scheduler}
+    return [own[number] / others[number] for number in own if others.get(number)]
 
 
 def _row(scheduler: str, of_case: Sequence[Result]) -> str:
     own = [each for each in of_case if each.scheduler == scheduler]
     found = ratios(of_case, scheduler)
     p50, p95, hosts = (median(getattr(each, name) for each in own) for name in ("p50", "p95", "hosts_used"))
-    cpu = [
-        median(each.cpu[service] / max(1, each.instances) * 1000 for each in own)
-        for service in ("scheduler", "placement", "mariadb")
-    ]
+    cpu = [median(each.milliseconds(service) for each in own) for service in SERVICES]
+    cpu.append(median(map(_all_cpu, own)))
+    costs = [] if scheduler == BERTH else ratios(of_case, scheduler, BERTH, _all_cpu)
     return _LINE.format(
         scheduler,
         f"{median(each.throughput for each in own):.2f}",
@@ -56,7 +77,27 @@ def _row(scheduler: str, of_case: Sequence[Result]) -> str:
         f"{p95:.0f}",
         f"{hosts:.0f}",
         *(f"{milliseconds:.1f}" for milliseconds in cpu),
+        f"{median(costs):.2f}" if costs else "",
     )
+
+
+def _all_cpu(result: Result) -> float:
+    return result.milliseconds(*SERVICES)
+
+
+def _counts(of_case: Sequence[Result]) -> Iterable[str]:
+    """Yield what was counted for an instance: a line for each kind, a column for each scheduler."""
+    schedulers = _in_order(each.scheduler for each in of_case if each.counts)
+    kinds = sorted({kind for each in of_case for kind in each.counts})
+    if kinds:
+        yield "".join([f"  {'for an instance':<62}", *(f"{name:>18}" for name in schedulers)])
+    for kind in kinds:
+        values = [_counted(kind, [each for each in of_case if each.scheduler == name]) for name in schedulers]
+        yield "".join([f"  {kind:<62}", *(f"{value:>18.3f}" for value in values)])
+
+
+def _counted(kind: str, results: Sequence[Result]) -> float:
+    return median(each.counts.get(kind, 0) / max(1, each.instances) for each in results)
 
 
 def _conditions(results: Sequence[Result]) -> list[str]:

@@ -8,17 +8,17 @@ Imported after ``imports.install``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import held_claims, spool_file
+from scheduler.claims import claim_session, spool_file
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
 from scheduler.claims.claim import Claim
-from scheduler.claims.claim_session import ClaimSession, Overtaken
+from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.held_claims import HeldClaims
 from scheduler.claims.spool import Spool
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
@@ -27,10 +27,12 @@ from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
+from scheduler.request.past import Past
+from scheduler.rpc import calls, forwarding
+from scheduler.rpc.amqp import message as amqp_message
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
-from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
@@ -88,10 +90,7 @@ def _all_wait(release: Any) -> Any:
 
 def _fence_counts(fence: Any) -> Any:
     def fenced(session: ClaimSession) -> Mapping[str, Any]:
-        try:
-            return {uuid: one for uuid, one in fence(session).items() if one.claimed}
-        except Overtaken:
-            return {}
+        return {uuid: one for uuid, one in (fence(session) or {}).items() if one.claimed}
 
     return fenced
 
@@ -113,12 +112,12 @@ def _whatever_generation(release: Any) -> Any:
     return released
 
 
-def _as_its_own(hold: Any) -> Any:
-    def held(claims: HeldClaims, found: Any) -> None:
-        hold(claims, found)
+def _as_its_own(adopt: Any) -> Any:
+    def adopted(claims: ClaimSession, found: Any) -> None:
+        adopt(claims, found)
         claims._found.clear()  # noqa: SLF001
 
-    return held
+    return adopted
 
 
 def _one_by_one(write: Any) -> Any:
@@ -208,6 +207,28 @@ def _acknowledging_first(reply: Any) -> Any:
     return replied
 
 
+def _end_with(event: calls.Event, claims: calls.Claims) -> None:
+    calls.ENDS[event] = calls.ENDS[event]._replace(claims=claims)
+
+
+def _certainly_here(forward: Any) -> Any:
+    def forwarded(*arguments: Any) -> bool:
+        forward(*arguments)
+        return False
+
+    return forwarded
+
+
+def _settling_first(_hand_over: Any) -> Any:
+    def handed_over(deliveries: Deliveries, call: ConfirmedMessage, publish: Any) -> None:
+        deliveries.settle(call)
+        # long enough for the thread that acknowledges
+        threads.sleep(0.05)
+        publish()
+
+    return handed_over
+
+
 def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
     """Count a reply as sent after these errors; without any: after all that are not permanent."""
 
@@ -263,10 +284,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # the fence
     "no fence": ("pieces", _wrap(ClaimSession, "fence", _constant({}))),
     "a fence that failed counts": ("pieces", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("pieces", _wrap(AllocationWriter, "write", _one_by_one)),
+    "the fence is not all or none": ("together", _wrap(AllocationWriter, "write", _one_by_one)),
     "a claim after a release needs no fence": (
-        "late",
-        lambda: setattr(HeldClaims, "released", property(lambda _self: False, lambda _self, _value: None)),
+        "overlaps",
+        lambda: setattr(ClaimSession, "released", property(lambda _self: False, lambda _self, _value: None)),
     ),
     "claims of several writes need no fence": (
         "pieces",
@@ -277,17 +298,23 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "pieces",
         _wrap(Callers, "release", _all_wait),
     ),
-    "nothing is released before an error": ("placement", _wrap(HeldClaims, "_release", _constant(None))),
+    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
         "channel on hosts",
         _wrap(Claimer, "release", _whatever_generation),
     ),
-    "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "release", "keep")),
-    "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "release")),
+    "the release is skipped if a reply cannot be delivered": (
+        "reply",
+        partial(_end_with, calls.Event.CALLER_GONE, calls.Claims.LEAVE),
+    ),
+    "what a reply may have named is released": (
+        "unconfirmed",
+        partial(_end_with, calls.Event.UNCONFIRMED, calls.Claims.RELEASE),
+    ),
     "what another run wrote is released": (
         "redelivery",
-        _wrap(HeldClaims, "hold", _as_its_own),
+        _wrap(ClaimSession, "adopt", _as_its_own),
     ),
     # writes
     "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
@@ -323,7 +350,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
-    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
+    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
         _alias(Deliveries, "requeue", "settle"),
@@ -340,6 +367,15 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unconfirmed",
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
     ),
+    "a call that comes back from another scheduler counts as new": (
+        "groups",
+        lambda: setattr(amqp_message, "RETURNED", "x-nothing"),
+    ),
+    "a call that may be elsewhere counts as new": ("groups", _wrap(forwarding, "forward", _certainly_here)),
+    "a call is acknowledged before it is forwarded": (
+        "groups",
+        _wrap(Deliveries, "hand_over", _settling_first),
+    ),
     "what other partitions claimed is not found": (
         "partitions",
         lambda: setattr(product.Hosts, "outside", lambda _hosts, _uuids: product.NO_HOSTS),
@@ -352,7 +388,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "crash",
-        _wrap(HeldClaims, "note_lost", _constant(None)),
+        _wrap(ClaimSession, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
         "channel on hosts",
@@ -362,5 +398,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "placement",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("frozen", lambda: setattr(held_claims, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),
 }

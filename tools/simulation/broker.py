@@ -74,11 +74,19 @@ class Reply:
 
 @dataclass(eq=False)
 class Stored:
-    """A call in a queue, or delivered from there. ``deliveries``: how often it was delivered before."""
+    """A call in a queue, or delivered from there.
+
+    Attributes:
+        headers: What the broker, or a scheduler that sent it on, has written on it.
+        deliveries: How often it was delivered before.
+        expires: When it leaves a queue in which calls wait for a time only.
+    """
 
     message: Message
     body: str
+    headers: Mapping[str, Any] = field(default_factory=dict)
     deliveries: int = 0
+    expires: float = 0.0
 
 
 @dataclass(eq=False)
@@ -329,6 +337,8 @@ class Broker:
             )
             return
         message = found[1].message
+        if any(each.message is message for each in self._stored()):
+            return  # a scheduler that has sent it on
         message.acknowledged = True
         if not message.replies:
             message.abandoned.append(self.runtime.clock)
@@ -342,6 +352,8 @@ class Broker:
             )
         elif requeue:
             self._enqueue(queue, stored)
+        elif "x-dead-letter-routing-key" in queue.arguments:
+            self._move_back(queue, stored)
         else:
             stored.message.abandoned.append(self.runtime.clock)
 
@@ -354,7 +366,12 @@ class Broker:
             text = f"PRECONDITION_FAILED - message size {len(body)} is larger than configured max size"
             self._close_with(session, 406, text)
             return
-        fate = self._answer(key, orjson.loads(orjson.loads(body)["oslo.message"]))
+        inner = orjson.loads(orjson.loads(body)["oslo.message"])
+        if key in self._calls:
+            headers = content.properties.get("application_headers") or {}
+            fate = self._forward(key, Stored(self.messages[inner["_msg_id"]], body, headers))
+        else:
+            fate = self._answer(key, inner)
         if fate == "returned":
             session.send(spec.Basic.Return, 312, "NO_ROUTE", "", key, content=content)
         if fate != "unconfirmed":
@@ -387,9 +404,41 @@ class Broker:
             message.replies.append(self.runtime.clock)
         return fate
 
+    def _forward(self, key: str, stored: Stored) -> str:
+        """Put a call into the queue of one scheduler; return "unconfirmed" if nobody is told of it."""
+        fate, delivered = "", True
+        if self.random.random() < self.silence:
+            fate, delivered = "unconfirmed", self.random.random() < 0.5
+        self.told(f"{stored.message.name} is forwarded to {key}{fate and f', {fate}'}")
+        if delivered:
+            self._enqueue(self._calls[key], stored)
+        return fate
+
     def _enqueue(self, queue: Queue, stored: Stored) -> None:
         queue.ready.append(stored)
         self._deliver(queue)
+        if "x-message-ttl" in queue.arguments and stored in queue.ready:
+            limit = queue.arguments["x-message-ttl"] / 1000
+            stored.expires = self.runtime.clock + limit
+            self.runtime.after(limit, self._expire, queue, stored)
+
+    def _expire(self, queue: Queue, stored: Stored) -> None:
+        if stored in queue.ready and self.runtime.clock >= stored.expires:
+            queue.ready.remove(stored)
+            self._move_back(queue, stored)
+
+    def _move_back(self, queue: Queue, stored: Stored) -> None:
+        """Move a call to the queue that it was forwarded from."""
+        target = self._calls[queue.arguments["x-dead-letter-routing-key"]]
+        self.told(f"broker moves {stored.message.name} back to {target.name}")
+        headers = {**stored.headers, "x-death": [{"queue": queue.name}]}
+        self._enqueue(target, Stored(stored.message, stored.body, headers))
+
+    def _stored(self) -> list[Stored]:
+        """Return the calls in queues, and those that were delivered and not acknowledged."""
+        sessions = [each for sessions in self._sessions.values() for each in sessions.values()]
+        delivered = [stored for each in sessions for _, stored in each.unacknowledged.values()]
+        return [*delivered, *(stored for queue in self._calls.values() for stored in queue.ready)]
 
     def _deliver(self, queue: Queue) -> None:
         while queue.ready and queue.consumers and self.up:
@@ -404,7 +453,7 @@ class Broker:
                 stored.body,
                 content_type="application/json",
                 content_encoding="utf-8",
-                application_headers={"x-delivery-count": again} if counts else {},
+                application_headers={**stored.headers, **({"x-delivery-count": again} if counts else {})},
             )
             session.send(spec.Basic.Deliver, consumer, tag, bool(again), "", queue.name, content=content)
             if self.random.random() < self.redelivery:

@@ -187,7 +187,7 @@ class Callers:
 
     def _call(self, job: Job, instances: list[Instance], ignored: str) -> Call:
         call = Call(instances=instances)
-        body = product.request(job.instances, f"h{int(ignored[-12:])}" if ignored else "")
+        body = product.request(job.instances, f"h{int(ignored[-12:])}" if ignored else "", job.group)
         queue = self._queue
         call.message = self._broker.publish(body, {"request_id": "req"}, queue, int(self._silence))
         self.calls.append(call)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 import logging
 import pathlib
 import tempfile
@@ -26,6 +27,7 @@ from tools.simulation.promise import (
     check_waits,
 )
 from tools.simulation.runtime import Process, Runtime
+from tools.simulation.stream import Stream
 
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
 # written for some of them, and the promise holds.
@@ -124,6 +126,7 @@ class History:
             (limits.response_timeout, limits.long_timeout),
             tell,
         )
+        self._stream = Stream(self._broker) if limits.stream else None
         self._adapters: list[Adapter] = []
         self._database = ""
         self._paused = 0.0
@@ -139,7 +142,7 @@ class History:
     def _make_product(self, number: int) -> product.Parts:
         limits, directory = self.plan.limits, pathlib.Path(self._directory.name) / f"host{number}"
         directory.mkdir()
-        return product.Parts(
+        parts = product.Parts(
             product.apply(limits),
             limits,
             self._broker,
@@ -147,8 +150,12 @@ class History:
             lambda: self._database,
             self._callers.state_of,
             directory,
-            (number, limits.schedulers) if limits.partitions else None,
         )
+        if limits.partitions:
+            parts.share = number, limits.schedulers
+        if self._stream is not None:
+            parts.make_stream = partial(self._stream.of, f"berth{number}")
+        return parts
 
     def run(self) -> Outcome:
         """Run to the end and check the promise."""
@@ -250,7 +257,7 @@ class History:
 
         self._for_a_time(event, begin, lambda: setattr(weather, "rate", 0.0))
 
-    _on_hang = _on_slow = _on_lost = _on_unread = _on_weather
+    _on_hang = _on_slow = _on_lost = _on_unread = _on_conflicts = _on_weather
 
     def _on_down(self, event: Event) -> None:
         self._set_for_a_time(event, self._faults.weather, "down", True, False)

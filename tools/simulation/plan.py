@@ -17,7 +17,17 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts", "partitions", "crowd", "pieces"}
+OF_REQUESTS = {
+    "impatient",
+    "many",
+    "several hosts",
+    "partitions",
+    "crowd",
+    "pieces",
+    "together",
+    "groups",
+    "overlaps",
+}
 
 # Events that do not last for a time.
 MOMENTS = {
@@ -125,6 +135,26 @@ PROFILES["partitions"] = {
     "several hosts": 1,
     "partitions": 1,
 }
+# Several calls in pieces at the same time. All workers run each of them, and their writes conflict.
+PROFILES["together"] = {"channel": 10, "redelivery": 4, "conflicts": 3, "weather": 2, "together": 1}
+# Writes of several processes put a host over its capacity, and are carried out twice. Room comes and goes.
+PROFILES["overlaps"] = {"guests": 10, "lost": 3, "crowd": 1, "overlaps": 1}
+# Schedulers share their decisions, and forward the calls of a server group to its owner.
+PROFILES["groups"] = {
+    **PLACEMENT,
+    "channel": 5,
+    "redelivery": 3,
+    "unconfirmed": 4,
+    "broker": 1,
+    "kill": 4,
+    "kill later": 3,
+    "stop": 2,
+    "restart": 1,
+    "pause later": 3,
+    "delete": 1,
+    "several hosts": 1,
+    "groups": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -137,6 +167,7 @@ class Job:
         evacuates: The instance holds something on a host that the request ignores.
         patience: Seconds after which this caller gives up, if before the time that the options say.
         repeats: Times that it asks again after it gave up.
+        group: The number of the server group of its instances; 0 for none.
     """
 
     at: float
@@ -144,6 +175,7 @@ class Job:
     evacuates: bool = False
     patience: float | None = None
     repeats: int = 0
+    group: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,7 +198,7 @@ class Limits:
     ``schedulers`` are daemons on hosts of their own, each with its own spool; each has ``workers``. With
     ``partitions`` each of them has compute nodes of its own, and all take calls from one queue: the router is
     left out. With ``quorum`` queues the broker counts deliveries. ``others`` is the option
-    ``overlapping_claims``.
+    ``overlapping_claims``. With a ``stream`` schedulers share their decisions.
     """
 
     workers: int = 1
@@ -185,6 +217,7 @@ class Limits:
     quorum: bool = False
     others: int = 8
     partitions: bool = False
+    stream: bool = False
 
     @property
     def alarm(self) -> int:
@@ -213,6 +246,7 @@ class Plan:
             f"{', an evacuation' if job.evacuates else ''}"
             f"{f', patience {job.patience}' if job.patience else ''}"
             f"{f', repeated {job.repeats} times' if job.repeats else ''}"
+            f"{f', in group {job.group}' if job.group else ''}"
             for job in self.jobs
         ]
         return [f"seed {self.seed}", str(self.limits), *sorted([*jobs, *map(str, self.events)])]
@@ -242,20 +276,13 @@ def draw(seed: int, profile: str = "") -> Plan:
     chance = random.Random(f"plan {seed} {profile}")
     kinds = PROFILES[profile]
     limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
-    if "several hosts" in kinds:
-        limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
-    if "partitions" in kinds:
-        limits = replace(limits, partitions=True, hosts=2 * limits.schedulers, room=20)
-    if "crowd" in kinds:
-        limits = _crowd(chance, limits, alone=profile == "crowd" and chance.random() < 0.3)
-    if "lost" in kinds:
-        limits = replace(limits, room=chance.choice((1, 2, 4)))
-    if "pieces" in kinds:
-        limits = replace(limits, batch=2, workers=chance.choice((2, 3)))
+    limits = _adapted(limits, chance, kinds, alone=profile == "crowd")
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
     events = tuple(_draw_events(chance, kinds, limits, jobs)) if limits.others else ()
+    if limits.others:
+        events = (*_first_events(kinds), *events)
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
 
@@ -276,6 +303,40 @@ def _draw_limits(chance: random.Random) -> Limits:
     )
 
 
+def _adapted(limits: Limits, chance: random.Random, kinds: Mapping[str, int], *, alone: bool) -> Limits:
+    """Return the limits that a profile needs."""
+    if "several hosts" in kinds:
+        limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
+    if "partitions" in kinds:
+        limits = replace(limits, partitions=True, hosts=2 * limits.schedulers, room=20)
+    if "crowd" in kinds:
+        limits = _crowd(chance, limits, alone=alone and chance.random() < 0.3)
+    if "lost" in kinds:
+        limits = replace(limits, room=chance.choice((1, 2, 4)))
+    if "pieces" in kinds:
+        limits = replace(limits, batch=2, workers=chance.choice((2, 3)))
+    if "together" in kinds:
+        limits = replace(limits, batch=2, workers=chance.choice((3, 4)), threads=8, placement_timeout=2)
+        limits = replace(limits, hosts=chance.choice((1, 2, 3)), room=chance.choice((4, 6, 20)))
+    if "overlaps" in kinds:
+        limits = replace(limits, workers=chance.choice((2, 3)), schedulers=2, room=chance.choice((1, 2)))
+        limits = replace(limits, placement_timeout=2, others=8)
+    if "groups" in kinds:
+        limits = replace(limits, stream=True)
+    return limits
+
+
+def _first_events(kinds: Mapping[str, int]) -> tuple[Event, ...]:
+    """Return what each history of a profile begins with."""
+    if "together" in kinds:
+        # Each delivery of the first seconds is lost, so that the next worker runs the call too.
+        return (Event(0.0, "redelivery", {"rate": 1.0, "duration": 20.0}),)
+    if "overlaps" in kinds:
+        lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}
+        return (Event(0.0, "lost", lost),)
+    return ()
+
+
 def _crowd(chance: random.Random, limits: Limits, *, alone: bool) -> Limits:
     """Leave little room, to one process that knows of all claims, or to several and others."""
     limits = replace(limits, hosts=chance.choice((1, 1, 2)), room=chance.choice((2, 4, 6)), threads=8)
@@ -287,16 +348,18 @@ def _crowd(chance: random.Random, limits: Limits, *, alone: bool) -> Limits:
 def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     jobs, number = [], 1
     crowd = "crowd" in kinds
+    span = (0.02, 0.3) if crowd else (0.1, 0.5, 2.0) if "together" in kinds else (1.0, SPAN)
     for _ in range(chance.choice((4, 8) if crowd else (1, 2, 4, 6))):
-        evacuates = not crowd and chance.random() < 0.2
+        evacuates = not (crowd or "together" in kinds) and chance.random() < 0.2
         many = 1 if evacuates else chance.choice(_sizes(kinds))
         hurried = "impatient" in kinds and chance.random() < 0.7
         job = Job(
-            at=round(chance.choice((0.02, 0.3) if crowd else (1.0, SPAN)) * chance.random(), 3),
+            at=round(chance.choice(span) * chance.random(), 3),
             instances=tuple(range(number, number + many)),
             evacuates=evacuates,
             patience=round(chance.choice((0.1, 2.0, 30.0)) * chance.random(), 3) if hurried else None,
             repeats=chance.choice((0, 1, 1, 3)) if hurried else 0,
+            group=chance.choice((0, 1, 1, 2)) if "groups" in kinds else 0,
         )
         jobs.append(job)
         number += many
@@ -309,7 +372,7 @@ def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
         return (1, 1, 2)
     if "several hosts" in kinds:
         return (1, 2, 3, 5)
-    if "pieces" in kinds:
+    if "pieces" in kinds or "together" in kinds:
         return (3, 5)
     return (20, 40) if "many" in kinds else (1, 1, 1, 2, 3, 5)
 
@@ -381,6 +444,9 @@ _DETAILS: Mapping[str, Callable[[random.Random, Limits, tuple[Job, ...]], dict[s
     "hang": lambda chance, _limits, _jobs: _faults(chance, ["hang"], 1.0),
     "slow": lambda chance, _limits, _jobs: _faults(chance, ["slow"], chance.choice((0.5, 1.0))),
     "lost": _lost,
+    "conflicts": lambda chance, _limits, _jobs: _faults(
+        chance, ["concurrent"], chance.choice((0.3, 0.6)), of="writes"
+    ),
     "unread": _unread,
     "provider": lambda chance, limits, _jobs: {
         "host": chance.randrange(limits.hosts),

@@ -41,7 +41,10 @@ from scheduler.request.instance_state import InstanceState
 from scheduler.rpc import notifications, scheduler_endpoint, serializer
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
-from tools.simulation import amqp, threads
+from scheduler.rpc.server import OwnQueue
+from scheduler.stream.decision_stream import DecisionStream
+from scheduler.stream.shared_decisions import LocalState
+from tools.simulation import amqp, stream, threads
 from tools.simulation.broker import Broker
 from tools.simulation.plan import Limits
 
@@ -303,6 +306,7 @@ def prepare_libraries() -> None:
     # Half of all steps of a history would be looks at whether something has happened.
     amqp_listener.LOOK_INTERVAL = 1.0
     outages.IDLE_INTERVAL = 60.0
+    stream.spare_steps()
     stop_consuming = impl_rabbit.Connection.stop_consuming
 
     def stop(connection: Any) -> None:
@@ -313,7 +317,7 @@ def prepare_libraries() -> None:
     worker.Reporter = NoReports
     worker.faulthandler = SimpleNamespace(enable=lambda: None)
     worker.spare_the_collector = lambda: None
-    worker.guru_meditation = type("guru_meditation", (), {"install": staticmethod(lambda _conf: None)})
+    worker.guru_meditation = SimpleNamespace(install=lambda _conf: None, show_requests=lambda *_report: None)
 
 
 class Parts:
@@ -327,8 +331,14 @@ class Parts:
         database: Returns how the databases are now.
         state_of: Returns what nova's databases say of an instance.
         directory: For files that the product writes.
+
+    Attributes:
         share: The number of its partition, and how many there are; None: there are none.
+        make_stream: Makes the stream of decisions; None: none are shared.
     """
+
+    share: tuple[int, int] | None = None
+    make_stream: Callable[[LocalState], DecisionStream] | None = None
 
     def __init__(
         self,
@@ -339,9 +349,8 @@ class Parts:
         database: Callable[[], str],
         state_of: Callable[[str], InstanceState],
         directory: pathlib.Path,
-        share: tuple[int, int] | None = None,
     ) -> None:
-        self._share = share
+        self._queues = itertools.count(1)
         self._conf = conf
         self._limits = limits
         self._broker = broker
@@ -383,8 +392,10 @@ class Parts:
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
         table = make_table(self._limits.hosts, self._limits.room)
-        hosts = Hosts(table, self._database, self._states_of, self._share)
-        parts = put_together(conf, Outside(hosts, client, None, clock), directory, no_stream)
+        hosts = Hosts(table, self._database, self._states_of, self.share)
+        made = self.make_stream
+        shared = no_stream if made is None else lambda _conf, state: made(state)
+        parts = put_together(conf, Outside(hosts, client, None, clock), directory, shared)
         parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 
@@ -395,6 +406,11 @@ class Parts:
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
         made = scheduler_endpoint.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        if manager.stream.status().wanted:
+            topic = f"berth.{manager.stream.membership.own.host}.{next(self._queues)}"
+            take_calls = manager.stream.take_calls
+            made.outages = manager.outages
+            made.own_queue = OwnQueue(topic, lambda taken: take_calls(topic if taken else ""))
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
         return made
 
@@ -415,7 +431,7 @@ class Parts:
 
 
 @functools.cache
-def _spec(number: int, ignored: str) -> dict[str, Any]:
+def _spec(number: int, ignored: str, group: int) -> dict[str, Any]:
     flavor = objects.Flavor(**FLAVOR, extra_specs={})
     spec = objects.RequestSpec(
         flavor=flavor,
@@ -423,15 +439,28 @@ def _spec(number: int, ignored: str) -> dict[str, Any]:
         user_id="user",
         num_instances=number,
         ignore_hosts=[ignored] if ignored else None,
+        **({"instance_group": _group(group)} if group else {}),
     )
     return serializer.ObjectSerializer().serialize_entity(None, spec)
 
 
-def request(instances: Sequence[int], ignored: str = "") -> dict[str, Any]:
-    """Return the body of a call for some instances; ``ignored``: the host that an evacuation leaves."""
+def _group(number: int) -> objects.InstanceGroup:
+    uuid = f"30000000-0000-4000-8000-{number:012d}"
+    return objects.InstanceGroup(
+        uuid=uuid, name=f"group {number}", policy="soft-affinity", members=[], hosts=[]
+    )
+
+
+def request(instances: Sequence[int], ignored: str = "", group: int = 0) -> dict[str, Any]:
+    """Return the body of a call for some instances.
+
+    Args:
+        ignored: The host that an evacuation leaves.
+        group: The number of their server group; 0 for none.
+    """
     uuids = [instance_uuid(number) for number in instances]
     arguments = {
-        "spec_obj": _spec(len(uuids), ignored),
+        "spec_obj": _spec(len(uuids), ignored, group),
         "instance_uuids": uuids,
         "return_objects": True,
         "return_alternates": True,

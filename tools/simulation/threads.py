@@ -510,7 +510,7 @@ def _make() -> dict[str, ModuleType]:
     del modules["threading"].Timer  # a real thread, which would break the order of the virtual ones
     modules["time"] = _module(
         real_time, monotonic=monotonic, monotonic_ns=monotonic_ns, time=wall_time, sleep=sleep,
-        perf_counter=monotonic,
+        perf_counter=monotonic, thread_time=lambda: 0.0,
     )  # fmt: skip
     draws = "random uniform choice choices shuffle sample randint randrange expovariate gauss".split()
     modules["random"] = _module(real_random, Random=SeededRandom, **{name: _chance(name) for name in draws})

@@ -21,7 +21,8 @@ WIDTH = 118
 
 #: What differs from run to run, and what is left of it in a comparison.
 VARYING = (
-    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+\+00:00| [\d:]+ UTC)"), "TIME"),
+    (re.compile(r"(?<=Berth )\d[\w.+]*"), "VERSION"),
     (re.compile(r"\b\d+ ms"), "N ms"),
     # Equal hosts are in the order of Placement's answer
     (re.compile(r"\bcmp-\d{5}\b"), "HOST-NAME"),
@@ -29,8 +30,8 @@ VARYING = (
     (re.compile(r"\b\d{6} MiB in"), "N MiB in"),
     (re.compile(r"^Request req-[-0-9a-f]+: build of [-0-9a-f]+$", re.MULTILINE), "Request ID: build of UUID"),
     (re.compile(r"\breq-[-0-9a-f]{36}\b"), "ID"),
-    # A dry run draws it
-    (re.compile(r"(?<=^Request without id: build of )[-0-9a-f]{36}", re.MULTILINE), "UUID"),
+    # A dry run draws them
+    (re.compile(r"(?<=^  instances )[-0-9a-f, ]{36,}", re.MULTILINE), "UUIDS"),
 )
 
 Change = Callable[[CasesCloud], contextlib.AbstractContextManager[object]]

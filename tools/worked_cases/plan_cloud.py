@@ -68,6 +68,7 @@ class PlanCloud(Cloud):
         used: float = 0.75,
         seed: int = 3,
         groups: int = 1,
+        racks: int = RACKS,
     ) -> None:
         """Describe a cloud in two cells; at most so many instances use a share of the memory of hosts."""
         super().__init__(directory)
@@ -77,9 +78,9 @@ class PlanCloud(Cloud):
             Aggregate(
                 f"rack{number + 1}",
                 {"failure_domain": f"rack{number + 1}"},
-                self.fleet.hosts[fleet_share(number, RACKS, hosts)],
+                self.fleet.hosts[fleet_share(number, racks, hosts)],
             )
-            for number in range(RACKS)
+            for number in range(racks)
         ]
         self.fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, self.fleet.hosts[LEAVING]))
         self.placed = self._place(instances, used, random.Random(seed))
@@ -153,6 +154,7 @@ def _request(one: Placed, specs: Mapping[Flavor, Any]) -> dict[str, Any]:
 def _instance(one: Placed, now: Any) -> dict[str, Any]:
     return {
         "uuid": one.uuid,
+        "display_name": f"vm-{one.number}",
         "host": one.host.name,
         "node": one.host.nodename,
         "deleted": 0,

@@ -26,7 +26,8 @@ PATIENCE = 600
 
 #: What differs from day to day.
 VARYING = (
-    re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+]+)?"),
+    re.compile(r"\d{4}-\d\d-\d\d(T[\d:.+]+| [\d:]+ UTC)?"),
+    re.compile(r"(?<=Berth )\d[\w.+]*"),
     re.compile(r"\b\d+ ms\b"),
     re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
 )
@@ -50,6 +51,7 @@ CASES = (
     Case("balance-pack", "balance --goal pack --moves 20", 16),
     Case("capacity", "capacity --flavor c16 --forecast"),
     Case("capacity-all", "capacity --all"),
+    Case("capacity-add", "capacity --add 4 --like cmp-00000"),
     Case("policy", "policy --set ram_weight_multiplier=-1 --last 40", 26),
     Case("rule-failure-domain", "policy --set berth.failure_domain_weight_multiplier=10 --last 220", 13),
     Case(

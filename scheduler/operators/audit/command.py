@@ -5,7 +5,7 @@ rest, 3 both, 255 it could not be run. Findings that ``--fix`` has settled do no
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 import logging
 import time
@@ -25,7 +25,9 @@ from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.spooled import spooled
 from scheduler.operators.command.arguments import add_number, seconds
-from scheduler.operators.command.findings_table import FindingsCommand, Row
+from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
+from scheduler.operators.shown.tables import records
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
 
@@ -34,6 +36,7 @@ LOG = logging.getLogger(f"nova.{__name__}")
 FOUND = 1
 NOT_ALL_COMPARED = 2
 
+COLUMNS = ("Kind", "Subject", "Host", "Detail", "Next step")
 NOT_COMPARED = "not-compared"
 LOOK_AGAIN = "Make it readable, then run the audit again: it was not compared."
 
@@ -42,13 +45,11 @@ class InvalidArgument(BerthError):
     """An argument would do harm in combination with another."""
 
 
-class AuditCommand(FindingsCommand):
+class AuditCommand(ShownCommand):
     """Compare Placement with nova's databases. Without --fix nothing is changed.
 
     Exit status: 0 no findings, 1 findings, 2 some parts could not be compared, 3 both, 255 it could not run.
     """
-
-    columns = ("Kind", "Subject", "Host", "Detail", "Next step")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -71,14 +72,28 @@ class AuditCommand(FindingsCommand):
         )
         return parser
 
-    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        options.require_databases(conf)
+    def show(self, args: argparse.Namespace) -> Shown:
+        options.require_databases(self.conf)
         if args.fix:
-            check_grace(conf, args.grace)
+            check_grace(self.conf, args.grace)
         started = time.monotonic()
-        report = audit(conf, args)
+        report = audit(self.conf, args)
         LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
-        return status(report), list(rows(report))
+        return shown(report)
+
+
+def shown(report: Report) -> Shown:
+    """Return what is shown of an audit."""
+    found = status(report)
+    found_rows = list(rows(report))
+    table = Table(COLUMNS, found_rows, "Findings", summary(report), commands=True, searched=bool(found_rows))
+    head = Head("Placement compared with nova", look=BAD if found else GOOD)
+    return Shown(records(table), head, [table], status=found)
+
+
+def rows(report: Report) -> Iterator[tuple[str, ...]]:
+    yield from map(_finding_row, report.findings)
+    yield from map(_gap_row, report.gaps)
 
 
 def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
@@ -127,11 +142,6 @@ def summary(report: Report) -> str:
     more = f" ({report.left_out} of them not shown)" if report.left_out else ""
     gaps = "; not all could be compared" if report.gaps else ""
     return f"Compared {counts or 'nothing'}. Findings: {total}{more}{gaps}."
-
-
-def rows(report: Report) -> Iterable[tuple[str, ...]]:
-    yield from (_finding_row(one) for one in report.findings)
-    yield from (_gap_row(one) for one in report.gaps)
 
 
 def _finding_row(one: Finding) -> tuple[str, ...]:

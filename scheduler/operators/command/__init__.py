@@ -2,5 +2,4 @@
 
 - app: an application with commands, its options and exit status
 - arguments: types of arguments that several commands have
-- tables: answers as tables; findings_table: findings of checks as a table
 """

@@ -30,6 +30,7 @@ class OperatorApp(App):
 
     Attributes:
         conf: the options of the scheduler's configuration files, once a command is run.
+        command_line: the words of the command that is run, and its arguments.
         completed: whether a command ran to its end, so that the exit status is the command's own.
     """
 
@@ -43,7 +44,12 @@ class OperatorApp(App):
             manager.add_command(words, resolve_name(f"scheduler.operators.{command}"))
         super().__init__(description, version(), manager, deferred_help=True, **streams)
         self.conf: cfg.ConfigOpts | None = None
+        self.command_line: list[str] = []
         self.completed = False
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        self.command_line = argv
+        return super().run_subcommand(argv)
 
     def build_option_parser(self, description, version, argparse_kwargs=None) -> argparse.ArgumentParser:
         # an abbreviation of an option of cliff may be an option of a command
@@ -100,6 +106,11 @@ class ConfiguredCommand(Command):
     @property
     def conf(self) -> cfg.ConfigOpts:
         return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+
+    @property
+    def command_line(self) -> list[str]:
+        """The words of the command and its arguments."""
+        return getattr(self.app, "command_line")  # noqa: B009
 
 
 def run(

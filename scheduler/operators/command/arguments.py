@@ -85,7 +85,3 @@ def add_since(parser: argparse.ArgumentParser, default: float | str | None) -> N
     shown = f" (default: {default})" if isinstance(default, str) else ""
     words = f"only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h{shown}"
     parser.add_argument("--since", type=since, default=default, metavar="TIME", help=words)
-
-
-def add_html(parser: Any) -> None:
-    parser.add_argument("--html", metavar="FILE", help="write an HTML page to this file")

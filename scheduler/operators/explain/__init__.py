@@ -2,9 +2,11 @@
 
 - main: the program
 - decision_commands: questions about decisions that were made
+- ticket: a decision in five lines, or in words for the user
 - waiting_command: the requests in progress
-- host_commands: about a host, as of now and in the latest decisions; host_text: its lines and tables
-- text: answers as lines; requested: what is requested besides the flavor
-- page: a document as an HTML page (templates/decision.html); page_server: serving it once
+- host_commands: about a host, as of now and in the latest decisions
+- decision, host, entries: what is shown of each; requested: what is requested besides the flavor;
+  weights: the weights of hosts as differences
+- page_server: serving a page once
 - log_reader: reads decision logs
 """

@@ -1,13 +1,12 @@
 """berth-explain decision and list, and what all commands of berth-explain have in common."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 from functools import cached_property
 import logging
 from typing import Any, NamedTuple
 
-from cliff.lister import Lister
 import msgspec
 from oslo_config import cfg
 import oslo_messaging as messaging
@@ -15,37 +14,24 @@ import oslo_messaging as messaging
 from scheduler import conf as options
 from scheduler.decisions.document import Decision, decode, decode_entry
 from scheduler.errors import BerthError
-from scheduler.logs import brief, sanitize
+from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
 from scheduler.operators.command import arguments
-from scheduler.operators.command.app import ConfiguredCommand
-from scheduler.operators.command.tables import (
-    UNLIMITED,
-    Table,
-    fits,
-    fitted,
-    printable,
-    table_width,
-    wrapped_cells,
-)
-from scheduler.operators.explain import page, page_server, text
+from scheduler.operators.explain import decision, entries, page_server
 from scheduler.operators.explain.log_reader import DecisionLogReader
-from scheduler.operators.pages import files
+from scheduler.operators.shown import page
+from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.shown import Shown
 from scheduler.rpc import explain
 from scheduler.rpc.command_transport import command_transport
 from scheduler.stream.broker import BrokerOptions
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-UNKNOWN = 1
-
 #: Seconds that a scheduler may take to answer.
 TIMEOUT = 5.0
-
-#: The width of a column with sentences, in a table.
-WIDTH = 70
 
 Document = dict[str, Any]
 
@@ -61,32 +47,8 @@ class BrokerUnavailable(NotAnswered):
     """No host of the message broker can be used."""
 
 
-class Shown(NamedTuple):
-    """What a command shows.
-
-    Attributes:
-        document: All of it, for JSON and YAML.
-        head: Lines before the tables.
-        tables: The tables of the text form, the last of them also as CSV and as values.
-        narrow: The last table in a form for a narrow terminal, if there is one.
-    """
-
-    document: Any
-    head: Sequence[str]
-    tables: Sequence[Table]
-    narrow: Table | None = None
-
-    def printable(self) -> "Shown":
-        """Return the same for a terminal: users choose names and traits, with escape sequences perhaps."""
-        return self._replace(
-            head=[sanitize(line) for line in self.head],
-            tables=[printable(table) for table in self.tables],
-            narrow=self.narrow and printable(self.narrow),
-        )
-
-
-class Question(ConfiguredCommand, Lister):
-    """The base of the commands: shows a document as lines and tables, or as it is."""
+class Question(ShownCommand):
+    """The base of the commands that query schedulers."""
 
     default_timeout = TIMEOUT
 
@@ -118,66 +80,6 @@ class Question(ConfiguredCommand, Lister):
     def bus(self) -> messaging.Transport:
         """The transport of the command, so that it has one reply queue however often it asks."""
         return command_transport(self.conf)
-
-    def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return what to show; None if there is nothing, which was logged."""
-        raise NotImplementedError
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        raise NotImplementedError
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        shown = self.show(parsed_args)
-        if shown is None:
-            return UNKNOWN
-        self._print(shown, parsed_args)
-        return 0
-
-    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
-        if args.formatter in {"json", "yaml"}:  # which escape control characters themselves
-            self._print_document(shown.document, args)
-            return
-        shown = shown.printable()
-        if args.formatter == "table":
-            self._print_text(shown, args)
-        else:
-            self._emit(shown.tables[-1], args)
-
-    def _print_text(self, shown: Shown, args: argparse.Namespace) -> None:
-        for line in shown.head:
-            self.app.stdout.write(f"{line}\n")
-        width = table_width(args)
-        *tables, last = shown.tables
-        if shown.narrow is not None and width and not args.columns and not fits(last, width):
-            last = shown.narrow
-        # The formatter itself would break words
-        emitted = argparse.Namespace(**{**vars(args), "max_width": UNLIMITED})
-        for table in (*tables, last):
-            if table[1]:
-                shaped = fitted(table, width) if width else wrapped_cells(table, WIDTH)
-                self._emit(shaped, emitted, chosen=table is last)
-
-    def _print_document(self, document: Any, args: argparse.Namespace) -> None:
-        if isinstance(document, dict):
-            self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)
-            return
-        # schedulers of several releases may answer
-        columns = tuple(dict.fromkeys(key for one in document for key in one))
-        rows = [tuple(map(one.get, columns)) for one in document]
-        self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
-
-    def _emitter(self, args: argparse.Namespace) -> Any:
-        # some formatters are made for lists, others for single documents as well
-        return self._formatter_plugins[args.formatter].obj
-
-    def _emit(self, table: Table, args: argparse.Namespace, *, chosen: bool = True) -> None:
-        """Print a table; if it is the one to choose from, with the columns and the order of the arguments."""
-        columns, rows = table
-        if chosen:
-            self.formatter = self._emitter(args)
-            self.produce_output(args, columns, rows)
-        else:
-            self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> Mapping[str, Any]:
         """Return the answers of all schedulers by worker, and log which gave none.
@@ -377,9 +279,7 @@ class DecisionCommand(RecordedQuestion):
         )
         words = "number of hosts in the list, the most important first; 0: all"
         arguments.add_number(parser, "--hosts", 20, words, arguments.whole_number)
-        shown = parser.add_mutually_exclusive_group()
-        arguments.add_html(shown)
-        shown.add_argument(
+        parser.add_argument(
             "--serve",
             type=arguments.whole_number,
             metavar="PORT",
@@ -387,22 +287,13 @@ class DecisionCommand(RecordedQuestion):
         )
         return parser
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        if parsed_args.html is None and parsed_args.serve is None:
-            return super().run(parsed_args)
-        found = self.find_decision(parsed_args, parsed_args.name)
-        if found is None:
-            return UNKNOWN
-        with arguments.writing("Cannot show the page"):
-            self._show_page(page.render(found.decision, found.origin, parsed_args.hosts or None), parsed_args)
-        return 0
-
-    def _show_page(self, html: str, args: argparse.Namespace) -> None:
-        if args.html is not None:
-            files.write(args.html, html)
-            self.app.stdout.write(f"The page is in {args.html}\n")
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print the decision, or serve its page."""
+        if args.serve is None:
+            super().emit(shown, args)
             return
-        with page_server.server(args.serve, html) as server:
+        html = page.render(shown, self.origin(shown))
+        with arguments.writing("Cannot show the page"), page_server.server(args.serve, html) as server:
             self.app.stdout.write(
                 f"The page is at http://{page_server.LOOPBACK}:{server.server_port}/ until Ctrl-C\n"
             )
@@ -414,12 +305,7 @@ class DecisionCommand(RecordedQuestion):
         found = self.find_decision(args, args.name)
         if found is None:
             return None
-        decision = found.decision
-        return Shown(
-            found.document,
-            text.decision_lines(decision, found.origin),
-            [text.funnel(decision), text.hosts(decision, args.hosts or None)],
-        )
+        return decision.shown(found.decision, found.origin, found.document, args.hosts or None)
 
 
 class ListDecisions(RecordedQuestion):
@@ -434,7 +320,7 @@ class ListDecisions(RecordedQuestion):
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
-        entries = self.entries(
+        found = self.entries(
             args, failed=args.failed, since=args.since, project=args.project, at_most=args.limit
         )
-        return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))
+        return entries.shown(found)

@@ -13,8 +13,9 @@ from scheduler.decisions.host_history import HostHistory, Unexplained, history_o
 from scheduler.decisions.host_status import HostStatus
 from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.operators.command.arguments import add_since
-from scheduler.operators.explain import host_text, text
-from scheduler.operators.explain.decision_commands import FoundDecision, RecordedQuestion, Shown, read_log
+from scheduler.operators.explain import host
+from scheduler.operators.explain.decision_commands import FoundDecision, RecordedQuestion, read_log
+from scheduler.operators.shown.shown import Shown
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -60,17 +61,14 @@ class Host(RecordedQuestion):
         name = named[0] if named else args.host
         history = self._history(args, name)
         found = [] if args.log else list(self._looked_at(args, history))
-        remedies = host_text.remedies(state, history, found)
         document = {
             "host": args.host,
             "state": msgspec.to_builtins(state),
             "history": msgspec.to_builtins(history, str_keys=True),
             "now": [{"request": each.latest, **msgspec.to_builtins(node)} for each, node in found],
-            "remedies": remedies,
+            "remedies": host.remedies(state, history, found),
         }
-        lines = [*host_text.state_lines(state), *host_text.history_lines(history, found)]
-        lines += host_text.remedy_lines(remedies)
-        return Shown(document, lines, [host_text.inventories(state), host_text.losses(history)])
+        return host.shown(args.host, document, state, history, found)
 
     def _state(self, args: argparse.Namespace) -> HostStatus:
         return msgspec.convert(self.ask_one(args, "host_status", host=args.host), HostStatus)
@@ -123,14 +121,7 @@ class Host(RecordedQuestion):
             ],
             "now": msgspec.to_builtins(now),
         }
-        lines = [
-            f"Request {decision.request_id or 'without id'}, from {known.scheduler}",
-            *text.host_lines(decision, found, now),
-        ]
-        tables = [text.verdicts([(line.node, verdicts) for line, verdicts in then])] if then else []
-        if now:
-            tables.append(text.verdicts([(node.node, node.verdicts) for node in now.nodes]))
-        return Shown(document, lines, tables)
+        return host.shown_in_decision(document, decision, then, now, known.scheduler)
 
     def _now(self, args: argparse.Namespace, known: FoundDecision) -> HostNow | None:
         """Return the filters' results on a host as of now; None with --log, or if no request was kept.

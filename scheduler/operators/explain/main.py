@@ -17,6 +17,7 @@ main = partial(
         "host": "explain.host_commands:Host",
         "list": "explain.decision_commands:ListDecisions",
         "report": "report.command:ReportCommand",
+        "why": "explain.ticket:Why",
         "waiting": "explain.waiting_command:Waiting",
     },
 )

@@ -5,7 +5,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from scheduler.operators.pages import frame
+from scheduler.operators.shown import page
 
 LOOPBACK = "127.0.0.1"
 
@@ -32,7 +32,7 @@ def application(port: int, html: str) -> Callable[[WSGIEnvironment, StartRespons
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"} or environ.get("PATH_INFO") not in {"", "/"}:
             start_response("404 Not Found", [("Content-Type", "text/plain")])
             return [b"There is only one page: /\n"]
-        headers = {"Cache-Control": "no-store", "Content-Security-Policy": frame.policy()}
+        headers = {"Cache-Control": "no-store", "Content-Security-Policy": page.policy()}
         start_response("200 OK", [("Content-Type", "text/html; charset=utf-8"), *headers.items()])
         return [html.encode()]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
-from scheduler.operators.command.tables import Table
-from scheduler.operators.explain.decision_commands import Question, Shown
+from scheduler.operators.explain.decision_commands import Question
+from scheduler.operators.shown.shown import Head, Saying, Shown, Table
 
 
 class Waiting(Question):
@@ -21,7 +21,8 @@ class Waiting(Question):
         found = [(worker, request) for worker, requests in answers.items() for request in requests]
         found.sort(key=lambda one: -one[1].age)
         document = [{"scheduler": worker, **msgspec.to_builtins(request)} for worker, request in found]
-        return Shown(document, head_lines(answers), [table(found)], narrow_table(found))
+        head = Head("Requests in progress", sayings=[Saying(line) for line in head_lines(answers)])
+        return Shown(document, head, [table(found)], narrow_table(found))
 
 
 def head_lines(answers: Mapping[str, Sequence[OpenRequest]]) -> list[str]:
@@ -47,7 +48,8 @@ def table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
         )
         for worker, request in found
     ]
-    return ("Age (s)", "Step", "Waits for", "Waits (s)", "Request", "Instances", "Scheduler"), rows
+    columns = ("Age (s)", "Step", "Waits for", "Waits (s)", "Request", "Instances", "Scheduler")
+    return Table(columns, rows, "The oldest first", numbers=("Age (s)", "Waits (s)"), searched=bool(rows))
 
 
 def narrow_table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
@@ -56,4 +58,4 @@ def narrow_table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
         waits = f", waits {request.waited:.1f} s for {request.waits_for}" if request.waits_for else ""
         request_id = request.request_id or request.instances_text
         rows.append((f"{request.age:.1f}", (request_id, f"{request.step}{waits}", worker)))
-    return ("Age (s)", "Request"), rows
+    return Table(("Age (s)", "Request"), rows)

@@ -7,9 +7,10 @@
 - script: moves as a shell script for the openstack client
 - drain: emptying hosts; survive: losing hosts; failures: all kinds of losses
 - balance: few moves towards a goal
-- capacity: how many more instances fit; loss: after the loss of a host; forecast: until when; textfile: the
-  same for node-exporter
+- capacity: how many more instances fit; loss: after the loss of a host; forecast: until when; capacities:
+  the same for each flavor, and as metrics
+- purchase: what further hosts would bring
 - policy: what other options would change
 - dry_run: deciding one request without a claim
-- text: plans as lines; page: as an HTML page with pictures (templates/plan.html)
+- shown: what is shown of each kind of plan
 """

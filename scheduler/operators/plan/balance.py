@@ -9,7 +9,7 @@
 Pinned guests and those with devices stay where they are: only computes know what they free.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -102,6 +102,8 @@ class Balance:
         self._ways = [way_of(self._snapshot, index) for index in range(len(self._snapshot.instances))]
         self._total = np.maximum(self._snapshot.table.numbers["total_usable_ram_mb"], 1)
         self._cells = self._snapshot.table.coded["cell"].codes
+        _, alike = np.unique(np.stack([self._total, self._cells]), axis=1, return_inverse=True)
+        self._alike: np.ndarray = alike.reshape(-1)
         self._moved: set[int] = set()
         self._targets: dict[_Kind, _Targets] = {}
 
@@ -164,10 +166,12 @@ class Balance:
         """Return the move that leaves the least variance, of those off the hosts that use most of a cell."""
         used = self._used
         least = float(used.var()) - LEAST_GAIN
+        emptiest = np.argsort(used, kind="stable")
+        alike = [emptiest[self._alike[emptiest] == number] for number in range(int(self._alike.max()) + 1)]
         kinds = self._kinds(used)
         best: _Best | None = None
         # what a kind gains at most with the hosts known so far gives the order in which to ask the filters
-        found = {kind: self._best_of(kind, sources, used) for kind, sources in kinds.items()}
+        found = {kind: self._best_of(kind, sources, used, alike) for kind, sources in kinds.items()}
         while True:
             best = min((one for one in found.values() if one), key=lambda one: one.variance, default=None)
             if best is None or best.variance >= least:
@@ -177,7 +181,7 @@ class Balance:
                 return best
             targets.allowed &= self._passing(best.index)
             targets.known = True
-            found[best.kind] = self._best_of(best.kind, kinds[best.kind], used)
+            found[best.kind] = self._best_of(best.kind, kinds[best.kind], used, alike)
 
     def _kinds(self, used: np.ndarray) -> dict[_Kind, dict[int, int]]:
         """Return an instance of each source that has one of a kind, by kind and row."""
@@ -191,20 +195,29 @@ class Balance:
                     found.setdefault(kind, {}).setdefault(row, index)
         return found
 
-    def _best_of(self, kind: _Kind, sources: Mapping[int, int], used: np.ndarray) -> _Best | None:
+    def _best_of(
+        self, kind: _Kind, sources: Mapping[int, int], used: np.ndarray, alike: Sequence[np.ndarray]
+    ) -> _Best | None:
         """Return the best move of an instance of a kind by memory alone.
 
         With x and y the shares that it has of its host and of the new one, the sum of squares changes by
         (u - x)² - u² on the old host and by (v + y)² - v² on the new one, and the sum of shares by y - x. So
-        of hosts with the same memory the fullest one is the best source, the emptiest one the best target.
+        of hosts with the same memory the fullest one is the best source, the emptiest one the best target;
+        the next ones count where these are one host.
+
+        Args:
+            alike: Hosts with the same memory and cell, the emptiest ones first.
         """
         self._targets.setdefault(kind, _Targets(np.ones(len(used), bool)))
         memory = self._memory(next(iter(sources.values())))
         best: _Best | None = None
         count, total, squares = len(used), float(used.sum()), float(np.square(used).sum())
-        leaving = _two_of_each(self._total, -used, np.array(list(sources), np.int64))
-        allowed = np.flatnonzero(self._targets[kind].allowed & (self._cells == kind.cell))
-        for target in _two_of_each(self._total, used, allowed):
+        allowed = self._targets[kind].allowed
+        here = [rows for rows in alike if len(rows) and self._cells[rows[0]] == kind.cell]
+        targets = [row for rows in here for row in rows[allowed[rows]][:2].tolist()]
+        order = sorted(sources, key=lambda row: -used[row])
+        leaving = [row for rows in _by_kind(order, self._alike) for row in rows[:2]]
+        for target in targets:
             for source in leaving:
                 if source == target:
                     continue
@@ -390,13 +403,12 @@ class Balance:
         return Plan(moves=moves, room_on=row)
 
 
-def _two_of_each(kinds: np.ndarray, order: np.ndarray, rows: np.ndarray) -> list[int]:
-    """Return of each kind of rows the first two in an order."""
-    found: list[int] = []
-    rows = rows[np.argsort(order[rows], kind="stable")]
-    for kind in np.unique(kinds[rows]):
-        found += rows[kinds[rows] == kind][:2].tolist()
-    return found
+def _by_kind(rows: Sequence[int], kinds: np.ndarray) -> Iterable[list[int]]:
+    """Return rows of the same kind together, in their order."""
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(int(kinds[row]), []).append(row)
+    return found.values()
 
 
 def balance(cloud: PlannedCloud, goal: str, most: int, flavor: str = "", share: float = 1.0) -> Document:

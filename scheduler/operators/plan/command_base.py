@@ -9,19 +9,14 @@ import sys
 import time
 from typing import Any, TextIO
 
-from cliff.lister import Lister
-
 from scheduler import conf as options
+from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError
-from scheduler.operators.command.arguments import add_html, writing
-from scheduler.operators.explain.decision_commands import Question
-from scheduler.operators.pages import files
-from scheduler.operators.plan import page
-from scheduler.operators.plan import text as plan_text
+from scheduler.operators.plan.shown import shown as plan_shown
+from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-
-NO_PLACE = 3
 
 #: Seconds between two states of the progress line, and the width of its bar.
 INTERVAL, WIDTH = 0.1, 30
@@ -57,32 +52,22 @@ class ProgressLine:
             self._stream.flush()
 
 
-class PlanCommand(Question):
+class PlanCommand(ShownCommand):
     """The base of the commands. JSON and YAML have the whole plan, CSV has its last table."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = Lister.get_parser(self, prog_name)
-        add_html(parser)
-        return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> dict[str, Any]:
         """Return the plan; its ``all_placed`` is whether every instance finds a place."""
         raise NotImplementedError
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
+    def show(self, args: argparse.Namespace) -> Shown:
         options.require_databases(self.conf)
         progress = ProgressLine(sys.stderr)
         try:
             with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf, progress) as read:
-                plan = self.plan(PlannedCloud(read), parsed_args)
+                plan = self.plan(PlannedCloud(read), args)
         finally:
             progress.clear()
-        shown = plan_text.shown(plan)
-        if parsed_args.html:
-            with writing(f"Cannot write {parsed_args.html}"):
-                files.write(parsed_args.html, page.render(plan, shown.head, shown.tables))
-        self._print(shown, parsed_args)
-        return 0 if plan["all_placed"] else NO_PLACE
+        return plan_shown(plan, time_text(read.read_at))
 
 
 @contextlib.contextmanager

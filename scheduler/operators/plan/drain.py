@@ -1,10 +1,10 @@
 """Emptying hosts: where each instance would go, in an order that works, or why it cannot."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from scheduler.operators.plan.movable import way_of
+from scheduler.operators.plan.movable import Way, way_of
 from scheduler.operators.plan.moves import (
     Document,
     Move,
@@ -15,24 +15,31 @@ from scheduler.operators.plan.moves import (
     summed,
 )
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.snapshot import Snapshot
+
+#: How nova moves an instance, by its index; its request has been read.
+WayOf = Callable[[Snapshot, int], Way]
 
 
-def drain(cloud: PlannedCloud, rows: Collection[int]) -> Document:
+def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Document:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 
     No instance goes to one of them. If some have no place in the order of ``Mover.order``, these go first in
     a second try, and the better of both is the plan.
+
+    Args:
+        way: How instances leave the hosts: ``way_of``, or ``way_off_a_dead_host``.
     """
     snapshot = cloud.snapshot
     indices = snapshot.instances.on(rows).tolist()
     snapshot.load_requests(indices)
     cloud.closed[list(rows)] = True
-    ways = {index: way_of(snapshot, index) for index in indices}
-    fixed = [Stuck(index, way.why, {}) for index, way in ways.items() if not way.name]
-    movable = [index for index, way in ways.items() if way.name]
+    ways = {index: way(snapshot, index) for index in indices}
+    fixed = [Stuck(index, its.why, {}) for index, its in ways.items() if not its.name]
+    movable = [index for index, its in ways.items() if its.name]
     sources = dict(zip(indices, snapshot.instances.rows[indices].tolist(), strict=True))
     moves, stuck = _best(cloud, movable)
-    return _document(cloud, rows, sources, moves, [*stuck, *fixed])
+    return _document(cloud, rows, sources, ways, moves, [*stuck, *fixed])
 
 
 def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
@@ -54,7 +61,8 @@ def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list
 def _document(
     cloud: PlannedCloud,
     rows: Collection[int],
-    sources: dict[int, int],
+    sources: Mapping[int, int],
+    ways: Mapping[int, Way],
     moves: Sequence[Move],
     stuck: Sequence[Stuck],
 ) -> Document:
@@ -70,7 +78,8 @@ def _document(
                 "to": cloud.host(move.target),
                 "cell": names.get(cloud.snapshot.place(move.target)[0]),
                 "zone": cloud.snapshot.zone(move.target),
-                "way": move.way,
+                "way": ways[move.index].name,
+                "reset_state": ways[move.index].reset,
             }
             for number, move in enumerate(moves, 1)
         ],

@@ -14,7 +14,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from scheduler.operators.pages import files
 from scheduler.operators.plan.moves import Document
 from scheduler.operators.plan.survive import (
     MOST_REPORTED,
@@ -27,6 +26,7 @@ from scheduler.operators.plan.survive import (
     checked,
     document_of,
 )
+from scheduler.operators.shown import files
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.snapshot import Snapshot
 
@@ -121,8 +121,8 @@ def _groups(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> Iter
     for kind, found in answers.items():
         for answer in found:
             members = Counter(group_of.get(uuids[each.index], "") for each in answer.stuck)
-            for group, count in members.items():
-                of_group = worst.setdefault(group, {})
+            for uuid, count in members.items():
+                of_group = worst.setdefault(uuid, {})
                 of_group[kind] = max(of_group.get(kind, 0), count)
     worst.pop("", None)
     for uuid in sorted(worst, key=lambda uuid: (-max(worst[uuid].values()), uuid)):

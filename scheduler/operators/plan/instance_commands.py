@@ -3,29 +3,50 @@
 import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scheduler import conf as options
+from scheduler.logs import sanitize
+from scheduler.operators.command import textfile
 from scheduler.operators.command.arguments import add_number, add_since, writing
-from scheduler.operators.explain.decision_commands import Shown
-from scheduler.operators.plan import balance, drain, failures, policy, script, survive, textfile
+from scheduler.operators.plan import balance, drain, failures, policy, script, survive
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
+from scheduler.operators.plan.movable import EVACUATE, way_of, way_off_a_dead_host
+from scheduler.operators.run.run_command import RunnablePlan
+from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import pairs
 
 Plan = dict[str, Any]
 
 
+def add_reset_states(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reset-states", action="store_true",
+        help="evacuate also instances that nova evacuates only after their state was reset to error, such as "
+        "paused ones: they start again as their image or volume has them",
+    )  # fmt: skip
+
+
+def way_of_leaving(args: argparse.Namespace, *, evacuate: bool) -> drain.WayOf:
+    """Return how instances leave hosts."""
+    return partial(way_off_a_dead_host, reset_states=args.reset_states) if evacuate else way_of
+
+
 #: Requests that are decided again at most.
 MOST_REQUESTS = 10_000
 
 
-class Drain(PlanCommand):
+class Drain(RunnablePlan):
     """Plan how to empty hosts: the new host of each instance, in an order that works, or why it has none.
 
-    Exit status: 0 every instance finds a place, 3 some do not, 255 no plan could be made.
+    Exit status: 0 every instance finds a place, 3 some do not, 255 no plan could be made. With --run: 0 the
+    hosts are empty, 3 some instances stay, 4 stopped, 5 interrupted, 255 not begun.
     """
+
+    kind = "drain"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -39,25 +60,64 @@ class Drain(PlanCommand):
             "--commands", action="store_true",
             help="print only a shell script with the openstack commands that carry out the moves",
         )  # fmt: skip
+        parser.add_argument(
+            "--evacuate", action="store_true", help="the hosts are down: evacuate their instances"
+        )
+        add_reset_states(parser)
         return parser
 
+    def add_run(self, group: Any) -> None:
+        either = group.add_mutually_exclusive_group()
+        super().add_run(either)
+        either.add_argument(
+            "--undo", action="store_true",
+            help="enable the hosts that --run disabled, and show what it moved; nothing is moved back",
+        )  # fmt: skip
+        group.add_argument("--reason", metavar="TEXT", help="why the hosts are disabled, for nova's API")
+
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        found = drain.drain(cloud, rows_of_hosts(cloud, args))
+        if args.commands and args.run:
+            raise WrongArgument("--commands prints a script, and --run runs the moves itself: choose one")
+        if args.reset_states and not args.evacuate:
+            raise WrongArgument("--reset-states needs --evacuate")
+        found = drain.drain(cloud, rows_of_hosts(cloud, args), way_of_leaving(args, evacuate=args.evacuate))
         return found | {"all_placed": not found["without_place"]}
 
-    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
-        if not args.commands:
-            super()._print(shown, args)
+    def words(self, args: argparse.Namespace) -> Sequence[str]:
+        named = ((name, each) for name in ("aggregate", "zone", "cell") for each in getattr(args, name))
+        return [*args.host, *(f"{name}={each}" for name, each in named)]
+
+    def take_plan(self, args: argparse.Namespace, document: Plan) -> None:
+        if args.aggregate or args.zone or args.cell or sorted(args.host) not in ([], document["hosts"]):
+            raise WrongArgument(
+                "The plan is for other hosts: give --plan alone, or the same hosts by their names"
+            )
+        args.host = document["hosts"]
+        if any((move["way"] == EVACUATE) != args.evacuate for move in document["moves"]):
+            raise WrongArgument("A plan made with --evacuate is run with --evacuate, and no other one")
+
+    def evacuates(self, args: argparse.Namespace) -> bool:
+        return bool(args.evacuate)
+
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print the plan, or only its commands."""
+        if not args.commands or args.undo:
+            super().emit(shown, args)
             return
+        self.app.stdout.write(f"# {sanitize(str(self.origin(shown)))}\n")
         for line in script.commands(shown.document):
             self.app.stdout.write(f"{line}\n")
 
 
-class Survive(PlanCommand):
+class Survive(RunnablePlan):
     """Check for each failure domain whether the other hosts have room for all its instances.
 
-    Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made.
+    Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made. With --run:
+    as drain.
     """
+
+    kind = "survive"
+    has_plan_file = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -73,6 +133,7 @@ class Survive(PlanCommand):
             "--flavor", metavar="NAME|ID",
             help="count how many instances of this flavor may be added (default: the most frequent flavor)",
         )  # fmt: skip
+        add_reset_states(parser)
         parser.add_argument(
             "--all", action="store_true",
             help="check all kinds of failures: of one host, of two hosts (N+1, N+2), of a failure domain and "
@@ -88,6 +149,35 @@ class Survive(PlanCommand):
             help="with --all: write the result as metrics for the textfile collector of node-exporter",
         )  # fmt: skip
         return parser
+
+    def add_run(self, group: Any) -> None:
+        group.add_argument(
+            "--run", metavar="FAILURE",
+            help="this failure has happened: evacuate all instances of its hosts, which have to be down",
+        )  # fmt: skip
+
+    def words(self, args: argparse.Namespace) -> Sequence[str]:
+        return [args.run]
+
+    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
+        if args.all:
+            raise WrongArgument("--run takes a failure of --by or --hosts, and no --all")
+        return drain.drain(cloud, self._rows(cloud, args), way_of_leaving(args, evacuate=True))
+
+    @staticmethod
+    def _rows(cloud: PlannedCloud, args: argparse.Namespace) -> Sequence[int]:
+        """Return the rows of the failure that is named, also if its hosts are empty by now."""
+        rows_named = cloud.snapshot.table.rows_named
+        names = args.run.split("+")
+        if args.by is None and all(name in rows_named for name in names):
+            return sorted(int(row) for name in names for row in rows_named[name])
+        domains = {each.name: each for each in survive.domains_of(cloud.snapshot, args.by, args.hosts)}
+        if args.run not in domains:
+            raise WrongArgument(unknown("failure", args.run, list(domains)))
+        return domains[args.run].rows
+
+    def evacuates(self, args: argparse.Namespace) -> bool:
+        return True
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         if args.all:
@@ -113,11 +203,15 @@ class Survive(PlanCommand):
         return found | {"all_placed": not any(one["without_place"] for one in found["kinds"])}
 
 
-class Balance(PlanCommand):
+class Balance(RunnablePlan):
     """Propose the moves that bring the cloud closest to a goal. All filters allow each move.
 
-    Exit status: 0, 3 if the goal (room, below) is not reached, 255 if no plan could be made.
+    Exit status: 0, 3 if the goal (room, below) is not reached, 255 if no plan could be made. With --run: as
+    drain.
     """
+
+    kind = "balance"
+    repeats = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -142,6 +236,10 @@ class Balance(PlanCommand):
             raise WrongArgument(f"--goal {goal} takes no number")
         found = balance.balance(cloud, goal, args.moves, args.flavor or "", share)
         return found | {"all_placed": found["reached"]}
+
+    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
+        most = max(0, args.moves - moved)
+        return self.plan(cloud, argparse.Namespace(**{**vars(args), "moves": most}))
 
 
 def _share(given: Sequence[str]) -> float:

@@ -2,10 +2,11 @@
 
 Each host is lost in turn: its instances are evacuated one after the other on the snapshot, and what fits then
 is counted again where that has changed, which is on the hosts that have got instances. A host is not tried if
-it cannot be the worst one for any flavor, however its instances are spread.
+it cannot be the worst one for any flavor, however its instances are spread. To lose all hosts of a large
+cloud takes too long; those are tried that lose most if their instances are spread by amounts alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,10 @@ from scheduler.operators.snapshot.snapshot import SOFT_DELETED
 from scheduler.placement.plain_query import plain_query
 from scheduler.request.scheduling_request import SchedulingRequest
 
-#: All zones together, beside the zones by number.
+#: Hosts that are tried.
+MOST_TRIED = 300
+
+#: All zones together, besides the zones by number.
 EVERYWHERE = 0
 
 
@@ -48,6 +52,7 @@ class _Flavor:
         counts: How many fit on each host now; int64, (hosts,).
         totals: The same for all zones together and each zone; int64, (zones,).
         bounds: What is left of each at least after the loss of each host; int64, (hosts, zones).
+        expected: What is left if instances take places by amounts, wherever they go; float64, (hosts, zones).
         least: The least that is left of each after a loss so far, and ``worst`` the row of that host.
     """
 
@@ -57,8 +62,14 @@ class _Flavor:
     counts: np.ndarray
     totals: np.ndarray
     bounds: np.ndarray
+    expected: np.ndarray
     least: np.ndarray
     worst: int = -1
+
+
+def _share_in(large: Mapping[str, int], small: Mapping[str, int]) -> float:
+    """Return how many small instances a large one is, by what each takes."""
+    return max((large.get(name, 0) / amount for name, amount in small.items()), default=0.0)
 
 
 class Losses:
@@ -88,22 +99,39 @@ class Losses:
         totals = self._by_zone(counts)
         by_amounts = self._only_amounts(name)
         taken = next((fit.taken for fit in found.values() if fit.taken), {})
-        elsewhere = self._slots(taken) if by_amounts and taken else None
-        bounds = np.tile(totals, (len(self._hosts), 1)) - self._most_taken(counts, elsewhere)
+        elsewhere = self._slots(taken, slots_in) if by_amounts and taken else None
+        own = np.zeros((len(self._hosts), len(totals)), np.int64)
         for at, rows in enumerate(self._hosts):
             for row in rows:
-                bounds[at, [EVERYWHERE, self._zone_of[row]]] -= counts[row]
-        return _Flavor(name, found, by_amounts, counts, totals, bounds, totals.copy())
+                own[at, [EVERYWHERE, self._zone_of[row]]] += counts[row]
+        shares = totals / max(1, int(totals[EVERYWHERE]))
+        spread = self._slots(taken, _share_in) if by_amounts and taken else np.zeros(len(self._hosts))
+        return _Flavor(
+            name,
+            found,
+            by_amounts,
+            counts,
+            totals,
+            bounds=totals - own - self._most_taken(counts, elsewhere),
+            expected=totals - own - spread[:, np.newaxis] * shares,
+            least=totals.copy(),
+        )
 
-    def _slots(self, taken: Mapping[str, int]) -> np.ndarray:
-        """Return how many places of a flavor the instances of each host take elsewhere at most; (hosts,)."""
-        specs, slots_of = self._snapshot.instances.specs, dict[int, int]()
+    def _slots(
+        self, taken: Mapping[str, int], slots: Callable[[Mapping[str, int], Mapping[str, int]], float]
+    ) -> np.ndarray:
+        """Return how many places of a flavor the instances of each host take elsewhere; (hosts,).
+
+        Args:
+            slots: Returns how many places an instance takes, by its amounts and those of the flavor.
+        """
+        specs, slots_of = self._snapshot.instances.specs, dict[int, float]()
         for indices in self._on:
             for index in indices:
                 if (number := int(specs[index])) not in slots_of:
                     amounts = self._mover.amounts(index) if number >= 0 else {}
-                    slots_of[number] = MOST_ON_HOST if amounts is None else slots_in(amounts, taken)
-        return np.array([sum(slots_of[int(specs[at])] for at in each) for each in self._on], np.int64)
+                    slots_of[number] = MOST_ON_HOST if amounts is None else slots(amounts, taken)
+        return np.array([sum(slots_of[int(specs[at])] for at in each) for each in self._on])
 
     def _most_taken(self, counts: np.ndarray, elsewhere: np.ndarray | None) -> np.ndarray:
         """Return how many places are lost at most as instances of each host fill others; (hosts, zones).
@@ -139,8 +167,9 @@ class Losses:
 
     def headrooms(self) -> dict[str, Headroom]:
         """Return the headroom of each flavor, by its name."""
-        for done, at in enumerate(self._order()):
-            self._snapshot.progress("hosts that are lost", done, len(self._hosts))
+        tried = self._tried()
+        for done, at in enumerate(tried):
+            self._snapshot.progress("hosts that are lost", done, len(tried))
             if any((one.bounds[at] < one.least).any() for one in self._flavors):
                 self._lose(at)
         return {
@@ -156,12 +185,16 @@ class Losses:
             for one in self._flavors
         }
 
-    def _order(self) -> list[int]:
-        """Return the hosts, those first that are more likely the worst ones."""
-        left = np.zeros(len(self._hosts))
-        for one in self._flavors:
-            left += one.bounds[:, EVERYWHERE] / max(1, one.totals[EVERYWHERE])
-        return np.argsort(left, kind="stable").tolist()
+    def _tried(self) -> list[int]:
+        """Return the hosts to try: those that are expected to be the worst of a flavor and zone first."""
+        orders = [
+            np.argsort(one.expected[:, zone], kind="stable")
+            for one in self._flavors
+            for zone in range(len(one.totals))
+            if one.totals[zone]
+        ]
+        in_turns = (int(each) for ranked in zip(*orders, strict=True) for each in ranked)
+        return list(dict.fromkeys(in_turns))[:MOST_TRIED]
 
     def _lose(self, at: int) -> None:
         cloud, rows = self._cloud, list(self._hosts[at])

@@ -1,4 +1,4 @@
-"""berth-plan: what would happen if; nothing is changed.
+"""berth-plan: what would happen if; nothing is changed without --run.
 
 Exit status: 0 every instance finds a place, 3 some do not, 255 no plan could be made.
 """
@@ -11,7 +11,7 @@ from scheduler.operators.command import app
 main = partial(
     app.run,
     "berth-plan",
-    "Plan with the scheduler's own rules on a snapshot of the cloud. Nothing is changed.",
+    "Plan with the scheduler's own rules on a snapshot of the cloud. Nothing is changed without --run.",
     {
         "drain": "plan.instance_commands:Drain",
         "survive": "plan.instance_commands:Survive",

@@ -6,9 +6,9 @@ nova's API and conductor refuse the others, whatever room there is.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.operators.snapshot.snapshot import SOFT_DELETED, Snapshot
 
-LIVE, COLD = "live", "cold"
+LIVE, COLD, EVACUATE = "live", "cold", "evacuate"
 
 #: How nova moves an instance of a state off a host that is up.
 _WAYS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
@@ -21,12 +21,14 @@ class Way(NamedTuple):
     """How nova moves an instance.
 
     Attributes:
-        name: ``live`` or ``cold``; "" if nova does not move it.
+        name: ``live``, ``cold``, or ``evacuate`` off a host that is down; "" if nova does not move it.
         why: Why nova does not move it.
+        reset: Whether the state of the instance has to be reset first.
     """
 
     name: str
     why: str = ""
+    reset: bool = False
 
 
 def way_of(snapshot: Snapshot, index: int) -> Way:
@@ -43,6 +45,22 @@ def way_of(snapshot: Snapshot, index: int) -> Way:
             return Way("", "nova migrates its PCI devices cold only, and no paused instance cold")
         return Way(COLD)
     return Way(name)
+
+
+def way_off_a_dead_host(snapshot: Snapshot, index: int, *, reset_states: bool) -> Way:
+    """Return how nova evacuates an instance.
+
+    Args:
+        reset_states: The state of an instance that nova does not evacuate as it is may be reset to ``error``.
+    """
+    state = snapshot.instances.states[index]
+    if state in _EVACUATED:
+        return Way(EVACUATE)
+    if state == SOFT_DELETED:
+        return Way("", f"nova evacuates no instance that is {state}")
+    if not reset_states:
+        return Way("", f"nova evacuates no instance that is {state} before its state is reset")
+    return Way(EVACUATE, reset=True)
 
 
 def not_evacuated(snapshot: Snapshot, indices: Iterable[int]) -> list[int]:

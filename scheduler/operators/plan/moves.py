@@ -12,6 +12,7 @@ from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.placement.plain_query import plain_query
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
 Document = dict[str, Any]
@@ -253,12 +254,17 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
     snapshot = cloud.snapshot
     number = int(snapshot.instances.specs[index])
     flavor = None if number < 0 else snapshot.requests.flavor(number)
+    group_uuid = snapshot.instances.group_of.get(snapshot.instances.uuids[index])
+    group = snapshot.groups.get(group_uuid or "")
     return {
         "instance": snapshot.instances.uuids[index],
+        "name": snapshot.instances.names[index] or None,
+        "project_id": snapshot.instances.projects[index] or None,
         "flavor": None if flavor is None else flavor.name if "name" in flavor else None,
         "state": snapshot.instances.states[index],
         "task_state": snapshot.instances.tasks[index] or None,
-        "server_group": snapshot.instances.group_of.get(snapshot.instances.uuids[index]),
+        "server_group": group_uuid,
+        "server_group_name": (read(group, "name") or None) if group else None,
         "from": cloud.host(row),
     }
 

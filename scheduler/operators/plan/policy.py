@@ -69,6 +69,8 @@ def policy(
         choices.append(
             {
                 "instance": snapshot.instances.uuids[index],
+                "name": snapshot.instances.names[index] or None,
+                "project_id": snapshot.instances.projects[index] or None,
                 "flavor": flavor.name if "name" in flavor else None,
                 "is_on": snapshot.place(int(snapshot.instances.rows[index]))[1],
                 "now": now[number],

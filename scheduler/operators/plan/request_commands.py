@@ -2,12 +2,14 @@
 
 import argparse
 from datetime import UTC, datetime, timedelta
+from functools import partial
 import logging
 from typing import Any
 
-from scheduler.operators.command.arguments import add_number, writing
-from scheduler.operators.plan import capacity, dry_run, forecast, textfile
-from scheduler.operators.plan.command_base import PlanCommand, WrongArgument
+from scheduler.operators.command import textfile
+from scheduler.operators.command.arguments import add_number, positive_integer, writing
+from scheduler.operators.plan import capacities, capacity, dry_run, forecast, purchase
+from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, unknown
 from scheduler.operators.snapshot import hints, requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
@@ -91,9 +93,16 @@ class Capacity(RequestPlan):
             metavar="FILE",
             help="with --all: write the counts as metrics for the textfile collector of node-exporter",
         )
+        parser.add_argument(
+            "--add", type=positive_integer, metavar="N",
+            help="count how many more instances of each flavor fit on N further hosts, and until when; "
+            "--like names the host of the cloud that they are like",
+        )  # fmt: skip
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        if args.add:
+            return self._purchase(cloud, args)
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
             raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
@@ -113,9 +122,24 @@ class Capacity(RequestPlan):
             found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
 
+    def _purchase(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        if args.all or args.flavor or args.spec or not args.like:
+            raise WrongArgument("--add takes --like HOST and counts all flavors")
+        rows = cloud.snapshot.table.rows_named
+        if args.like not in rows:
+            raise WrongArgument(unknown("host", args.like, list(rows)))
+        if len(rows[args.like]) > 1:
+            raise WrongArgument(f"{args.like} has several nodes; name a host with one")
+        now = datetime.now(UTC).replace(tzinfo=None)
+        since = now - timedelta(days=forecast.DAYS + 1)
+        changes = partial(cloud.snapshot.all_instances.changes, since=since)
+        flavors = cloud.snapshot.stored.flavors()
+        found = purchase.purchase(cloud, int(rows[args.like][0]), args.add, flavors, changes, now)
+        return found | {"all_placed": any(one["more"] for one in found["flavors"])}
+
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        found = textfile.capacities(cloud, cloud.snapshot.stored.flavors())
+        found = capacities.capacities(cloud, cloud.snapshot.stored.flavors())
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
-                textfile.write(args.textfile, textfile.text(found))
+                textfile.write(args.textfile, capacities.text(found))
         return {"plan": "capacities", "flavors": found, "all_placed": True}

@@ -2,7 +2,7 @@
 
 import shlex
 
-from scheduler.operators.plan.movable import COLD
+from scheduler.operators.plan.movable import COLD, EVACUATE, LIVE
 from scheduler.operators.plan.moves import Document
 
 #: The first version of the API with a target host for cold migrations. Older clients choose 2.1 by default.
@@ -21,6 +21,9 @@ check_host() {{
 }}"""
 
 
+_VERBS = {LIVE: "migrate --live-migration", COLD: "migrate", EVACUATE: "evacuate"}
+
+
 def commands(plan: Document) -> list[str]:
     """Return the lines of a shell script that carries out the moves of a plan; none if there is no move.
 
@@ -30,8 +33,9 @@ def commands(plan: Document) -> list[str]:
     lines = HEADER.splitlines() if plan["moves"] else []
     for move in plan["moves"]:
         instance, host = shlex.quote(move["instance"]), shlex.quote(move["to"])
-        live = "" if move["way"] == COLD else " --live-migration"
-        lines.append(f"openstack server migrate{live} --host {host} --wait {instance}")
+        if move.get("reset_state"):
+            lines.append(f"openstack server set --state error {instance}")
+        lines.append(f"openstack server {_VERBS[move['way']]} --host {host} --wait {instance}")
         lines.append(f"check_host {instance} {host}")
         if move["way"] == COLD:
             lines.append(f"openstack server migration confirm {instance}")

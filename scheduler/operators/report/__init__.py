@@ -3,6 +3,6 @@
 - overview: counts over a list of decisions, by cause and over time
 - hosts: the state of each host on a snapshot of the cloud
 - directory: the files of a report, which take the place of those of the report before
-- site: the pages (templates), and which of them belong to a report
+- site: what its pages show
 - command: the command
 """

@@ -10,16 +10,16 @@ import time
 import msgspec
 
 from scheduler import conf as options
+from scheduler.decisions.document import time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
 from scheduler.errors import BerthError
 from scheduler.operators.command.arguments import add_since, writing
-from scheduler.operators.explain import page
+from scheduler.operators.explain import decision
 from scheduler.operators.explain.decision_commands import (
     LOG_FILE,
     MEMORY,
     FoundDecision,
     RecordedQuestion,
-    Shown,
     complain,
     read_log,
 )
@@ -27,6 +27,8 @@ from scheduler.operators.plan.command_base import quiet
 from scheduler.operators.report import directory, overview, site
 from scheduler.operators.report.hosts import Hosts, read_hosts
 from scheduler.operators.report.overview import Entry, name_of
+from scheduler.operators.shown import page
+from scheduler.operators.shown.shown import Head, Link, Saying, Shown
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
@@ -42,6 +44,8 @@ class ReportCommand(RecordedQuestion):
 
     JSON and YAML have all counts, CSV has the causes.
     """
+
+    has_page = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -62,15 +66,12 @@ class ReportCommand(RecordedQuestion):
     def show(self, args: argparse.Namespace) -> Shown:
         entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)
         found = overview.summarize(entries, args.since, time.time())
-        median = f"{found.milliseconds:.0f} ms (median)"
-        head = [f"{found.decisions} decisions, {found.failed} without a host, {median}"]
+        written = []
         if args.html:
-            head.append(f"The report is in {args.html}: {self._write(args, entries, found)} pages")
-        table = (
-            ("Cause", "About", "Requests", "The latest", "Remedy"),
-            [(one.code, one.subject, one.count, one.words, one.remedy) for one in found.causes],
-        )
-        return Shown(msgspec.to_builtins(found), head, [table])
+            number = self._write(args, entries, found)
+            written.append(Saying(f"The report is in {args.html}: {number} pages"))
+        head = Head(time=time_text(found.until), tiles=site.tiles(found), sayings=written)
+        return Shown(msgspec.to_builtins(found), head, [site.causes(found, {})])
 
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
         hosts, missing = self._hosts(args, entries)
@@ -79,16 +80,21 @@ class ReportCommand(RecordedQuestion):
         addresses: dict[str, str] = {}
 
         def made() -> Iterator[tuple[str, str]]:
+            home = Link("All decisions", directory.INDEX)
             for name, each in self._documents(args, list(known.values())):
                 addresses[name] = directory.decision_file(name)
-                html = page.render(
-                    each.decision, each.origin, MOST_HOSTS, pages.host_addresses, directory.INDEX
+                shown = decision.shown(
+                    each.decision, each.origin, each.document, MOST_HOSTS, pages.host_addresses, home
                 )
-                yield addresses[name], html
-            yield from pages.host_pages(site.latest_choices(entries), addresses)
+                yield addresses[name], self._page(shown)
+            for name, shown in pages.host_pages(site.choices_of(entries), addresses):
+                yield name, self._page(shown)
 
         with writing("The report cannot be written"):
-            return directory.replace(Path(args.html), lambda: pages.index(addresses), made())
+            return directory.replace(Path(args.html), lambda: self._page(pages.index(addresses)), made())
+
+    def _page(self, shown: Shown) -> str:
+        return page.render(shown, self.origin(shown))
 
     def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Hosts | None, str]:
         """Return the hosts, or why they cannot be read."""

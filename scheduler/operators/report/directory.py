@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 import re
 
-from scheduler.operators.pages.files import write
+from scheduler.operators.shown.files import write
 
 #: The page that is written last, as it refers to the others.
 INDEX = "index.html"

@@ -2,15 +2,39 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
+import msgspec
+
+from scheduler.decisions.document import FAILED, time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
-from scheduler.operators.pages import frame
 from scheduler.operators.report.directory import INDEX, hosts_file
 from scheduler.operators.report.hosts import Hosts, ReportedHost, State
 from scheduler.operators.report.overview import NAMED, Entry, Overview, name_of
+from scheduler.operators.shown.shown import (
+    BAD,
+    Area,
+    Cell,
+    Chart,
+    Counts,
+    Emphasis,
+    Folded,
+    Head,
+    Joined,
+    Link,
+    Map,
+    Part,
+    Saying,
+    Shown,
+    Square,
+    Table,
+    Tile,
+    Words,
+    some,
+)
 
 #: Hosts of one page.
 PAGE = 200
@@ -20,6 +44,9 @@ MOST_DRAWN = 20_000
 
 #: Up to so many hosts are drawn with their names; so many squares are drawn large.
 WITH_NAMES, LARGE = 120, 2000
+
+#: Hosts of a decision that are named in the list.
+FIRST = 3
 
 #: What each state means.
 MEANINGS = {
@@ -42,6 +69,11 @@ class Place(NamedTuple):
     def never_chosen(self) -> bool:
         """Whether it has room, and no decision has chosen it."""
         return self.host.state is State.ROOM and not self.host.chosen
+
+    @property
+    def look(self) -> str:
+        """The class of its square."""
+        return f"{self.host.state}{' never' if self.never_chosen else ''}"
 
 
 class Zone(NamedTuple):
@@ -73,84 +105,250 @@ class Site:
             place.host.host: place.address for zone in self._zones for place in zone.places
         }
 
-    def index(self, written: Mapping[str, str]) -> str:
-        """Return the index. ``written``: the addresses of the pages of decisions by their names."""
+    def index(self, written: Mapping[str, str]) -> Shown:
+        """Return what the index shows. ``written``: addresses of the pages of decisions by their names."""
         overview = self._overview
-        return frame.render(
-            "scheduler.operators.report",
-            "report.html",
-            overview=overview,
-            hours=_duration(overview.until - overview.since),
-            part=_duration((overview.until - overview.since) / len(overview.over_time)),
-            begin=_moment(overview.since),
-            middle=_moment((overview.since + overview.until) / 2),
-            end=_moment(overview.until),
-            oldest=overview.oldest and _moment(overview.oldest),
-            is_cut=overview.is_cut,
-            most=MOST_ENTRIES,
-            page_of=lambda entry: written.get(name_of(entry), ""),
-            name_of=name_of,
-            named=NAMED,
-            hosts=self._hosts,
-            missing=self._missing,
-            zones=self._zones,
-            total=Counter(host.state for host in self._hosts.states) if self._hosts else {},
-            room=sum(zone.room for zone in self._zones),
-            never_chosen=sum(zone.never_chosen for zone in self._zones),
-            meanings=MEANINGS,
-            drawn=self._drawn(),
-            size=self._size(),
+        head = Head(
+            f"The last {_duration(overview.until - overview.since)}",
+            f"{_moment(overview.since)} to {_moment(overview.until)} UTC",
+            time=time_text(overview.until),
+            sayings=[Saying(words) for words in self._remarks()],
+            tiles=list(self._tiles()),
+        )
+        parts: list[Part] = [self._over_time()] if overview.decisions else []
+        parts += [causes(overview, written), *self._map(), self._latest(written)]
+        return Shown(msgspec.to_builtins(overview), head, parts)
+
+    def _remarks(self) -> Iterator[str]:
+        overview, oldest = self._overview, _moment(self._overview.oldest or 0)
+        if overview.is_cut and overview.decisions >= MOST_ENTRIES:
+            yield f"Only the latest {MOST_ENTRIES:,} decisions are counted, those since {oldest} UTC."
+        elif overview.is_cut:
+            yield (
+                f"No decision before {oldest} UTC is known: schedulers keep only the latest ones in memory. "
+                "`--log` reads a decision log."
+            )
+        if self._missing:
+            yield self._missing
+
+    def _tiles(self) -> Iterator[Tile]:
+        yield from tiles(self._overview)
+        if self._hosts:
+            room = sum(host.state is State.ROOM for host in self._hosts.states)
+            words = f"of {len(self._hosts.states):,} hosts have room for {self._hosts.flavor}"
+            yield Tile(f"{room:,}", words, "", "#hosts")
+
+    def _over_time(self) -> Chart:
+        overview = self._overview
+        part = _duration((overview.until - overview.since) / len(overview.over_time))
+        words = f"most requests in {part}: {max(overview.over_time):,}"
+        return Chart(
+            "Requests over time",
+            Counts(overview.over_time, overview.failed_over_time, words),
+            _moment(overview.since),
+            _moment(overview.until),
+            (("pale", "requests"), ("part", "without a host")),
         )
 
+    def _map(self) -> Iterator[Map]:
+        if self._hosts is None:
+            return
+        total = Counter(host.state for host in self._hosts.states)
+        never = sum(zone.never_chosen for zone in self._zones)
+        legend = [
+            (f"host-state {state}", f"{state}: {words} ({total[state]:,})")
+            for state, words in MEANINGS.items()
+            if state in total
+        ]
+        if never:
+            words = f"room, but chosen by none of {self._overview.decisions:,} decisions ({never:,})"
+            legend.append((f"host-state {State.ROOM} never", words))
+        flavor, room = self._hosts.flavor, sum(zone.room for zone in self._zones)
+        note = f"Room means that one more instance of {flavor} fits; the cloud has room for {room:,}."
+        areas = [self._area(zone, drawn, flavor) for zone, drawn in self._drawn()]
+        yield Map("Hosts by availability zone", note, areas, self._size(), legend, "hosts")
+
+    @staticmethod
+    def _area(zone: Zone, drawn: int, flavor: str) -> Area:
+        states = ", ".join(f"{count:,} {state}" for state, count in zone.states.items())
+        note = f"{len(zone.places):,} host{'' if len(zone.places) == 1 else 's'}: {states}; "
+        note += f"room for {zone.room:,} of {flavor}"
+        if zone.never_chosen:
+            note += f"; {zone.never_chosen:,} with room never chosen"
+        squares = [
+            Square(place.host.host, place.look, place.host.state, place.address)
+            for place in zone.places[:drawn]
+        ]
+        return Area(Link(zone.name, zone.places[0].address), note, squares, len(zone.places) - drawn)
+
+    def _latest(self, written: Mapping[str, str]) -> Table:
+        overview = self._overview
+        rows = [
+            (
+                linked(entry, name_of(entry) or "without id", written),
+                entry["time"][11:19],
+                entry["flavor"]["name"] or "",
+                entry["availability_zone"] or "",
+                entry["project_id"] or "",
+                self._result(entry),
+                f"{entry['milliseconds']:.0f}",
+            )
+            for entry in overview.latest
+        ]
+        return Table(
+            ("Request", "Time", "Flavor", "Zone", "Project", "Result", "ms"),
+            rows,
+            "Latest decisions",
+            "Each has a page if it is still kept." if rows else "",
+            numbers=("ms",),
+            anchor="decisions",
+            searched=bool(rows),
+            left_out=overview.decisions - len(rows),
+        )
+
+    def _result(self, entry: Entry) -> Words:
+        if entry["result"] == FAILED:
+            cause = entry.get("cause")
+            return Emphasis(f"no host: {cause['words'] if cause else entry['summary']}", BAD)
+        return some([Link(host, self.host_addresses.get(host, "")) for host in entry["hosts"]], FIRST)
+
     def host_pages(
-        self, latest: Mapping[str, Entry], written: Mapping[str, str]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the names of the pages of hosts, and the pages.
+        self, choices: Mapping[str, Sequence[Entry]], written: Mapping[str, str]
+    ) -> Iterator[tuple[str, Shown]]:
+        """Yield the names of the pages of hosts, and what they show.
 
         Args:
-            latest: The latest decision that has chosen a service host.
+            choices: The decisions that have chosen a service host, the latest first.
             written: The addresses of the pages of decisions by their names.
         """
         for zone in self._zones:
             pages = [(name, list(places)) for name, places in groupby(zone.places, _page_of)]
             for number, (name, places) in enumerate(pages):
-                yield (
-                    name,
-                    frame.render(
-                        "scheduler.operators.report",
-                        "hosts.html",
-                        zone=zone,
-                        flavor=self._hosts.flavor if self._hosts else "",
-                        places=places,
-                        latest=latest,
-                        page_of=lambda entry: written.get(name_of(entry), ""),
-                        name_of=name_of,
-                        before=pages[number - 1][0] if number else "",
-                        after=pages[number + 1][0] if number + 1 < len(pages) else "",
-                        home=INDEX,
-                    ),
-                )
+                others = [Link("previous", pages[number - 1][0])] if number else []
+                if number + 1 < len(pages):
+                    others.append(Link("next", pages[number + 1][0]))
+                yield name, self._host_page(zone, places, others, choices, written)
 
-    def _drawn(self) -> Mapping[str, int]:
-        """Return how many hosts of each zone are drawn."""
-        left, drawn = MOST_DRAWN, {}
+    def _host_page(
+        self,
+        zone: Zone,
+        places: Sequence[Place],
+        others: Sequence[Link],
+        choices: Mapping[str, Sequence[Entry]],
+        written: Mapping[str, str],
+    ) -> Shown:
+        head = Head(
+            f"Hosts of {zone.name}",
+            f"{len(places)} of {len(zone.places):,} hosts, {places[0].host.host} to {places[-1].host.host}",
+            time=time_text(self._overview.until),
+            home=Link("All zones", f"{INDEX}#hosts"),
+            pages=others,
+        )
+        flavor = self._hosts.flavor if self._hosts else ""
+        table = Table(
+            (
+                *("Host", "Node", "State", "Room", "Instances", "VCPU free", "Memory free (GiB)"),
+                *("Disk free (GiB)", "Chosen", "Decisions", "Cell"),
+            ),
+            [_host_row(place, choices.get(place.host.host, ()), written) for place in places],
+            "",
+            f"Room is for instances of {flavor}. `berth-explain host NAME` says why a host is never chosen.",
+            anchors={number: place.address.partition("#")[2] for number, place in enumerate(places)},
+            searched=True,
+        )
+        return Shown([msgspec.to_builtins(asdict(place.host)) for place in places], head, [table])
+
+    def _drawn(self) -> Iterator[tuple[Zone, int]]:
+        """Yield each zone, and how many of its hosts are drawn."""
+        left = MOST_DRAWN
         for zone in self._zones:
-            drawn[zone.name] = min(left, len(zone.places))
-            left -= drawn[zone.name]
-        return drawn
+            drawn = min(left, len(zone.places))
+            left -= drawn
+            yield zone, drawn
 
     def _size(self) -> str:
         count = len(self._hosts.states) if self._hosts else 0
         return "named" if count <= WITH_NAMES else "large" if count <= LARGE else "small"
 
 
-def latest_choices(entries: Sequence[Entry]) -> dict[str, Entry]:
-    """Return the first of the decisions that has chosen each service host."""
-    found: dict[str, Entry] = {}
+def tiles(overview: Overview) -> list[Tile]:
+    """Return the numbers of an overview that matter most."""
+    failed = f"{overview.failed:,}"
+    share = f" ({100 * overview.failed / overview.decisions:.1f} %)" if overview.failed else ""
+    return [
+        Tile(f"{overview.decisions:,}", "decisions", "", "#decisions"),
+        Tile(failed, f"without a host{share}", BAD if overview.failed else "", "#causes"),
+        Tile(f"{overview.milliseconds:.0f} ms", "for a decision, median"),
+    ]
+
+
+def causes(overview: Overview, written: Mapping[str, str]) -> Table:
+    """Return the causes of failures, the most frequent first. ``written``: addresses of decisions."""
+    rows = [
+        (
+            one.code,
+            one.subject,
+            one.count,
+            # one event is no course of events
+            Counts(one.over_time, one.over_time, one.code) if one.count > 1 else "",
+            one.words,
+            one.remedy,
+            _links_of(one.latest, written),
+        )
+        for one in overview.causes
+    ]
+    return Table(
+        ("Cause", "About", "Requests", "Over time", "The latest", "Remedy", "Last"),
+        rows,
+        "Why requests found no host",
+        f"The latest {NAMED} requests of each cause have a page." if rows else "",
+        pictures=("Over time", "Last"),
+        anchor="causes",
+        left_out=overview.more_causes,
+    )
+
+
+def _links_of(entries: Sequence[Entry], written: Mapping[str, str]) -> Words:
+    links = [linked(entry, _minute(entry), written) for entry in entries]
+    return Folded(links[0], f"{len(links) - 1} more", links[1:]) if len(links) > 1 else links[0]
+
+
+def linked(entry: Entry, words: str, written: Mapping[str, str]) -> Link:
+    return Link(words, written.get(name_of(entry), ""))
+
+
+def _minute(entry: Entry) -> str:
+    return str(entry["time"][5:16].replace("T", " "))
+
+
+def choices_of(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    """Return the decisions that have chosen each service host, in their order."""
+    found: dict[str, list[Entry]] = {}
     for entry in entries:
-        for host in entry["hosts"]:
-            found.setdefault(host, entry)
+        for host in dict.fromkeys(entry["hosts"]):
+            found.setdefault(host, []).append(entry)
     return found
+
+
+def _host_row(place: Place, chosen: Sequence[Entry], written: Mapping[str, str]) -> tuple[Cell, ...]:
+    host = place.host
+    state = f"{host.state}, never chosen" if place.never_chosen else str(host.state)
+    other_node = host.node.partition(".")[0] != host.host.partition(".")[0]
+    return (
+        host.host,
+        host.node if other_node else "",
+        Joined(
+            [Emphasis("", f"host-state {place.look}"), state, f": {host.words}" if host.words else ""], ""
+        ),
+        host.room,
+        host.instances,
+        int(host.free.get("VCPU", 0)),
+        int(host.free.get("MEMORY_MB", 0) / 1024),
+        int(host.free.get("DISK_GB", 0)),
+        host.chosen or "",
+        _links_of(chosen[:NAMED], written) if chosen else "",
+        host.cell,
+    )
 
 
 def _zones(hosts: Hosts) -> Iterator[Zone]:

@@ -3,18 +3,20 @@
 from pathlib import Path
 import signal
 import threading
+import time
 from typing import Any
 
-import msgspec
-
+from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError, ConfigError
+from scheduler.operators.command import textfile
 from scheduler.operators.command.app import ConfiguredCommand
-from scheduler.operators.command.arguments import add_html, add_since, writing
-from scheduler.operators.pages import files
+from scheduler.operators.command.arguments import add_since, writing
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.copies import Copies
 from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.shadow.shadow import ComparisonFile, Shadow
+from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.shown import Shown
 from scheduler.rpc.transport import TOPIC
 from scheduler.stream.broker import BrokerOptions
 
@@ -60,7 +62,7 @@ class RunCommand(ConfiguredCommand):
         return 0
 
 
-class ReportCommand(ConfiguredCommand):
+class ReportCommand(ShownCommand):
     """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
 
     def get_parser(self, prog_name):
@@ -68,27 +70,19 @@ class ReportCommand(ConfiguredCommand):
         _add_directory(parser)
         add_since(parser, "1d")
         parser.add_argument(
-            "-f",
-            "--format",
-            choices=("text", "json"),
-            default="text",
-            help="format of the output (default: %(default)s)",
+            "--textfile",
+            metavar="FILE",
+            help="write the counts as metrics for the textfile collector of node-exporter",
         )
-        add_html(parser)
         return parser
 
-    def take_action(self, parsed_args) -> int:
-        directory = Path(parsed_args.directory or self.conf.state_path)
-        found = report.summarize(report.read(directory, parsed_args.since))
-        if parsed_args.html:
-            with writing(f"Cannot write {parsed_args.html}"):
-                files.write(parsed_args.html, report.page(found))
-        if parsed_args.format == "json":
-            self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
-        else:
-            for line in report.text(found):
-                self.app.stdout.write(f"{line}\n")
-        return 0 if found.requests else 1
+    def show(self, args) -> Shown:
+        directory = Path(args.directory or self.conf.state_path)
+        found = report.summarize(report.read(directory, args.since))
+        if args.textfile:
+            with writing(f"Cannot write {args.textfile}"):
+                textfile.write(args.textfile, report.metrics(found))
+        return report.shown(found, time_text(time.time()))
 
 
 def _add_directory(parser) -> None:

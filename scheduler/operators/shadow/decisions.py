@@ -22,6 +22,7 @@ from scheduler.hosts.view import HostView
 from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
 from scheduler.operators.shadow.copies import Copy
 from scheduler.parts import Outside, no_stream, put_together
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
@@ -112,7 +113,9 @@ class EqualHosts(DecisionObserver):
         best[hosts.table_rows[totals >= least - EQUAL]] = True
         self._equal = np.packbits(best)
 
-    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+    def consumed(
+        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
+    ) -> None:
         self.choices.append(Choice(hosts.row(index).uuid, self._equal))
 
 

@@ -1,17 +1,19 @@
-"""Counts over the comparisons of a shadow: as text, as a document, and as a page."""
+"""Counts over the comparisons of a shadow, and what is shown of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 from oslo_log import log as logging
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from scheduler.logs import count_text
-from scheduler.operators.pages import frame
 from scheduler.operators.shadow.comparison import MEANINGS, Verdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
+from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Head, Shown, Table
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -98,39 +100,77 @@ def summarize(found: Iterable[Compared]) -> Report:
     )
 
 
+def shown(report: Report, time: str) -> Shown:
+    """Return what is shown of a report. ``time``: when it was made, in ISO format."""
+    counts = {line.verdict: line.count for line in report.lines}
+    refused, other = counts[Verdict.BERTH_REFUSED], counts[Verdict.OTHER]
+    look = "" if not report.compared else BAD if refused else GOOD if not other else ""
+    head = Head("Berth in the shadow of nova-scheduler", sentence(report), look, time)
+    outcomes = Table(
+        ("Requests", "Share, %", "Picture", "Outcome"),
+        [_outcome(line) for line in report.lines],
+        "Outcomes",
+        pictures=("Picture",),
+        legend=(("alike", "no difference"), ("otherwise", "a difference")),
+        looks={number: "folded" for number, line in enumerate(report.lines) if not line.count},
+    )
+    differences = Table(
+        ("Request", "Berth", "nova-scheduler", "Difference"),
+        [
+            (
+                each.request_id,
+                ", ".join(each.berth) or each.refusal or "no host",
+                ", ".join(each.nova) or "no host",
+                str(each.verdict),
+            )
+            for each in report.differences
+        ],
+        "Latest differences",
+        "Why: `berth-explain decision --log DIRECTORY REQUEST`, with the decision log of the shadow.",
+        searched=True,
+    )
+    document = msgspec.to_builtins(report)
+    parts = [outcomes, differences] if report.differences else [outcomes]
+    return Shown(document, head, parts, status=0 if report.requests else 1)
+
+
+def _outcome(line: Line) -> tuple[Cell, ...]:
+    if line.verdict is Verdict.UNKNOWN:
+        return line.count, "", "", line.meaning
+    share = round(line.percent, 1)
+    look = "alike" if line.verdict in ALIKE else "otherwise"
+    return line.count, share, Bar(0, line.percent, f"{share} %", look), line.meaning
+
+
+def metrics(report: Report) -> str:
+    """Return the report in the text format of Prometheus."""
+    counts = {line.verdict: line.count for line in report.lines}
+    registry = CollectorRegistry()
+    gauge: Any = Gauge
+    words = "Requests that the shadow compared, by how the decisions compare"
+    requests = gauge("berth_shadow_requests", words, ("verdict",), registry=registry)
+    for verdict, count in counts.items():
+        requests.labels(verdict).set(count)
+    words = "Requests that the shadow refused and the running scheduler served"
+    gauge("berth_shadow_refused", words, registry=registry).set(counts[Verdict.BERTH_REFUSED])
+    words = "Requests that got another host from the shadow, without a known reason"
+    gauge("berth_shadow_unexplained", words, registry=registry).set(counts[Verdict.OTHER])
+    return generate_latest(registry).decode()
+
+
 def sentence(report: Report) -> str:
-    """Return the report in one sentence."""
+    """Return the report in one sentence, what matters most first."""
     if not report.compared:
         return f"{count_text(report.requests, 'request')}; none was compared yet."
+    counts = {line.verdict: line.count for line in report.lines}
     minutes = (report.until - report.since) / 60
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
-    refused = next(line.count for line in report.lines if line.verdict is Verdict.BERTH_REFUSED)
     alike = report.alike_percent
+    refused, other = (counts[one] or "none" for one in (Verdict.BERTH_REFUSED, Verdict.OTHER))
+    explained = 100.0 * counts[Verdict.UNREPORTED] / report.compared
     return (
-        f"Of {report.compared:,} requests in {period}: {alike:.1f} % the same or of equal weight, "
-        f"{100 - alike:.1f} % otherwise, {refused or 'none'} refused that nova-scheduler served; decided in "
-        f"{report.berth_seconds * 1000:.0f} ms (median), where the choice of nova-scheduler was seen after "
-        f"{report.nova_seconds:.1f} s."
-    )
-
-
-def text(report: Report) -> Iterator[str]:
-    """Yield the lines of the report for a terminal."""
-    yield sentence(report)
-    yield ""
-    for line in report.lines:
-        share = "" if line.verdict is Verdict.UNKNOWN else f"{line.percent:5.1f} %"
-        yield f"{line.count:9,}  {share:>7}  {line.meaning}"
-    if report.differences:
-        yield ""
-        yield "Latest differences, Berth / nova; why: berth-explain decision --log DIRECTORY REQUEST"
-    for each in report.differences:
-        berth = ", ".join(each.berth) or "no host"
-        yield f"  {each.request_id}  {each.verdict}: {berth} / {', '.join(each.nova) or 'no host'}"
-
-
-def page(report: Report) -> str:
-    """Return the report as one HTML page that needs nothing else."""
-    return frame.render(
-        "scheduler.operators.shadow", "report.html", report=report, sentence=sentence(report), alike=ALIKE
+        f"Of {report.compared:,} requests in {period}: {refused} refused that nova-scheduler served, {other} "
+        f"unexplained; {alike:.1f} % the same or of equal weight, {explained:.1f} % since Berth counts "
+        f"placements that no compute has reported yet; decided in {report.berth_seconds * 1000:.0f} ms "
+        f"(median), where the choice of nova-scheduler was seen after {report.nova_seconds:.1f} s."
     )

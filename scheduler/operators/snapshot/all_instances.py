@@ -25,6 +25,8 @@ class StoredInstance(NamedTuple):
     vm_state: str
     hidden: bool
     task_state: str = ""
+    name: str = ""
+    project_id: str = ""
 
 
 class AllInstances:
@@ -50,6 +52,8 @@ class AllInstances:
             columns.vm_state,
             columns.hidden,
             columns.task_state,
+            columns.display_name,
+            columns.project_id,
         )
         for cell in self._cells.all:
             last = 0
@@ -59,8 +63,24 @@ class AllInstances:
                 if not rows:
                     break
                 last = rows[-1].id
-                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden), task or "")
-                             for _, uuid, host, node, state, hidden, task in rows]  # fmt: skip
+                yield (
+                    cell,
+                    [
+                        StoredInstance(
+                            *(
+                                uuid,
+                                host,
+                                node,
+                                str(state),
+                                bool(hidden),
+                                task or "",
+                                name or "",
+                                project or "",
+                            )
+                        )
+                        for _, uuid, host, node, state, hidden, task, name, project in rows
+                    ],
+                )
 
     def changes(self, flavor: Flavor, since: datetime) -> list[tuple[datetime, int]]:
         """Return when instances of the size of a flavor were created (1) and deleted (-1).

@@ -91,14 +91,14 @@ class Asked(NamedTuple):
 class _Taken(DecisionObserver):
     """Notes what instances take of their hosts; the build of one ends before the next one comes."""
 
-    def __init__(self, request: SchedulingRequest, claims: WithoutClaims) -> None:
-        self._uuids = request.instance_uuids
+    def __init__(self, request: SchedulingRequest) -> None:
         self._is_fitted = bool(request.guest or request.pci_requests)
-        self._claims = claims
         self.chosen: list[Chosen] = []
 
-    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
-        candidate = self._claims.granted.get(self._uuids[number]) or hosts.candidates(index)[0]
+    def consumed(
+        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
+    ) -> None:
+        candidate = candidate or hosts.candidates(index)[0]
         topology = None
         if self._is_fitted:
             topology = hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]
@@ -192,15 +192,14 @@ class PlannedCloud:
             PlacementUnavailable: Placement does not answer a query that the mirror cannot answer.
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
-        claims = WithoutClaims()
-        taken, decision = _Taken(request, claims), Decision()
+        taken, decision = _Taken(request), Decision()
         self.snapshot.keep_time()
         noted = _Unnoted if explain is False else Trace
         trace = noted(request, names=lambda: self._names, also=taken)
         error: BerthError | None = None
         try:
             request = with_queries(request, self._world, trace)
-            decision.selections = decide(request, self._world, claims, trace)
+            decision.selections = decide(request, self._world, WithoutClaims(), trace)
         except BerthError as caught:
             if not isinstance(caught, NoValidHost) and not request.queries:
                 raise
@@ -276,6 +275,28 @@ class PlannedCloud:
         flavor = self.snapshot.requests.flavor(int(self.snapshot.instances.specs[index]))
         self._charge(int(self.places.rows[index]), flavor, allocations or {}, -1)
         self._locate(index, -1)
+
+    def empty(self, row: int) -> None:
+        """Leave nothing on a host, as if it was new; what nested providers and PCI pools give stays taken.
+
+        Requests of its instances were read.
+        """
+        snapshot, numbers = self.snapshot, self.snapshot.table.numbers
+        for index in np.flatnonzero(self.places.rows == row).tolist():
+            if snapshot.instances.specs[index] >= 0:
+                self.remove(index, None)
+        for name in ("vcpus_used", "num_instances", "num_io_ops"):
+            self._undo.append(partial(numbers[name].__setitem__, row, numbers[name][row].item()))
+            numbers[name][row] = 0
+        uuid = snapshot.table.rows[row].uuid
+        answer = snapshot.mirror.find([ANY])
+        used = {} if answer is None else {name: one.used for name, one in answer.usage(uuid).items()}
+        freed = {uuid: {"resources": used}}
+        snapshot.mirror.known.heard(freed, 0.0, -1)
+        self._undo.append(partial(snapshot.mirror.known.heard, freed, 0.0, 1))
+        topology = snapshot.table.coded["numa_topology"][row]
+        if topology is not None:
+            self._replace("numa_topology", row, topology.unused())
 
     def _charge(self, row: int, flavor: objects.Flavor, allocations: Allocations, sign: int) -> None:
         self._add(row, flavor, allocations, sign)

@@ -57,6 +57,8 @@ class Instances:
     Attributes:
         states: ``vm_state`` of each.
         tasks: ``task_state`` of each; "" for none.
+        names: The display name of each; "" for none.
+        projects: The id of the project of each.
         rows: The row of the table of each one's node, -1 for a node that the table lacks; int32.
         visible: Whether it counts as a member of a server group: not soft-deleted, nor hidden; bool.
         specs: The number of each one's request among the distinct ones, or ``UNREAD`` or ``MISSING``; int32.
@@ -66,6 +68,8 @@ class Instances:
     uuids: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    projects: list[str] = field(default_factory=list)
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
     visible: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
     specs: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
@@ -264,6 +268,8 @@ def _read_instances(snapshot: Snapshot) -> Instances:
             found.uuids.append(one.uuid)
             found.states.append(states.setdefault(one.vm_state, one.vm_state))
             found.tasks.append(states.setdefault(one.task_state, one.task_state))
+            found.names.append(one.name)
+            found.projects.append(states.setdefault(one.project_id, one.project_id))
             rows.append(row)
             visible.append(not one.hidden and one.vm_state != SOFT_DELETED)
         snapshot.progress("instances", len(rows), total)

@@ -8,7 +8,7 @@ queue does not say whether it is Berth's or nova's.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 import shutil
@@ -24,11 +24,15 @@ from scheduler.claims.spool_file import SUFFIX, TEMPORARY_PREFIX, spool_director
 from scheduler.conf import partitions
 from scheduler.errors import BerthError
 from scheduler.operators.audit.spooled import spooled
-from scheduler.operators.command.findings_table import FindingsCommand, Row
+from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.shown import Head, Shown, Table
+from scheduler.operators.shown.tables import records
 from scheduler.rpc import explain
 from scheduler.stream.broker import BrokerOptions, StreamUnavailable, stream_of
 
 LEFT = 1
+
+Row = tuple[str, str, str]
 
 #: Seconds in which a host of the broker must accept a connection.
 TIMEOUT = 5.0
@@ -56,13 +60,11 @@ class Queue(NamedTuple):
     own: bool = False
 
 
-class RemoveCommand(FindingsCommand):
+class RemoveCommand(ShownCommand):
     """Remove what Berth leaves on the broker and on this machine. Run it on each controller.
 
     Exit status: 0 nothing is left, 1 something was kept, or a dry run found something, 255 it could not run.
     """
-
-    columns = ("Kind", "Name", "Result")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -75,13 +77,15 @@ class RemoveCommand(FindingsCommand):
         )
         return parser
 
-    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        broker = BrokerOptions.from_conf(conf)
+    def show(self, args: argparse.Namespace) -> Shown:
+        broker = BrokerOptions.from_conf(self.conf)
         rows = list[Row]()
         if broker is not None:
-            rows += self._on_broker(conf, broker, args)
-        rows += _on_disk(conf, dry_run=args.dry_run)
-        return LEFT if any(row[-1] != REMOVED for row in rows) else 0, rows
+            rows += self._on_broker(self.conf, broker, args)
+        rows += _on_disk(self.conf, dry_run=args.dry_run)
+        table = Table(("Kind", "Name", "Result"), rows, commands=True)
+        left = LEFT if any(row[-1] != REMOVED for row in rows) else 0
+        return Shown(records(table), Head("What Berth leaves"), [table], status=left)
 
     def _on_broker(
         self, conf: cfg.ConfigOpts, broker: BrokerOptions, args: argparse.Namespace

@@ -26,7 +26,9 @@ from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, host_mappings, services
-from scheduler.operators.command.findings_table import FindingsCommand, Row
+from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
+from scheduler.operators.shown.tables import records
 from scheduler.placement.client import NEEDED_VERSION
 from scheduler.placement.mirror import WIDE_QUERY, read_wide
 from scheduler.placement.providers import decode_list, list_path
@@ -62,22 +64,31 @@ class Finding(NamedTuple):
     next_step: str = ""
 
 
-class UpgradeCheckCommand(FindingsCommand):
+class UpgradeCheckCommand(ShownCommand):
     """Check that Berth can replace nova-scheduler here. Run it before the swap. Nothing is written.
 
     Exit status: 0 no findings, 1 warnings, 2 failures, 255 it could not run.
     """
 
-    columns = ("Result", "Check", "Detail", "Next step")
-
-    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
+    def show(self, args: argparse.Namespace) -> Shown:
         # Each error is a row of the table
         logging.disable(logging.ERROR)
         try:
-            found = list(check(conf))
+            found = list(check(self.conf))
         finally:
             logging.disable(logging.NOTSET)
-        return int(max(one.state for one in found)), [_row(one) for one in found]
+        return shown(found)
+
+
+def shown(found: Sequence[Finding]) -> Shown:
+    """Return what is shown of a check."""
+    worst = max(one.state for one in found)
+    rows = [(one.state.name.title(), one.check, one.detail, one.next_step) for one in found]
+    looks = {number: BAD for number, one in enumerate(found) if one.state is State.FAILURE}
+    table = Table(("Result", "Check", "Detail", "Next step"), rows, looks=looks, commands=True)
+    look = {State.SUCCESS: GOOD, State.WARNING: "", State.FAILURE: BAD}[worst]
+    head = Head(f"Can Berth replace nova-scheduler? {worst.name.title()}", look=look)
+    return Shown(records(table), head, [table], status=int(worst))
 
 
 def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
@@ -354,13 +365,9 @@ def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
     return {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
 
 
-# -- rows ------------------------------------------------------------------------------------------------
+# -- words -----------------------------------------------------------------------------------------------
 
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more
-
-
-def _row(one: Finding) -> Row:
-    return one.state.name.title(), one.check, one.detail, one.next_step

@@ -108,23 +108,30 @@ def refuse_unknown(names: Mapping[str, tuple[str, ...]] = NAMES) -> None:
 
 refuse_unknown()  # before what derives from them
 
-from oslo_messaging._drivers import amqp, amqpdriver, base, common, impl_rabbit  # noqa: E402
-from oslo_messaging.rpc import dispatcher, server  # noqa: E402
+from oslo_messaging._drivers import amqp, amqpdriver, common, impl_rabbit  # noqa: E402
+from oslo_messaging._drivers.amqpdriver import AMQPDriverBase  # noqa: E402
+from oslo_messaging._drivers.base import PollStyleListenerAdapter, RpcIncomingMessage  # noqa: E402
+from oslo_messaging._drivers.common import ConnectionContext, Timeout  # noqa: E402
+from oslo_messaging._drivers.impl_rabbit import Connection, Consumer, RabbitMessage  # noqa: E402
+from oslo_messaging.rpc.dispatcher import PingEndpoint, RPCDispatcher  # noqa: E402
+from oslo_messaging.rpc.server import RPCServer  # noqa: E402
+
+__all__ = [
+    "AMQPDriverBase",
+    "Connection",
+    "ConnectionContext",
+    "Consumer",
+    "PingEndpoint",
+    "PollStyleListenerAdapter",
+    "RPCDispatcher",
+    "RPCServer",
+    "RabbitMessage",
+    "RpcIncomingMessage",
+    "Timeout",
+]
 
 UNIQUE_ID: str = amqp.UNIQUE_ID
 MESSAGE_KEY: str = common._MESSAGE_KEY
-Connection = impl_rabbit.Connection
-ConnectionContext = common.ConnectionContext
-Consumer = impl_rabbit.Consumer
-Driver = amqpdriver.AMQPDriverBase
-IncomingMessage = base.RpcIncomingMessage
-ListenerAdapter = base.PollStyleListenerAdapter
-PingEndpoint = dispatcher.PingEndpoint
-RabbitDriver = impl_rabbit.RabbitDriver
-RabbitMessage = impl_rabbit.RabbitMessage
-RPCDispatcher = dispatcher.RPCDispatcher
-RPCServer = server.RPCServer
-Timeout = common.Timeout
 serialize_msg = common.serialize_msg
 
 #: Failures of one attempt to connect to the broker after which the time limit is checked.
@@ -134,12 +141,12 @@ CONNECT_RETRIES = 1
 # -- drivers and connections ---------------------------------------------------------------------------------
 
 
-def driver_of(transport: messaging.Transport) -> Driver:
+def driver_of(transport: messaging.Transport) -> AMQPDriverBase:
     """Return the driver of a transport, of whatever kind."""
     return transport._driver
 
 
-def amqp_driver_of(transport: messaging.Transport) -> Driver | None:
+def amqp_driver_of(transport: messaging.Transport) -> AMQPDriverBase | None:
     """Return the driver of a transport; None if it does not speak AMQP."""
     driver = driver_of(transport)
     return driver if isinstance(driver, amqpdriver.AMQPDriverBase) else None
@@ -157,12 +164,12 @@ def use_connections(transport: messaging.Transport, kind: type[Connection]) -> N
         driver._connection_pool.connection_cls = kind
 
 
-def connection_to_read(driver: Driver) -> ConnectionContext:
+def connection_to_read(driver: AMQPDriverBase) -> ConnectionContext:
     """Return a connection of its own; the broker is waited for."""
     return driver._get_connection(common.PURPOSE_LISTEN)
 
 
-def connection_to_send(driver: Driver) -> AbstractContextManager[ConnectionContext]:
+def connection_to_send(driver: AMQPDriverBase) -> AbstractContextManager[ConnectionContext]:
     """Return a context with a connection of the pool."""
     made: AbstractContextManager[ConnectionContext] = driver._get_connection(
         common.PURPOSE_SEND, retry=CONNECT_RETRIES
@@ -170,7 +177,7 @@ def connection_to_send(driver: Driver) -> AbstractContextManager[ConnectionConte
     return made
 
 
-def exchange_of(driver: Driver, target: messaging.Target) -> str:
+def exchange_of(driver: AMQPDriverBase, target: messaging.Target) -> str:
     """Return the exchange of a target."""
     return str(driver._get_exchange(target))
 
@@ -285,7 +292,7 @@ class Listener(amqpdriver.RpcAMQPListener):
 
     def __init__(
         self,
-        driver: Driver,
+        driver: AMQPDriverBase,
         connection: ConnectionContext,
         each_time: Callable[[], None],
         waits: tuple[float, float],
@@ -327,7 +334,7 @@ class Listener(amqpdriver.RpcAMQPListener):
         operations.process()
 
 
-def look_often_of(adapter: ListenerAdapter, interval: float) -> None:
+def look_often_of(adapter: PollStyleListenerAdapter, interval: float) -> None:
     """Let a listener of oslo.messaging's own look often whether to stop, if it speaks AMQP."""
     listener = adapter._poll_style_listener
     if isinstance(listener, amqpdriver.AMQPListener):

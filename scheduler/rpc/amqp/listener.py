@@ -42,7 +42,7 @@ class LateListener(library.Listener):
     use_cache = False
 
     def __init__(
-        self, driver: library.Driver, connection: library.ConnectionContext, largest_message: int
+        self, driver: library.AMQPDriverBase, connection: library.ConnectionContext, largest_message: int
     ) -> None:
         """Listen on a connection of the driver; the caller declares the queues."""
         super().__init__(driver, connection, self._look_round, (ACKNOWLEDGE_AFTER, LONGEST_WAIT))
@@ -77,7 +77,8 @@ class LateListener(library.Listener):
         else:
             self.take(message)
             call = self.incoming[-1]
-            call.received, call.was_queued = self.backlog.receive()
+            received, was_queued = self.backlog.receive()
+            call.note_receipt(received, was_queued=was_queued)
             if not self.deliveries.add(call):
                 self.incoming.pop()
 
@@ -172,7 +173,7 @@ def _watch(consumer: library.Consumer, listener: LateListener, priority: int) ->
     consumer.consume = consume_and_report
 
 
-def stopping_soon(adapter: library.ListenerAdapter) -> library.ListenerAdapter:
+def stopping_soon(adapter: library.PollStyleListenerAdapter) -> library.PollStyleListenerAdapter:
     """Return a listener of oslo.messaging's own, which ends soon after ``stop`` if it speaks AMQP."""
     library.look_often_of(adapter, LOOK_INTERVAL)
     return adapter

@@ -11,8 +11,10 @@ from amqp import exceptions as amqp
 import kombu
 import oslo_messaging as messaging
 
+from scheduler.request.past import Past
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.publisher import BoundedPublisher, ReplyTooLarge
+from scheduler.rpc.calls import State
 
 #: Seconds between two attempts to send a reply.
 RETRY_INTERVAL = 0.25
@@ -52,19 +54,17 @@ class ConfirmedMessage(library.Call):
             again then: even if the broker refuses it now, its caller may have it.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
-        begun: Whether a thread has begun to handle it.
+        state: Where it is between its receipt and its end.
         replying_since: When its last reply began to be sent; 0 before that.
-        was_queued: Whether it may have been in the queue when this process began to read from it, or while
-            this process was frozen.
     """
 
     undelivered: Exception | None = None
     may_be_delivered = False
     channel_number = 0
     received = 0.0
-    begun = False
+    state = State.WAITS_FOR_THREAD
+    _past = Past.NONE
     replying_since = 0.0
-    was_queued = False
 
     @property
     def headers(self) -> Mapping[str, object]:
@@ -82,10 +82,22 @@ class ConfirmedMessage(library.Call):
         """Whether the broker has it again, since the connection was lost: it is delivered once more."""
         return bool(self.listener.deliveries.is_lost(self))
 
+    def note_receipt(self, received: float, *, was_queued: bool) -> None:
+        """Note when it was received.
+
+        Args:
+            was_queued: Whether it may have been in the queue when this process began to read from it, or
+                while this process was frozen.
+        """
+        self.received = received
+        self._past = Past.REDELIVERED if self.redelivered else Past.QUEUED if was_queued else Past.NONE
+
     @property
-    def has_past(self) -> bool:
+    def past(self) -> Past:
         """Whether it may have been run before, or its caller may have left while nobody received it."""
-        return self.redelivered or self.was_queued or not self.listener.deliveries.is_held(self)
+        if not self._past and not self.listener.deliveries.is_held(self):
+            self._past = Past.LOST
+        return self._past
 
     @property
     def delivery_count(self) -> int:
@@ -131,10 +143,12 @@ class ConfirmedMessage(library.Call):
 
     def settle(self) -> None:
         """Acknowledge the message after its reply, or because it cannot be answered."""
+        self.state = State.OVER
         self.listener.deliveries.settle(self)
 
     def requeue(self) -> None:
         """Return the message to the broker, to be delivered again."""
+        self.state = State.OVER
         self.listener.deliveries.requeue(self)
 
     def forward(self, queue: str, headers: dict[str, object], timeout: float) -> None:
@@ -196,7 +210,7 @@ class ConfirmedMessage(library.Call):
 
 
 @contextmanager
-def private_channel(driver: library.Driver) -> Iterator[Channel]:
+def private_channel(driver: library.AMQPDriverBase) -> Iterator[Channel]:
     """Give a channel for a question to the broker, which a refusal ends.
 
     On a channel that is used for more, what was received there would be delivered again.

@@ -49,7 +49,7 @@ class Scheduler:
         with ClaimSession(self.claimer, PendingPlacements(), request, capacity=self.check) as claims:
             result = claims.claim(instance, candidate)
             assert result.outcome in {Outcome.DONE, Outcome.REFUSED, Outcome.CONTENDED}, result
-        claims.held.confirm()
+        claims.keep()
         return result.claimed
 
 

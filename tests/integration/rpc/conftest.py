@@ -9,7 +9,9 @@ import kombu
 import oslo_messaging as messaging
 import pytest
 
-from scheduler.rpc import delivery, scheduler_endpoint, serializer, server, transport
+from scheduler.request.past import Past
+from scheduler.rpc import calls, scheduler_endpoint, serializer, server, transport
+from scheduler.rpc.amqp import library
 from scheduler.rpc.context import RequestContext
 from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
@@ -39,8 +41,8 @@ class Manager:
     def select_destinations(self, context, *_arguments):
         claims = Claims()
         self.claims.append(claims)
-        self.redelivered.append(context.delivery.redelivered)
-        context.delivery.hold(claims)
+        self.redelivered.append(context.call.past is Past.REDELIVERED)
+        context.call.hold(claims)
         self.begun.release()
         assert self.may_answer.wait(30)
         return self.answer
@@ -62,8 +64,8 @@ class Forwarding(Manager):
     def select_destinations(self, context, *arguments):
         time.sleep(self.seconds)
         try:
-            context.delivery.forward(next(self.topics), "test")
-        except delivery.Forwarded:
+            context.call.forward(next(self.topics), "test")
+        except calls.Forwarded:
             self.sent += 1
             raise
         return super().select_destinations(context, *arguments)
@@ -123,9 +125,9 @@ def serve(conf):
 @pytest.fixture
 def bus(conf):
     made = transport.rpc_transport(conf)
-    connections = made._driver._connection_pool
+    connections = library.driver_of(made)._connection_pool
     yield made
-    if made._driver._connection_pool:
+    if library.driver_of(made)._connection_pool:
         made.cleanup()
     connections.empty()  # a call may have put one back after the test had closed the bus
 

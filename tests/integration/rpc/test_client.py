@@ -41,7 +41,7 @@ def test_a_call_is_answered(serve, calling):
         assert reply == ["there"]
     assert manager.redelivered == [False, True]
     assert len(heard) >= 2
-    assert eventually(lambda: manager.ends == [["confirmed"]] * 2)
+    assert eventually(lambda: manager.ends == [["kept"]] * 2)
 
 
 def test_an_error_is_replied_with_its_class(serve, calling):
@@ -89,7 +89,7 @@ def test_a_scheduler_whose_caller_has_given_up_gives_back_what_it_claimed(serve,
     with pytest.raises(NoReply):
         calling.call(TOPIC, MESSAGE, Patience(0.5, 60.0))
     manager.may_answer.set()
-    assert eventually(lambda: manager.ends == [["given back"]])
+    assert eventually(lambda: manager.ends == [["released"]])
     assert calling.call(TOPIC, MESSAGE, PATIENT) == ["late"], "others go on"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.rpc import explain, transport
 from scheduler.rpc.amqp import deliveries as amqp_deliveries
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp import listener as amqp_listener
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.waiting import eventually
@@ -26,7 +27,7 @@ def test_claims_are_confirmed_after_the_broker_has_confirmed_the_reply(serve, bu
     caller = Caller(bus)
     caller.join(30)
     assert caller.reply == []
-    assert eventually(lambda: manager.ends == [["confirmed"]])
+    assert eventually(lambda: manager.ends == [["kept"]])
     assert manager.redelivered == [False]
 
 
@@ -36,11 +37,11 @@ def test_claims_are_given_back_if_the_reply_queue_is_missing(serve, bus, broker)
     serve(manager)
     Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    reply_queue = bus._driver._reply_q
+    reply_queue = library.driver_of(bus)._reply_q
     bus.cleanup()  # a caller that lives would declare its queue anew
     broker.queue_delete(reply_queue)
     manager.may_answer.set()
-    assert eventually(lambda: manager.ends == [["given back"]])
+    assert eventually(lambda: manager.ends == [["released"]])
 
 
 class Gone(Caller):
@@ -51,7 +52,7 @@ class Gone(Caller):
         super().__init__(self.bus)
 
     def leave(self):
-        reply_queue = self.bus._driver._reply_q
+        reply_queue = library.driver_of(self.bus)._reply_q
         self.bus.cleanup()  # a caller that lives would declare its queue anew
         self._broker.queue_delete(reply_queue)
 
@@ -70,8 +71,8 @@ def test_calls_of_callers_that_are_gone_do_not_keep_others_waiting(serve, bus, c
     honest = Caller(bus)
     honest.join(30)
     assert honest.reply == ["a host"]
-    assert eventually(lambda: sorted(manager.ends) == [["confirmed"], ["given back"], ["given back"]])
-    assert manager.ends[-1] == ["confirmed"], "no hosts were claimed for calls that had waited for a thread"
+    assert eventually(lambda: sorted(manager.ends) == [["kept"], ["released"], ["released"]])
+    assert manager.ends[-1] == ["kept"], "no hosts were claimed for calls that had waited for a thread"
 
 
 def test_a_caller_whose_reply_queue_is_missing_for_some_time_is_answered(serve, bus, conf, broker):
@@ -82,11 +83,11 @@ def test_a_caller_whose_reply_queue_is_missing_for_some_time_is_answered(serve, 
     serve(manager)
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    broker.queue_delete(bus._driver._reply_q)  # the caller makes it anew
+    broker.queue_delete(library.driver_of(bus)._reply_q)  # the caller makes it anew
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == ["a host"]
-    assert eventually(lambda: manager.ends[-1] == ["confirmed"])
+    assert eventually(lambda: manager.ends[-1] == ["kept"])
 
 
 @pytest.mark.parametrize("limit", ["ours", "broker"])
@@ -107,7 +108,7 @@ def test_claims_are_given_back_and_an_error_is_answered_if_the_reply_is_too_larg
         rabbit.evaluate("application:set_env(rabbit, max_message_size, 134217728).")
     assert isinstance(caller.reply, messaging.RemoteError)
     assert "cannot be sent" in str(caller.reply)
-    assert manager.ends == [["given back"]]
+    assert manager.ends == [["released"]]
 
 
 def test_a_stopping_server_returns_what_it_has_not_begun(serve, bus, conf):
@@ -126,7 +127,7 @@ def test_a_stopping_server_returns_what_it_has_not_begun(serve, bus, conf):
     for caller in callers:
         caller.join(30)
     assert sorted(itertools.chain(*(caller.reply for caller in callers))) == ["first"] + ["second"] * 3
-    assert first.ends == [["confirmed"]]
+    assert first.ends == [["kept"]]
     assert sorted(second.redelivered) == [False, True, True]
 
 

@@ -36,7 +36,7 @@ def test_calls_are_answered_by_the_server_that_they_are_forwarded_to(serve, bus,
     assert answers([Caller(bus) for _ in range(20)]) == [["second"]] * 20
     assert 0 < first.sent < 20
     assert announced == [True]
-    assert eventually(lambda: second.ends == [["confirmed"]] * 20)
+    assert eventually(lambda: second.ends == [["kept"]] * 20)
     assert second.redelivered == [False] * 20
     assert eventually(lambda: depth(broker) == depth(broker, "scheduler") == 0)
 

@@ -78,9 +78,7 @@ def test_calls_are_answered_and_acknowledged_and_fanout_messages_reach_each_serv
     target = messaging.Target(topic="scheduler", version="4.5", fanout=True)
     messaging.get_rpc_client(bus, target).cast(RequestContext(), "update_aggregates", aggregates=[])
     assert eventually(lambda: [manager.casts for manager in managers] == [[[]], [[]]])
-    assert eventually(
-        lambda: [*managers[0].ends, *managers[1].ends] == [["confirmed"]] * MORE_THAN_PREFETCHED
-    )
+    assert eventually(lambda: [*managers[0].ends, *managers[1].ends] == [["kept"]] * MORE_THAN_PREFETCHED)
     assert types(rabbit, url) == KINDS[kind][1]
     assert eventually(lambda: rabbit.messages(url.rpartition("/")[2], "scheduler") == 0)
 
@@ -157,7 +155,7 @@ def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, 
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == []
-    assert eventually(lambda: manager.ends == [["confirmed"]])
+    assert eventually(lambda: manager.ends == [["kept"]])
 
 
 @pytest.mark.parametrize("kind", ["classic", "kolla"])

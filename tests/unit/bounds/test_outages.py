@@ -21,10 +21,10 @@ class Request:
 
     is_rebuild = False
 
-    def __init__(self, clock, deadline=1800.0, delivery=None):
-        self.received_at = clock.now if delivery is None else min(clock.now, delivery.received)
+    def __init__(self, clock, deadline=1800.0, call=None):
+        self.received_at = clock.now if call is None else min(clock.now, call.received)
         self.deadline = clock.now + deadline
-        self.delivery = delivery
+        self.call = call
 
     def restarted(self):
         return self
@@ -171,7 +171,7 @@ def test_a_request_that_has_waited_for_a_thread_has_no_more_patience_than_others
     world.clock.now = 70.0
     delivery = SimpleNamespace(received=0.0, can_be_requeued=True)
     with pytest.raises(PlacementUnavailable):
-        world.run(lambda _now: "hosts", delivery=delivery)
+        world.run(lambda _now: "hosts", call=delivery)
     assert world.clock.now == 70.0
     assert world.tries == []
 
@@ -236,7 +236,7 @@ def test_while_another_scheduler_can_decide_no_requests_are_taken_and_those_that
     world.problem = REFUSED
     world.peers.able = True
     with pytest.raises(HandedBack):
-        world.run(lambda _now: REFUSED, delivery=returnable())
+        world.run(lambda _now: REFUSED, call=returnable())
     assert (world.listener.calls, world.peers.announced) == (["pause"], [False])
     assert world.clock.now <= 3.0
     world.problem = None
@@ -270,7 +270,7 @@ def test_a_request_whose_claims_have_to_be_released_here_is_not_returned(world):
     world.problem = until(20.0, REFUSED, None)
     world.peers.able = True
     claiming = PlacementUnavailable("no response", claiming=True)
-    assert world.run(until(20.0, claiming), delivery=returnable()) == "hosts"
+    assert world.run(until(20.0, claiming), call=returnable()) == "hosts"
 
 
 def test_a_listener_that_starts_during_an_outage_is_paused_at_once(world):

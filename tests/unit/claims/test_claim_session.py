@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim_session import ClaimSession, ComputeNodes, Overtaken
-from scheduler.claims.held_claims import SOON, HeldClaims
+from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes
 from scheduler.claims.spool import Kept
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
@@ -19,7 +18,7 @@ from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.calls import Call
 from tests.builders import make_host, make_table
 from tests.unit.claims.builders import A, B, SleepClock, candidate, claimer_of, holding
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -54,8 +53,8 @@ class World:
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
         )
-        delivery = Delivery("message", has_past=lambda: past)
-        context = SimpleNamespace(user_id="caller", delivery=delivery)
+        call = Call("message", past=lambda: past)
+        context = SimpleNamespace(user_id="caller", call=call)
         self.claims = ClaimSession(
             self.claimer,
             PendingPlacements(),
@@ -95,9 +94,9 @@ def test_claims_are_released_though_who_is_told_of_them_fails():
 
 
 ENDS = {
-    "the reply was delivered": (HeldClaims.confirm, {"a": [A]}),
-    "the message is run once more": (HeldClaims.keep, {"a": [A]}),
-    "the reply cannot be delivered": (HeldClaims.release, {}),
+    "the reply was delivered": (ClaimSession.keep, {"a": [A]}),
+    "the message is run once more": (lambda _claims: None, {"a": [A]}),
+    "the reply cannot be delivered": (ClaimSession.release, {}),
 }
 
 
@@ -105,7 +104,7 @@ ENDS = {
 def test_the_outcome_of_the_reply_decides(end, held):
     world = World()
     world.use("a")
-    end(world.claims.held)
+    end(world.claims)
     assert world.held == held
     assert len(world.claimer.spool) == 0
 
@@ -152,12 +151,9 @@ def test_a_fence_that_fails_keeps_what_was_claimed():
     world = World(past=True)
     other = holding(B, generation=7)
 
-    def fence():
-        world.api.consumers["b"] = other
-        world.claims.fence()
-
-    with pytest.raises(Overtaken):
-        world.use("a", "b", then=fence)
+    world.use("a", "b")
+    world.api.consumers["b"] = other
+    assert world.claims.fence() is None
     assert world.held == {"a": [A], "b": [B]}
 
 
@@ -165,12 +161,9 @@ def test_what_a_fence_that_fails_leaves_is_released_once_nova_has_given_it_up():
     """Its host may have become unknown, so that the request ends without a host, and without these claims."""
     world = World(past=True)
 
-    def fence():
-        world.api.consumers["b"] = holding(B, generation=7)
-        world.claims.fence()
-
-    with pytest.raises(Overtaken):
-        world.use("a", "b", then=fence)
+    world.use("a", "b")
+    world.api.consumers["b"] = holding(B, generation=7)
+    assert world.claims.fence() is None
     world.state = InstanceState.GIVEN_UP
     world.claimer.spool._wall_clock = lambda: time.time() + LATE_WRITE_WINDOW
     world.claimer.spool._settle_due()
@@ -182,11 +175,11 @@ def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
     world = World(past=True)
     world.api.consumers["a"] = holding(A, generation=3)
     with world.claims:
-        world.claims.held.hold({"a": world.api.consumers["a"]})
+        world.claims.adopt({"a": world.api.consumers["a"]})
         world.claims.claim("b", candidate(B))
         world.claims.fence()
         assert world.api.consumers["a"].generation == 4
-    world.claims.held.release()
+    world.claims.release()
     assert world.held == {"a": [A]}
     assert len(world.claimer.spool) == 1
 
@@ -206,7 +199,7 @@ def test_several_writes_are_known():
 def test_an_answer_after_a_lost_write_is_looked_at_later():
     world = World(["lost"])
     world.use("a")
-    world.claims.held.confirm()
+    world.claims.keep()
     assert len(world.claimer.spool) == 1
     assert world.held == {"a": [A]}
 
@@ -215,7 +208,7 @@ def test_an_answer_that_took_long_is_looked_at_later():
     world = World()
     world.use("a")
     world.clock.sleep(SOON + 1.0)
-    world.claims.held.confirm()
+    world.claims.keep()
     assert len(world.claimer.spool) == 1
 
 

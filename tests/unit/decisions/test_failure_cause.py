@@ -24,6 +24,7 @@ from scheduler.decisions.document import (
     encode,
 )
 from scheduler.decisions.failure_cause import REMEDIES, CauseCode, cause_of
+from scheduler.decisions.why_not import STALE
 from scheduler.filters import builtin
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.selection.host_claiming import NOT_ENOUGH
@@ -58,6 +59,7 @@ HOST = Constraint("the requested destination h1", "host")
 IGNORED = Constraint("ignored by the request", "ignored host")
 ANTI_AFFINITY = Constraint("ServerGroupAntiAffinityFilter", "filter", filter="ServerGroupAntiAffinityFilter")
 AFFINITY = Constraint("ServerGroupAffinityFilter", "filter", filter="ServerGroupAffinityFilter")
+DOWN = Constraint("ComputeFilter", "filter", filter="ComputeFilter")
 ALIAS = Constraint("PCI alias gpu (1 CUSTOM_PCI)", "group", "flavor")
 GROUP = Constraint("group 1 (1 VGPU)", "group", "flavor")
 SEVERAL = Constraint("more than one constraint of the query", "several")
@@ -149,7 +151,7 @@ def refused(next_step=ClaimState.NEXT_HOST):
             sets((4, SEVERAL)),
             "combination",
             SEVERAL.text,
-            "4 hosts lack only more than one constraint of the query",
+            "4 hosts fail more than one constraint of the query",
         ),
         (sets(suitable=3), "changed", "", "3 hosts would be suitable now: the cloud has changed since"),
         (sets(), "not_offered", "", "no compute node is known"),
@@ -272,11 +274,23 @@ def test_requests_that_were_served_or_ended_by_an_outage_have_none():
         (sets((3, VCPU, Reason("", 3, "step_size", 4))), "a multiple of 4 VCPU"),
         (sets((3, VCPU, Reason("", 3, "absent"))), "let hosts provide it"),
         (sets((3, VCPU), instances=3, placed=2, number=3), "Request at most 2 instances at once"),
+        (
+            sets((3, GROUP), instances=3, placed=2, number=3),
+            "Request at most 2 instances at once. For more: free or add what the group requests",
+        ),
+        (sets((3, ANTI_AFFINITY), instances=3, placed=2, number=3), "For more: add hosts, or use a soft"),
+        (sets((2, SERVICE, Reason(STALE, 2))), "delete the trait COMPUTE_STATUS_DISABLED"),
+        (sets((2, SERVICE, Reason("maintenance", 1), Reason(STALE, 1))), "Enable the compute services"),
+        (sets((3, AFFINITY), (1, (VCPU, TRAIT))), "Free the host of the group"),
+        (sets((3, AFFINITY), (1, (VCPU, SERVICE))), "Return the host of the group to service"),
+        (sets((3, AFFINITY), (1, (VCPU, DOWN))), "Return the host of the group to service"),
         (sets((1, VCPU), (5, AFFINITY)), "more hosts do not help"),
         (sets((5, AFFINITY)), "more hosts do not help"),
         (sets((5, ANTI_AFFINITY)), "Add hosts, or use a soft policy"),
         (sets((1, IGNORED), kind="evacuation"), "only hosts that the instance is to leave would suit"),
         (sets((1, IGNORED)), "ignore fewer hosts"),
+        (sets((1, ZONE)), "Choose another zone"),
+        (sets((1, ZONE), kind="move"), "Add or free hosts in this zone"),
         (sets((1, GROUP)), "correct the group in the flavor"),
     ],
 )  # fmt: skip

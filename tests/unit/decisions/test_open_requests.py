@@ -19,8 +19,8 @@ def call(message_id, received_at, step="queue", wait=None, uuids=("i1",)):
 
 
 def trace(message_id, received_at, clock):
-    delivery = SimpleNamespace(message_id=message_id, received=received_at)
-    context = SimpleNamespace(delivery=delivery, request_id=f"req-{message_id}")
+    call = SimpleNamespace(message_id=message_id, received=received_at)
+    context = SimpleNamespace(call=call, request_id=f"req-{message_id}")
     return Trace(
         SchedulingRequest.of(make_spec(), ["i1"], context, arrived_at=received_at + 5.0), clock=clock
     )

@@ -13,7 +13,7 @@ from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.calls import Call
 from tests.unit.filters.asking import make_spec
 
 
@@ -91,7 +91,7 @@ def test_times_are_counted_by_stage_and_as_a_whole(world):
 
 
 def test_the_wait_for_a_thread_is_a_stage(world):
-    each = noted(context=SimpleNamespace(delivery=Delivery(received=4.25)))
+    each = noted(context=SimpleNamespace(call=Call(received=4.25)))
     assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
 
 

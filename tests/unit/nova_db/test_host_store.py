@@ -145,6 +145,19 @@ def test_a_table_past_half_its_age_is_refreshed_behind_the_request(nova, stores)
     assert eventually(lambda: hosts_of(stores.store.snapshot()) == ["cmp1"])
 
 
+def test_with_many_requests_a_table_is_refreshed_shortly_before_it_is_too_old(nova, stores):
+    """So the databases are read about once in its age."""
+    stores.store.start()
+    first = stores.store.snapshot()
+    for _ in range(90):
+        stores.ahead += 10
+        assert stores.store.snapshot() is first
+    assert stores.reads == 1
+    stores.ahead += 80
+    assert stores.store.snapshot() is first
+    assert eventually(lambda: stores.store.snapshot() is not first)
+
+
 def test_disabled_cells_are_read_and_marked(nova, stores):
     other = nova.add_cell("cell2", disabled=True)
     uuid = nova.add_host("cmp1", cell=other)

@@ -11,7 +11,7 @@ from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
-from scheduler.placement.write_queue import MOST_TOGETHER
+from scheduler.placement.write_queue import LONGEST_WAIT, LOOK_INTERVAL, MOST_TOGETHER
 from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
 
@@ -32,9 +32,9 @@ def unit(places):
     return Unit(writes, dict.fromkeys(writes))
 
 
-def make(client, queue_timeout=30.0, clock=Clock(0.0)):  # noqa: B008 - it does not move
+def make(client, queue_timeout=30.0, clock=Clock(0.0), **more):  # noqa: B008 - it does not move
     """Return the queue of a writer."""
-    return AllocationWriter(client, WritePolicy(queue_timeout=queue_timeout), Timing(clock)).queue
+    return AllocationWriter(client, WritePolicy(queue_timeout=queue_timeout), Timing(clock), **more).queue
 
 
 def send(queue, *units, context=None):
@@ -414,3 +414,64 @@ def test_a_context_is_sent_along(client):
     context = SimpleNamespace(request_id="r")
     send(make(client), *put("a"), context=context)
     assert seen == [context]
+
+
+# -- company ---------------------------------------------------------------------------------------------
+
+
+class Waits:
+    """A clock that sleeps move on, and what happens at the first of them."""
+
+    def __init__(self, client, seconds=1.0):
+        self.clock = Clock(0.0)
+        self.slept = 0
+        self.meanwhile = lambda: None
+        client.gate.set()
+        client.answer = self._answer
+        self._seconds = seconds
+
+    def _answer(self, _bodies):
+        self.clock.now += self._seconds
+        return DONE
+
+    def sleep(self, seconds):
+        self.clock.now += seconds
+        self.slept += 1
+        if self.slept == 1:
+            self.meanwhile()
+
+    def queue(self, client, *, follow):
+        """A queue that further claims follow, so many in all."""
+        timing = Timing(self.clock, self.sleep)
+        return AllocationWriter(client, timing=timing, more_follow=lambda queued: queued < follow).queue
+
+
+def test_a_write_waits_for_the_claims_that_follow(client):
+    waits = Waits(client)
+    queue = waits.queue(client, follow=2)
+    send(queue, *put("a"))
+    assert waits.slept == 0  # nothing is known of how long Placement takes
+    more = []
+
+    def another():
+        more.append(threading.Thread(target=send, args=(queue, *put("c"))))
+        more[0].start()
+        wait_for_queue(queue, 2)
+
+    waits.meanwhile = another
+    send(queue, *put("b"))
+    more[0].join(10)
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
+    assert waits.slept == 1
+
+
+@pytest.mark.parametrize(
+    ("follow", "seconds", "waited"), [(1, 1.0, 0.0), (2, 1.0, LONGEST_WAIT), (2, 0.02, 0.02)]
+)
+def test_a_write_waits_as_long_as_the_last_took_and_only_if_claims_follow(client, follow, seconds, waited):
+    waits = Waits(client, seconds)
+    queue = waits.queue(client, follow=follow)
+    send(queue, *put("a"))
+    begun = waits.clock.now
+    send(queue, *put("b"))
+    assert waits.clock.now - begun - seconds == pytest.approx(waited, abs=LOOK_INTERVAL)

@@ -5,11 +5,12 @@ import pytest
 
 from scheduler import conf as options
 from scheduler.errors import ConfigError
+from scheduler.request.past import Past
 from scheduler.router import service
 from scheduler.router.proxy import Unreachable
 from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, Calls, RouterService
+from scheduler.rpc.calls import CURRENT, Call, Requeued
 from scheduler.rpc.client import BrokerAway, Failure
-from scheduler.rpc.delivery import CURRENT, Delivery, Requeued
 
 SECTION = "[berth_partition_a]\naggregates = a\n"
 
@@ -41,10 +42,10 @@ class Router:
 def ask(load):
     """Let a router answer a call; returns the reply or the error that is sent."""
 
-    def ask(router, delivery=None, in_flight=0):
+    def ask(router, call=None, in_flight=0):
         calls = Calls(load(), router)
         calls.unanswered = lambda: in_flight
-        token = CURRENT.set(delivery)
+        token = CURRENT.set(call)
         try:
             return calls.select_destinations({"user_id": "u", "new_field": 1}, spec_obj={"x": 1})
         except messaging.ExpectedException as expected:
@@ -58,8 +59,8 @@ def ask(load):
 def test_a_call_is_handed_on_as_it_is(ask, monkeypatch):
     monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: 120.0))
     router = Router([["host"]])
-    delivery = Delivery("m", redelivered=True, received=100.0, has_past=lambda: True)
-    assert ask(router, delivery) == [["host"]]
+    call = Call("m", received=100.0, past=lambda: Past.REDELIVERED)
+    assert ask(router, call) == [["host"]]
     message = {
         "method": "select_destinations",
         "args": {"spec_obj": {"x": 1}},
@@ -96,7 +97,7 @@ def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
 
 def test_a_call_of_which_nothing_is_known_is_returned_to_the_broker(ask):
     with pytest.raises(Requeued):
-        ask(Router(BrokerAway("gone")), Delivery(can_be_requeued=True))
+        ask(Router(BrokerAway("gone")), Call(can_be_requeued=True))
     assert type(ask(Router(BrokerAway("gone")))).__name__ == "BrokerAway"
 
 

@@ -6,8 +6,9 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 import pytest
 
+from scheduler.request.past import Past
 from scheduler.rpc import forwarding
-from scheduler.rpc.delivery import Forwarded
+from scheduler.rpc.calls import Forwarded
 from scheduler.rpc.forwarding import FORWARDED
 from scheduler.stream import membership
 
@@ -97,8 +98,8 @@ class Call:
 
     msg_id = "m1"
 
-    def __init__(self, error=None, has_past=False):
-        self.error, self.has_past, self.sent = error, has_past, []
+    def __init__(self, error=None, past=Past.NONE):
+        self.error, self.past, self.sent = error, past, []
 
     def forward(self, queue, headers, timeout):
         self.sent.append((queue, headers, timeout))
@@ -133,6 +134,6 @@ def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
 
 
 def test_another_scheduler_learns_that_a_call_was_delivered_before():
-    call = Call(has_past=True)
+    call = Call(past=Past.QUEUED)
     assert forward(call, []) is SENT
     assert call.sent[0][1]["berth-redelivered"] is True

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.bounds.waits import Wait
+from scheduler.rpc.calls import State
 from scheduler.rpc.open_calls import LONGEST, describe
 
 
@@ -14,7 +15,7 @@ def call(**fields):
         "ctxt": {"request_id": "req-1", "auth_token": "secret", "service_catalog": ["secret"]},
         "message": {"method": "select_destinations", "args": {"instance_uuids": ["i1", "i2"]}},
         "received": 5.0,
-        "begun": False,
+        "state": State.WAITS_FOR_THREAD,
         "replying_since": 0.0,
         "reply_q": "reply_1",
     }
@@ -25,20 +26,20 @@ def call(**fields):
     ("fields", "missing_since", "step", "wait"),
     [
         ({}, None, "queue", Wait("a free thread", 5.0)),
-        ({"begun": True}, None, "start", None),
+        ({"state": State.RUNS}, None, "start", None),
         (
-            {"begun": True, "replying_since": 8.0},
+            {"state": State.RUNS, "replying_since": 8.0},
             None,
             "reply",
             Wait("RabbitMQ, which has to confirm the reply", 8.0),
         ),
         (
-            {"begun": True, "replying_since": 8.0},
+            {"state": State.RUNS, "replying_since": 8.0},
             9.0,
             "reply",
             Wait("reply queue reply_1, which does not exist", 9.0),
         ),
-        ({"begun": True}, 9.0, "reply", Wait("reply queue reply_1, which does not exist", 9.0)),
+        ({"state": State.RUNS}, 9.0, "reply", Wait("reply queue reply_1, which does not exist", 9.0)),
     ],
     ids=["in the queue", "begun", "being answered", "undelivered", "without a reply queue"],
 )

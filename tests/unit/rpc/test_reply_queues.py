@@ -117,3 +117,16 @@ def test_a_stop_returns_all_calls_and_those_that_come_later(world):
     world.wait("second", "a")
     assert world.ends == [("first", "returned"), ("second", "returned")]
     assert len(world.queues) == 0
+
+
+def test_it_is_known_since_when_a_call_waits_for_its_queue(world):
+    began, call = world.clock.now, world.call("first", "a")
+    world.missing.add("a")
+    assert world.queues.missing_since(call) is None
+    world.queues.wait(call)
+    world.clock.now += 5
+    assert world.queues.missing_since(call) == began
+    assert world.queues.missing_since(world.call("another", "a")) is None
+    world.missing.remove("a")
+    world.look_after(1)
+    assert world.queues.missing_since(call) is None

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import checks, delivery, endpoints, scheduler_endpoint
+from scheduler.rpc import calls, checks, endpoints, scheduler_endpoint
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Unreadable
 from tests.support.clock import Clock
@@ -295,16 +295,16 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
     endpoint, manager, can_be_requeued
 ):
     manager.answer = errors.SchedulerStopping("it stops")
-    current = delivery.Delivery(can_be_requeued=can_be_requeued)
-    token = delivery.CURRENT.set(current)
+    current = calls.Call(can_be_requeued=can_be_requeued)
+    token = calls.CURRENT.set(current)
     try:
-        with pytest.raises(delivery.Requeued if can_be_requeued else messaging.ExpectedException):
+        with pytest.raises(calls.Requeued if can_be_requeued else messaging.ExpectedException):
             select(endpoint)
     finally:
-        delivery.CURRENT.reset(token)
+        calls.CURRENT.reset(token)
 
 
-@pytest.mark.parametrize("reason", [delivery.Forwarded("forwarded"), delivery.Requeued("comes again")])
+@pytest.mark.parametrize("reason", [calls.Forwarded("forwarded"), calls.Requeued("comes again")])
 def test_a_request_that_is_not_answered_here_ends_without_an_answer(endpoint, manager, caplog, reason):
     manager.answer = reason
     with pytest.raises(type(reason)):

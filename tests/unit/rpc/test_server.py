@@ -12,6 +12,7 @@ from oslo_messaging.rpc import server as library_server
 import pytest
 
 from scheduler import errors, objects
+from scheduler.request.past import Past
 from scheduler.rpc import forwarding, heartbeats, scheduler_endpoint, server, transport
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
@@ -261,21 +262,21 @@ def test_messages_that_no_endpoint_takes_are_logged_once_and_without_a_traceback
 
 @pytest.mark.parametrize(
     ("result", "end"),
-    [([{"host": "h"}], "confirmed"), (ValueError("late"), "given back")],
+    [([{"host": "h"}], "kept"), (ValueError("late"), "released")],
     ids=["reply", "error after the claims"],
 )
 def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, manager, result, end):
     claims = Claims()
 
     def answer(context, *_):
-        context.delivery.hold(claims)
+        context.call.hold(claims)
         if isinstance(result, Exception):
             raise result
         return result
 
     manager.answer = answer
     asked = objects.hydrate(spec("boot_two_instances"))
-    if end == "confirmed":
+    if end == "kept":
         assert client().call(context, "select_destinations", spec_obj=asked) == result
     else:
         with pytest.raises(ValueError, match="late"):
@@ -412,9 +413,8 @@ class TestHeartbeats:
 class Redelivered(ConfirmedMessage):
     """A call that the broker has delivered before: notes what becomes of it."""
 
-    redelivered = True
+    past = Past.REDELIVERED
     is_lost = False
-    has_past = True
     may_be_requeued = True
     listener = SimpleNamespace(
         returns=lambda _message: False,
@@ -452,25 +452,35 @@ class Redelivered(ConfirmedMessage):
 
 
 @pytest.mark.parametrize(
-    ("redelivered", "headers", "due"),
-    [(True, {}, 0.0), (False, {forwarding.FORWARDED: True}, 0.0), (False, {}, 30.0)],
-    ids=["delivered again", "forwarded", "neither"],
+    ("past", "headers", "due"),
+    [
+        (Past.REDELIVERED, {}, 0.0),
+        (Past.NONE, {forwarding.FORWARDED: True}, 0.0),
+        (Past.NONE, {}, 30.0),
+        (Past.QUEUED, {}, 30.0),
+    ],
+    ids=["delivered again", "forwarded", "neither", "was in the queue"],
 )
 def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
-    conf, manager, monkeypatch, redelivered, headers, due
+    conf, manager, monkeypatch, past, headers, due
 ):
     clock, beats = Clock(100.0), []
     watching = heartbeats.Heartbeats(clock, make_loop=NoLoop)
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager, heartbeats=watching)
     monkeypatch.setattr(library_server.RPCServer, "_on_incoming", lambda *_: None)
     message = Redelivered({})
-    message.redelivered, message.headers, message.client_timeout = redelivered, headers, 60
+    message.past, message.headers, message.client_timeout = past, headers, 60
     message.heartbeat = lambda: beats.append(clock.now - 100.0)
     running._on_incoming([message])
     for now in (0.0, 29.9, 30.0):
         clock.now = 100.0 + now
         watching.send_due()
     assert beats[0] == due
+
+
+def serve(running, message):
+    """Serve a call, as a thread of the pool does."""
+    running._process_incoming([message])
 
 
 def frame_of_a_call():
@@ -495,39 +505,39 @@ class Deaths:
 
 
 @pytest.mark.parametrize(
-    ("redelivered", "deaths", "deliveries", "runs"),
+    ("past", "deaths", "deliveries", "runs"),
     [
-        (True, server.MOST_DEATHS - 1, server.MOST_DELIVERIES, True),
-        (True, server.MOST_DEATHS, 0, False),
-        (True, 0, server.MOST_DELIVERIES + 1, False),
-        (False, server.MOST_DEATHS, 0, True),
+        (Past.REDELIVERED, server.MOST_DEATHS - 1, server.MOST_DELIVERIES, True),
+        (Past.REDELIVERED, server.MOST_DEATHS, 0, False),
+        (Past.REDELIVERED, 0, server.MOST_DELIVERIES + 1, False),
+        (Past.NONE, server.MOST_DEATHS, 0, True),
     ],
     ids=["up to both limits", "too many deaths", "too many deliveries", "first delivery"],
 )
 def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_some_of_them(
-    conf, manager, caplog, redelivered, deaths, deliveries, runs
+    conf, manager, caplog, past, deaths, deliveries, runs
 ):
     seen = []
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     running.in_flight = Deaths(deaths)
     manager.answer = lambda *_: seen.extend(running.in_flight.running)
     message = Redelivered(frame_of_a_call())
-    message.redelivered, message.delivery_count = redelivered, deliveries
-    running._process_incoming([message])
+    message.past, message.delivery_count = past, deliveries
+    serve(running, message)
     assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
     assert seen == (["m1"] if runs else [])
     assert caplog.text.count("with an error instead of serving it again") == (not runs)
     assert running.in_flight.running == []
 
 
-@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("past", Past)
 def test_a_request_knows_whether_its_call_has_a_past(conf, manager, past):
     told = []
-    manager.answer = lambda context, *_: told.append(context.delivery.has_past)
+    manager.answer = lambda context, *_: told.append(context.call.past)
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
-    message.has_past = past
-    running._process_incoming([message])
+    message.past = past
+    serve(running, message)
     assert told == [past]
 
 
@@ -537,19 +547,19 @@ def test_a_call_that_the_broker_has_again_ends_without_a_reply_and_keeps_what_it
     message = Redelivered(frame_of_a_call())
 
     def answer(context, *_):
-        context.delivery.hold(claims)
+        context.call.hold(claims)
         message.is_lost = True
 
     manager.answer = answer
     message.is_lost = when == "before"
-    scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)._process_incoming([message])
+    serve(scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager), message)
     assert message.ends == ["requeued"]
-    assert claims.ends == ([] if when == "before" else ["kept"])
+    assert claims.ends == []
 
 
 def test_calls_whose_callers_have_left_are_dropped_with_one_error_each_and_one_line(conf, manager, caplog):
     def answer(context, *_):
-        context.delivery.dropped = "their instances were given up"
+        context.call.dropped = "their instances were given up"
         raise errors.CallerLeft("their instances were given up")
 
     manager.answer = answer
@@ -558,7 +568,7 @@ def test_calls_whose_callers_have_left_are_dropped_with_one_error_each_and_one_l
     running.count = lambda *what: dropped.append(what)
     for _ in range(20):
         message = Redelivered(frame_of_a_call())
-        running._process_incoming([message])
+        serve(running, message)
         assert message.ends == ["NoValidHost", "acknowledged"]
     running._dropped.log()
     assert dropped == [("dropped", "")] * 20
@@ -596,7 +606,7 @@ def test_a_refused_message_is_freed_at_once(conf, manager, frame):
     gc.disable()
     logging.disable()  # what tests capture of the log holds errors
     try:
-        running._process_incoming([message])
+        serve(running, message)
         assert len(message.ends) == 2
         del message, frame
         assert argument() is None
@@ -606,20 +616,20 @@ def test_a_refused_message_is_freed_at_once(conf, manager, frame):
 
 
 @pytest.mark.parametrize(
-    ("unreachable", "ends", "redelivered"),
+    ("unreachable", "ends", "past"),
     [
-        (None, [("t1", True)], False),
-        (messaging.MessageUndeliverable(None, "", "t1", None), ["hosts", "acknowledged"], False),
-        (OSError("reset"), ["hosts", "acknowledged"], True),
+        (None, [("t1", True)], Past.NONE),
+        (messaging.MessageUndeliverable(None, "", "t1", None), ["hosts", "acknowledged"], Past.NONE),
+        (OSError("reset"), ["hosts", "acknowledged"], Past.ELSEWHERE),
     ],
     ids=["forwarded", "no queue", "perhaps forwarded"],
 )
-def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, redelivered):
+def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, past):
     told = []
 
     def answer(context, *_):
-        context.delivery.forward("t1", "why")
-        told.append(context.delivery.has_past)
+        context.call.forward("t1", "why")
+        told.append(context.call.past)
 
     manager.answer = answer
     counted = []
@@ -627,10 +637,10 @@ def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, re
     running.count = lambda *what: counted.append(what)
     arguments = {"spec_obj": spec("boot_two_instances")}
     message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
-    message.redelivered, message.has_past, message.unreachable = False, False, unreachable
-    running._process_incoming([message])
+    message.past, message.unreachable = Past.NONE, unreachable
+    serve(running, message)
     assert message.ends == ends
-    assert told == ([redelivered] if unreachable else [])
+    assert told == ([past] if unreachable else [])
     assert counted == ([] if unreachable else [("forwarded", "why")])
 
 
@@ -638,14 +648,14 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
     claims = Claims()
 
     def answer(context, *_):
-        context.delivery.hold(claims)
+        context.call.hold(claims)
         raise errors.SchedulerStopping("the scheduler is stopping")
 
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
-    running._process_incoming([message])
-    assert (message.ends, claims.ends) == (["requeued"], ["given back"])
+    serve(running, message)
+    assert (message.ends, claims.ends) == (["requeued"], ["released"])
 
 
 def test_messages_that_come_to_nothing_are_counted(conf, manager):
@@ -654,7 +664,7 @@ def test_messages_that_come_to_nothing_are_counted(conf, manager):
     running.count = lambda *what: counted.append(what)
     message = Redelivered({"method": "no such method", "args": {}, "version": "4.5"})
     message.undelivered = ValueError("the broker does not take it")
-    running._process_incoming([message])
+    serve(running, message)
     assert counted == [("refused", ""), ("undelivered", "")]
     assert running.activity.in_flight == 0
 
@@ -667,7 +677,7 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again(
     claims = Claims()
 
     def answer(context, *_):
-        context.delivery.hold(claims)
+        context.call.hold(claims)
         if failed:
             raise ValueError("no")
         return []
@@ -676,26 +686,26 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again(
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.undelivered = OSError("not confirmed")
-    running._process_incoming([message])
+    serve(running, message)
     assert message.ends[1:] == ["requeued"]
-    assert claims.ends == ["given back" if failed else "kept"]
+    assert claims.ends == (["released"] if failed else [])
     assert "was not confirmed" in caplog.text
 
 
 def test_a_call_that_was_acknowledged_meanwhile_cannot_be_answered_again(conf, manager):
     claims = Claims()
-    manager.answer = lambda context, *_: context.delivery.hold(claims)
+    manager.answer = lambda context, *_: context.call.hold(claims)
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
     message.undelivered, message.may_be_requeued = OSError("refused"), False
-    running._process_incoming([message])
-    assert (message.ends, claims.ends) == (["hosts", "acknowledged"], ["given back"])
+    serve(running, message)
+    assert (message.ends, claims.ends) == (["hosts", "acknowledged"], ["released"])
 
 
 class OfMissingCaller(Redelivered):
     """A call whose reply queue is missing."""
 
-    redelivered = has_past = False
+    past = Past.NONE
 
     def __init__(self):
         arguments = {"spec_obj": spec("boot_two_instances")}
@@ -719,7 +729,7 @@ def without_callers(conf, manager):
 
     def answer(context, *_):
         claims.append(Claims())
-        context.delivery.hold(claims[-1])
+        context.call.hold(claims[-1])
 
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
@@ -730,8 +740,8 @@ def without_callers(conf, manager):
 def test_a_call_whose_reply_queue_is_missing_keeps_neither_claims_nor_a_thread(without_callers):
     running, claims = without_callers
     message = OfMissingCaller()
-    running._process_incoming([message])
-    assert (message.ends, claims[0].ends) == (["hosts"], ["given back"])
+    serve(running, message)
+    assert (message.ends, claims[0].ends) == (["hosts"], ["released"])
     assert running.activity.in_flight == 0
 
 
@@ -739,11 +749,11 @@ def test_a_call_whose_reply_queue_is_missing_keeps_neither_claims_nor_a_thread(w
 def test_no_hosts_are_claimed_for_a_call_whose_reply_queue_is_found_missing(without_callers, waited):
     running, claims = without_callers
     if not waited:
-        running._process_incoming([OfMissingCaller()])
+        serve(running, OfMissingCaller())
         claims.clear()
     message = OfMissingCaller()
     message.received -= waited
-    running._process_incoming([message])
+    serve(running, message)
     assert (message.ends, claims) == ([], [])
 
 
@@ -752,15 +762,15 @@ def test_a_redelivered_call_is_run_without_its_caller_and_gives_back_what_an_ear
 ):
     running, claims = without_callers
     message = OfMissingCaller()
-    message.redelivered = message.has_past = True
-    running._process_incoming([message])
-    assert (message.ends, claims[0].ends) == (["hosts"], ["given back"])
+    message.past = Past.REDELIVERED
+    serve(running, message)
+    assert (message.ends, claims[0].ends) == (["hosts"], ["released"])
 
 
 def test_a_call_is_returned_to_the_broker_once_its_reply_queue_is_there_again(without_callers):
     running, _ = without_callers
     message = OfMissingCaller()
-    running._process_incoming([message])
+    serve(running, message)
     message.has_reply_queue = lambda: True
     running._reply_queues.look()
     assert message.ends == ["hosts", "requeued"]
@@ -768,14 +778,14 @@ def test_a_call_is_returned_to_the_broker_once_its_reply_queue_is_there_again(wi
 
 def test_calls_that_wait_for_their_reply_queue_do_not_count_as_a_stall(without_callers):
     running, _ = without_callers
-    running._process_incoming([OfMissingCaller()])
+    serve(running, OfMissingCaller())
     running._late_listener = SimpleNamespace(deliveries=[None])
     assert running.stalled() == 0.0
 
 
 def test_a_request_knows_when_its_message_was_received(conf, manager):
     times = []
-    manager.answer = lambda context, *_: times.append(context.delivery.received) or []
+    manager.answer = lambda context, *_: times.append(context.call.received) or []
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     frame = {
         "method": "select_destinations",
@@ -784,7 +794,7 @@ def test_a_request_knows_when_its_message_was_received(conf, manager):
     }
     message = Redelivered(frame)
     message.received = time.monotonic() - 5
-    running._process_incoming([message])
+    serve(running, message)
     assert times == [message.received]
 
 

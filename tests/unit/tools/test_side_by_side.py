@@ -10,13 +10,17 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
+from scheduler.stream.records import Entry, Kind, Member
+from scheduler.stream.writer import StreamWriter
+from tests.support.waiting import eventually
+from tests.unit.stream.fake_broker import FakeBroker
 from tools.rig import instances, truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import RESERVED_MB, Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest, Call, make_large_request, make_requests
 from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
-from tools.side_by_side import command, measuring, plot, report
+from tools.side_by_side import command, counting, measuring, plot, report
 from tools.side_by_side.measuring import Result
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
@@ -175,6 +179,63 @@ def test_the_table_has_what_was_measured_beside_the_loads():
     text = report.table([result(first_answer=2.5), result(**idle), result(**idle, scheduler="Berth")])
     assert "first answer: nova-scheduler: 1.25; Berth: 0.00." in text
     assert "Idle, per cent of a core: nova-scheduler: 5.00; Berth: 5.00." in text
+
+
+def test_the_table_has_the_cpu_of_several_schedulers_over_that_of_one():
+    def used(scheduler, number, placement):
+        return result(scheduler=scheduler, round=number, cpu={**RESULT.cpu, "placement": placement})
+
+    text = report.table([used("Berth", 1, 1.5), used("Berth, 3 daemons", 1, 3.0), used("Berth", 2, 7.5)])
+    one, three = (line.split() for line in text.splitlines() if line.startswith("Berth"))
+    assert one[-1] == "600.0"
+    assert three[-2:] == ["450.0", "1.50"]
+
+
+def test_the_table_has_what_was_counted_for_an_instance():
+    text = report.table([result(counts={"calls forwarded": 5}), result(scheduler="Berth", counts={"x": 1})])
+    (line,) = (line for line in text.splitlines() if "calls forwarded" in line)
+    assert line.split() == ["calls", "forwarded", "0.500", "0.000"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("GET /resource_providers 200", "GET /resource_providers"),
+        (
+            "GET /resource_providers/b7a1a6d0-36a5-4c9d-8d3f-0f4f8f2b9d11/traits 200",
+            "GET /resource_providers/UUID/traits",
+        ),
+        ("PUT /allocations/b7a1a6d0-36a5-4c9d-8d3f-0f4f8f2b9d11 409", "PUT /allocations/UUID 409"),
+    ],
+)
+def test_requests_to_placement_are_counted_by_kind(line, kind):
+    assert counting.kind_of(line) == kind
+
+
+def test_only_what_happens_in_the_load_is_counted(tmp_path):
+    requests, log, broker = tmp_path / "requests", tmp_path / "log", FakeBroker()
+    rig = SimpleNamespace(placement_requests=requests, statements=iter([100, 130]).__next__)
+    writer = StreamWriter(lambda: broker.connect("writer"), lambda: Member("a", "host"), pytest.fail)
+    before = "GET /resource_providers 200\n"
+    requests.write_text(before)
+    log.write_text("Forwarded call 1 to x")
+    broker.bodies.append(b"[]")
+    with counting.Counting(rig, [log], lambda: broker.connect("counter")) as found:
+        requests.write_text(before + "POST /allocations 204\n")
+        log.write_text("Forwarded call 1 to x\nForwarded call 2 to y")
+        writer.publish(Kind.INTENT, Entry(instance="i", node="n"))
+        writer.publish(Kind.BEAT)
+        writer.loop.start()
+        eventually(lambda: len(broker.bodies) > 1)
+        writer.loop.stop()
+    assert found.counts == {
+        "statements of the databases": 30,
+        "placement: POST /allocations": 1,
+        "calls forwarded": 1,
+        "stream: messages": 1,
+        "stream: intent": 1,
+        "stream: beat": 2,
+    }
 
 
 def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):

@@ -200,7 +200,7 @@ class Decisions:
     def shadow(self):
         """What a shadow decides."""
         shadow = ShadowManager(self.snapshot.conf, Notifications(()), self._parts())
-        copy = Copy(self._context(), self.request.spec(), tuple(self.request.uuids), 0.0)
+        copy = Copy(self.context, self.request.spec(), tuple(self.request.uuids), 0.0)
         return self._decided(lambda: shadow.decide(copy))
 
     def shadow_hosts(self):
@@ -214,7 +214,7 @@ class Decisions:
         manager = SchedulerManager(self.snapshot.conf, Notifications(()), self._parts())
         uuids = self.request.uuids if claims else None
         reply = self._decided(
-            lambda: manager.select_destinations(self._context(), self.request.spec(), uuids, True, True)
+            lambda: manager.select_destinations(self.context, self.request.spec(), uuids, True, True)
         )
         if isinstance(reply, str):
             return reply
@@ -241,7 +241,8 @@ class Decisions:
         except BerthError as error:
             return type(error).__name__
 
-    def _context(self):
+    @property
+    def context(self):
         return RequestContext(user_id="u", project_id="p", request_id=f"req-{self.seed}")
 
     def _host(self, node):

@@ -146,9 +146,10 @@ def test_what_filters_look_at_is_loaded():
             state(used={"VCPU": 14, "DISK_GB": 95}, traits=("COMPUTE_STATUS_DISABLED",)),
             (
                 "required trait HW_GPU (flavor or image); 10 DISK_GB: at most 5 DISK_GB free; "
-                "4 VCPU: at most 2 VCPU free; an enabled compute service"
+                "4 VCPU: at most 2 VCPU free; an enabled compute service: enabled in nova, but its resource "
+                "provider has trait COMPUTE_STATUS_DISABLED"
             ),
-            ["Correct the trait", "Free or add capacity", "Free or add capacity", "Enable the compute"],
+            ["Correct the trait", "Free or add capacity", "Free or add capacity", "Restart nova-compute"],
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

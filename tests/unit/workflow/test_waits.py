@@ -114,7 +114,7 @@ def test_the_write_queue(held):
         held()
         return DONE
 
-    queue = WriteQueue(post, lambda: 0.0, 30.0)
+    queue = WriteQueue(post, Timing(lambda: 0.0), 30.0)
     with held.by_another(queue.send, [unit({"a": "p"})]):
         text = "its turn in the queue of writes to Placement"
         assert noted(queue.send, [unit({"b": "p"})], held=held) == text
@@ -225,7 +225,7 @@ def test_a_dependency(error, found, text):
         deadline=float("inf"),
         received_at=0.0,
         is_rebuild=False,
-        delivery=None,
+        call=None,
         restarted=lambda: request,
     )
     announced, texts = [], []

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from scheduler.rpc.context import RequestContext
-from tests.integration.deployed import DeployedCloud, until
+from tests.integration.deployed import DeployedCloud
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import make_spec, new_uuid
 from tools.rig.placement import PlacementProcess
@@ -26,6 +26,7 @@ THREADS, CALLS = 2, 4
 SECTIONS = """
 [berth]
 decision_stream = false
+outage_patience = 600
 monitoring_listen = unix:{directory}/monitoring.sock
 [oslo_reports]
 log_dir = {directory}
@@ -75,6 +76,11 @@ class Cloud(DeployedCloud):
     def waiting(self):
         return json.loads(self.explain("-f", "json"))
 
+    def waiting_for_all(self):
+        """The list once it has all calls; None before."""
+        found = self.waiting()
+        return found if len(found) == CALLS else None
+
     def readyz(self):
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(30)
@@ -114,8 +120,7 @@ def test_requests_that_wait_for_a_frozen_placement_are_listed(cloud):
     try:
         with ThreadPoolExecutor(CALLS) as pool:
             calls = [pool.submit(cloud.call_second, request_id) for request_id in wanted]
-            until(lambda: len(cloud.waiting()) == CALLS, "not all requests are listed")
-            found = cloud.waiting()
+            found = eventually(cloud.waiting_for_all, 100)
             deciding = [one for one in found if one["step"] != "queue"]
             queued = [one for one in found if one["step"] == "queue"]
             shown = cloud.readyz()["requests"]
@@ -130,12 +135,12 @@ def test_requests_that_wait_for_a_frozen_placement_are_listed(cloud):
     assert {one["scheduler"] for one in found} == {"controller2.0"}
     assert [one["age"] for one in found] == sorted((one["age"] for one in found), reverse=True)
     assert len(deciding) == THREADS
-    assert all(one["waits_for"].startswith("Placement") and one["waited"] > 0 for one in deciding), deciding
+    assert all("Placement" in one["waits_for"] and one["waited"] > 0 for one in deciding), deciding
     assert [one["waits_for"] for one in queued] == ["a free thread"] * (CALLS - THREADS)
     assert ids_of(shown) == wanted
     for text in (worker, master, output):
         assert [request_id for request_id in wanted if request_id not in text] == []
-        assert "waiting for a free thread" in text or "a free thread" in text
+        assert "a free thread" in text
         assert "token-of-a-user" not in text
     assert cloud.waiting() == []
 

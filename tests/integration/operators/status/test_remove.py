@@ -158,7 +158,7 @@ def test_a_request_queue_of_a_partition_with_calls_is_kept(conf, broker, remove,
     with kombu.Connection(rabbit_url.replace("rabbit://", "amqp://", 1)) as connection:
         channel = connection.channel()
         channel.queue_declare("berth.scheduler.east", durable=True, auto_delete=False)
-        channel.basic_publish(channel.prepare_message("{}"), "", "berth.scheduler.east")
+        kombu.Producer(channel).publish("{}", routing_key="berth.scheduler.east")
     assert eventually(
         lambda: results(remove("--dry-run")[1])["berth.scheduler.east"].startswith("kept: 1"), 10
     )

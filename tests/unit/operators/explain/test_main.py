@@ -21,12 +21,14 @@ from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.operators.command import app, arguments
-from scheduler.operators.explain import decision_commands
 from scheduler.operators.explain import main as command
+from scheduler.operators.shown import command as shown_command
 from scheduler.placement.providers import Inventory
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
+from scheduler.version import version
 from tests.support.options import make_conf
+from tests.support.pages import Page
 from tests.unit.decisions.decisions import decide
 from tests.unit.filters.asking import make_spec
 from tests.unit.selection.requests import host_with_candidate
@@ -183,6 +185,22 @@ def test_the_partition_that_decided_is_shown(run, config, trace):
     assert "\n  partition b\n" in output
 
 
+def test_a_text_ends_with_time_cloud_version_and_options(run, scheduler):
+    _, output, _ = run("decision", "req-1", "--hosts", "3", "--max-width", "100")
+    time = json.loads(run("decision", "req-1", "-f", "json")[1])["time"][:19].replace("T", " ")
+    expected = f"{time} UTC, database api.db, Berth {version()}: decision req-1 --hosts 3"
+    assert output.splitlines()[-1] == expected
+
+
+def test_the_cloud_is_its_region_or_its_database_and_no_password_is_shown(run, config, log):
+    config.write_text(config.read_text().replace("sqlite:///", "mysql://nova:secret@db.example/"))
+    output = run("decision", "req-1", "--log", log)[1]
+    assert "database api.db on db.example, Berth" in output
+    assert "secret" not in output
+    config.write_text(config.read_text() + "[placement]\nregion_name = north\n")
+    assert "region north, Berth" in run("decision", "req-1", "--log", log)[1]
+
+
 def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
     _, as_json, _ = run("decision", "i", "-f", "json")
     _, as_yaml, _ = run("decision", "i", "-f", "yaml")
@@ -193,6 +211,8 @@ def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
 def test_json_has_the_keys_of_the_decision_log(run, scheduler, log):
     told = json.loads(run("decision", "i", "-f", "json")[1])
     logged = json.loads(run("decision", "i", "-f", "json", "--log", log)[1])
+    assert told.pop("origin")["command"] == ["decision", "i"]
+    assert logged.pop("origin")["command"] == ["decision", "i", "--log", log]
     assert {**logged, "source": "memory", "scheduler": "ctl.0"} == told
 
 
@@ -250,7 +270,7 @@ def test_the_requests_in_progress_as_json_and_csv(run, config, trace):
 def test_no_request_in_progress_is_an_answer(run, config, trace):
     with serving(config, "ctl", trace):
         status, output, _ = run("waiting")
-    assert (status, output) == (0, "Requests in progress: 0 (workers asked: ctl.0)\n")
+    assert (status, output.splitlines()[:-1]) == (0, ["Requests in progress: 0 (workers asked: ctl.0)"])
 
 
 def test_a_scheduler_that_does_not_answer_hides_no_other(run, config, trace):
@@ -427,7 +447,7 @@ def test_decisions_are_listed(run, scheduler):
 )
 def test_what_is_not_known_has_its_own_exit_status(run, scheduler, argv, words):
     status, output, logged = run(*argv)
-    assert (status, output) == (decision_commands.UNKNOWN, "")
+    assert (status, output) == (shown_command.UNKNOWN, "")
     assert words in logged
 
 
@@ -476,7 +496,7 @@ def test_a_decision_log_is_read_without_schedulers(run, log):
     assert "req-1" in run("list", "--log", log)[1]
     assert "rejected (ComputeFilter: " in run("host", "h1", "--decision", "i", "--log", log)[1]
     status, _, logged = run("host", "h9", "--decision", "i", "--log", log)
-    assert status == decision_commands.UNKNOWN
+    assert status == shown_command.UNKNOWN
     assert "no scheduler can be queried" in logged
 
 
@@ -511,9 +531,24 @@ def test_a_wrong_time_is_answered_with_the_format(run, capsys):
 def test_a_page_is_written_to_a_file_of_its_owner(run, log, tmp_path):
     path = tmp_path / "page.html"
     status, output, _ = run("decision", "req-1", "--log", log, "--html", str(path))
-    assert (status, output) == (0, f"The page is in {path}\n")
+    assert status == 0
+    assert output.startswith("Request req-1: build of i\n")
     assert "RamFilter rejected 2" in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["list"], ["host", "h1"], ["host", "h1", "--decision", "req-1"], ["waiting"]],
+    ids=" ".join,
+)
+def test_each_command_has_a_page(run, scheduler, tmp_path, argv):
+    path = tmp_path / "page.html"
+    status, output, _ = run(*argv, "--html", str(path), *PATIENT)
+    assert status == 0
+    page = Page(path.read_text())
+    assert output.splitlines()[-1] in page.texts
+    assert output.splitlines()[-1].endswith(f": {' '.join([*argv, *PATIENT])}")
 
 
 def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
@@ -521,7 +556,7 @@ def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
         "decision", "req-1", "--log", log, "--html", str(tmp_path / "missing" / "page.html")
     )
     assert status == app.NOT_RUN
-    assert "Cannot show the page" in logged
+    assert "Cannot write" in logged
     assert "Traceback" not in logged
 
 
@@ -548,7 +583,7 @@ def test_a_table_for_a_narrow_terminal_breaks_no_id(run, scheduler):
     output = run("list", "--max-width", "60")[1]
     assert cells(output, "req-1")[0] == "req-1"
     assert cells(output, "| Request")[:2] == ["Request", "Result"]
-    assert max(map(len, output.splitlines())) <= 60
+    assert max(len(line) for line in output.splitlines() if line.startswith("|")) <= 60
     assert cells(run("list", "--max-width", "160")[1], "| Time")[1] == "Request"
 
 

@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from scheduler.operators.explain import page_server
-from scheduler.operators.pages import frame
+from scheduler.operators.shown import page
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def get(port, path="/", host=None, data=None):
 def test_the_page_is_served_and_may_load_nothing_else(port):
     with get(port) as answer:
         assert answer.read().decode() == "<p>café</p>"
-        assert answer.headers["Content-Security-Policy"] == frame.policy()
+        assert answer.headers["Content-Security-Policy"] == page.policy()
 
 
 @pytest.mark.parametrize(

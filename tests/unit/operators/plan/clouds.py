@@ -8,6 +8,8 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.decisions.providers import PlacementQuestions
+from scheduler.operators.plan.shown import shown
+from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
 from scheduler.operators.snapshot.snapshot import UNREAD, Instances, Snapshot
@@ -156,11 +158,18 @@ class MadeCloud:
         found.uuids = [uuid_of(name) for name, *_ in self._placed]
         found.states = [state for *_, state, _ in self._placed]
         found.tasks = [task for *_, task in self._placed]
+        found.names = [name for name, *_ in self._placed]
+        found.projects = ["project"] * len(self._placed)
         found.rows = np.array([row_of[host] for _, host, *_ in self._placed], np.int32)
         found.visible = np.ones(len(self._placed), bool)
         found.specs = np.full(len(self._placed), UNREAD, np.int32)
         found.index_of = {name: index for index, name in enumerate(found.uuids)}
         return found
+
+
+def lines(plan):
+    """The lines above the tables of a plan."""
+    return list(lines_of(shown(plan | {"all_placed": False}).head))
 
 
 def new_uuid():

@@ -4,9 +4,8 @@ import pytest
 
 from scheduler.operators.plan.balance import BELOW, PACK, ROOM, SPREAD, balance
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.plan.text import shown
 from tests.builders import uuid_of
-from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
+from tests.unit.operators.plan.clouds import MadeCloud, flavor, lines, node
 from tests.unit.operators.plan.test_survive import HOSTS, INSTANCES, made
 
 
@@ -107,7 +106,7 @@ def test_a_plan_says_what_is_copied_and_which_instances_are_down():
     found = balance(cloud.planned(), SPREAD, 1)
     (move,) = found["moves"]
     assert (move["memory_gib"], move["disk_gib"], move["down"]) == (3, 20, False)
-    assert "to copy: 3 GiB of memory, 20 GiB of disk unless hosts share it" in shown(found).head[1]
+    assert "to copy: 3 GiB of memory, 20 GiB of disk unless hosts share it" in lines(found)[1]
 
 
 def test_room_is_made_where_least_memory_is_to_copy():
@@ -132,7 +131,7 @@ def test_the_host_that_gets_room_passes_the_filters_and_its_instances_find_a_pla
     cloud.put("d", "small", flavor("d", ram=2000))
     full = balance(cloud.planned(), ROOM, 5, "f")
     assert (full["room_on"], full["moves"], full["reached"]) == (None, [], False)
-    assert "no host gets room for an instance of flavor f by at most 5 moves" in shown(full).head[1]
+    assert "no host gets room for an instance of flavor f by at most 5 moves" in lines(full)[1]
 
 
 @settings(max_examples=30, deadline=None)

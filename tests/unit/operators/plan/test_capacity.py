@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.errors import BerthError
+from scheduler.operators.plan.capacities import capacities, text
 from scheduler.operators.plan.capacity import capacity, fits
-from scheduler.operators.plan.textfile import capacities, text
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, new_uuid, node
 from tests.unit.operators.plan.test_drain import host_cells, pinned_spec
 

@@ -2,9 +2,9 @@ import json
 
 from scheduler.decisions import rendering
 from scheduler.decisions.document import decode
-from scheduler.operators.explain import page as decision_page
-from scheduler.operators.plan import page, text
+from scheduler.operators.explain.decision import funnel
 from scheduler.operators.plan.dry_run import dry_run
+from scheduler.operators.plan.shown import shown
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_capacity import request
@@ -47,16 +47,18 @@ def test_how_many_of_several_find_a_host_is_told():
     spec.num_instances = 3
     found = dry_run(cloud.planned(), spec)
     assert (found["placed"], found["fitting"]) == (0, 2)
-    assert "A host for 0 of 3 instances of flavor m1; the first 2 would find one" in text.shown(found).head
+    told = shown(found | {"all_placed": False})
+    assert told.head.subject == "A host for 0 of 3 instances of flavor m1; the first 2 would find one"
 
 
-def test_the_page_of_a_dry_run_is_that_of_its_decision():
+def test_a_dry_run_has_the_stages_of_its_decision():
     cloud = MadeCloud(node("h1").disabled())
     _, spec = request(cloud, flavor("m1", ram=1024))
     found = dry_run(cloud.planned(), spec)
-    shown = text.shown(found)
-    html = page.render(found | {"all_placed": False}, shown.head, shown.tables)
-    assert html == decision_page.render(decode(json.dumps(found["decision"])), "plan", None)
+    told = shown(found | {"all_placed": False})
+    assert told.tables[0] == funnel(decode(json.dumps(found["decision"])))
+    assert told.head.title == "Dry run: No host (NoValidHost)"
+    assert told.status == 3
 
 
 def test_new_members_of_a_server_group_are_kept_apart():

@@ -20,9 +20,9 @@ from scheduler.operators.plan.failures import (
     metrics,
 )
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.plan.text import shown
+from scheduler.operators.plan.shown import shown
 from tests.builders import uuid_of
-from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
+from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, lines, node
 from tests.unit.operators.plan.test_survive import SIZES
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -103,7 +103,7 @@ def test_kinds_flavors_and_groups_at_risk():
     (at_risk,) = plan["groups"]
     assert (at_risk["name"], at_risk["policy"], at_risk["members"]) == ("together", "affinity", 2)
     assert at_risk["without_place"][ONE_HOST] == 2
-    head = shown(plan).head
+    head = lines(plan)
     assert (
         head[0]
         == "loss of one host: 1 of 2 failures would be survived; worst: h0, 2 instances without a place"
@@ -145,5 +145,5 @@ def test_a_night_has_one_file_and_the_trend_the_last_ninety(tmp_path, caplog):
         (directory / "survive-2026-11-23.json").write_text(text)
         assert history(directory)[-1]["night"] == "2026-11-22"
     assert "leaving it out of the trend" in caplog.text
-    (nights, _, _) = shown(plan | {"history": found}).tables
-    assert nights[1][-1][:2] == ("2026-11-23", "1 of 2 survived")
+    (nights, _, _) = shown(plan | {"history": found, "all_placed": False}).tables
+    assert nights.rows[-1][:2] == ("2026-11-23", "1 of 2 survived")

@@ -7,9 +7,10 @@ import pytest
 from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.numa.topology import HostCell, HostTopology
+from scheduler.operators.plan import loss
+from scheduler.operators.plan.capacities import capacities
 from scheduler.operators.plan.capacity import fits
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.plan.textfile import capacities
 from scheduler.operators.snapshot.requests import of_flavor
 from tests.builders import OTHER_CELL
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
@@ -128,3 +129,18 @@ def test_instances_that_never_go_to_the_hosts_of_a_flavor_take_none_of_its_place
     (_, fast) = capacities(cloud.planned(), list(cloud.flavors.values()))
     assert (fast["zones"][0]["instances"], fast["headroom"]) == (8, 4)
     assert fast["worst_loss"] in {"fast0", "fast1"}
+
+
+def test_in_a_large_cloud_the_hosts_with_most_room_and_instances_are_tried(monkeypatch):
+    monkeypatch.setattr(loss, "MOST_TRIED", 3)
+    cloud = MadeCloud(
+        node("large", ram=32768, vcpus=32), *(node(f"h{number}") for number in range(6)), node("fast")
+    )
+    cloud.traits = {"fast": {FAST}}
+    for number in range(4):
+        cloud.put(f"i{number}", "large", flavor("small", ram=1024))
+    cloud.flavors["fast"] = FAST_ONES
+    small, fast = capacities(cloud.planned(), list(cloud.flavors.values()))
+    # 8 fit on each of the others by vCPUs, of which the instances take 4
+    assert (small["headroom"], small["worst_loss"]) == (7 * 8 - 4, "large")
+    assert (fast["headroom"], fast["worst_loss"]) == (0, "fast")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shlex
 
 import pytest
 import yaml
@@ -11,7 +12,8 @@ import yaml
 from scheduler.operators.command import app
 from scheduler.operators.plan import command_base
 from scheduler.operators.plan import main as plan
-from scheduler.operators.plan.command_base import NO_PLACE, ProgressLine
+from scheduler.operators.plan.command_base import ProgressLine
+from scheduler.operators.plan.shown import NO_PLACE
 from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
@@ -54,7 +56,22 @@ def test_a_drain_is_told(run):
     status, output, _ = run("drain", "h0")
     assert status == 0
     assert "h0: 1 of 1 instance can move" in output
-    assert re.search(rf"1 \| {uuid_of('i0')} \| m1 +\| h0", output)
+    assert re.search(rf"1 \| {uuid_of('i0')} \| i0 +\| m1 +\| h0", output)
+
+
+def test_plans_name_servers_projects_and_groups_beside_their_ids(run, cloud, tmp_path):
+    together = group("together", "affinity", ["m0"])
+    cloud.put("m0", "h0", in_group=together)
+    page = tmp_path / "plan.html"
+    told = json.loads(run("drain", "h0", "-f", "json", "--html", str(page))[1])
+    names = ("name", "project_id", "server_group_name")
+    found = {one["instance"]: [one[name] for name in names] for one in told["moves"] + told["without_place"]}
+    assert found == {uuid_of("i0"): ["i0", "project", None], uuid_of("m0"): ["m0", "project", "together"]}
+    html = page.read_text()
+    assert "together" in html
+    assert "project" in html
+    policy = json.loads(run("policy", "--set", "ram_weight_multiplier=-1", "-f", "json")[1])
+    assert {one["name"] for one in policy["choices"]} >= {"i0", "i1"}
 
 
 @pytest.mark.parametrize(
@@ -166,18 +183,21 @@ def test_each_plan_has_a_page(run, tmp_path, argv):
     html = page.read_text()
     assert html.count("<svg") >= 1
     assert "prefers-color-scheme: dark" in html
-    # the table of hosts of a decision is sorted and searched by the one script that the page allows
-    assert html.count("<script") == (argv[0] == "dry-run")
+    # long tables are sorted and searched by the one script that the page allows
+    assert html.count("<script") <= 1
+    assert f": {shlex.join(argv)}<" in html
+    assert "database y, Berth" not in html
+    assert "database x, Berth" in html
     assert "http:" not in html
     assert "https:" not in html
 
 
 def test_a_page_shows_names_of_users_as_they_are(run, cloud, tmp_path):
-    cloud.put("i2", "h0", flavor("<script>alert(1)</script>"))
+    cloud.put("i2", "h0", flavor("<b>alert(1)</b>"))
     page = tmp_path / "plan.html"
     run("drain", "h0", "--html", str(page))
-    assert "&lt;script&gt;" in page.read_text()
-    assert "<script>" not in page.read_text()
+    assert "&lt;b&gt;" in page.read_text()
+    assert "<b>" not in page.read_text()
 
 
 def test_metrics_are_written_in_one_step(run, tmp_path):

@@ -1,10 +1,12 @@
 """What nova refuses to move or to evacuate, in every plan."""
 
+from functools import partial
+
 import pytest
 
 from scheduler import objects
 from scheduler.operators.plan.drain import drain
-from scheduler.operators.plan.movable import not_evacuated, way_of
+from scheduler.operators.plan.movable import not_evacuated, way_of, way_off_a_dead_host
 from scheduler.operators.plan.survive import by_hosts, survive
 from tests.unit.operators.plan.clouds import MadeCloud, node, uuid_of
 
@@ -38,7 +40,7 @@ def test_how_nova_moves_an_instance(state, task, wanted, way, why):
     cloud.put("i", "h1", state=state, task=task, **({"pci_requests": wanted} if wanted else {}))
     snapshot = cloud.snapshot()
     snapshot.load_requests([0])
-    assert way_of(snapshot, 0) == (way, why)
+    assert way_of(snapshot, 0) == (way, why, False)
 
 
 def test_a_drain_leaves_what_has_a_task_state():
@@ -48,6 +50,32 @@ def test_a_drain_leaves_what_has_a_task_state():
     assert [(one["task_state"], one["why"]["text"]) for one in plan["without_place"]] == [
         ("powering-off", "nova moves no instance while its task state is powering-off")
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "task", "reset_states", "expected"),
+    [
+        ("active", "powering-off", False, ("evacuate", "", False)),
+        ("stopped", "", False, ("evacuate", "", False)),
+        ("error", "", False, ("evacuate", "", False)),
+        (
+            "paused",
+            "",
+            False,
+            ("", "nova evacuates no instance that is paused before its state is reset", False),
+        ),
+        ("paused", "", True, ("evacuate", "", True)),
+        ("soft-delete", "", True, ("", "nova evacuates no instance that is soft-delete", False)),
+    ],
+)
+def test_how_nova_moves_an_instance_off_a_dead_host(state, task, reset_states, expected):
+    cloud = MadeCloud(node("h1"), node("h2")).put("i", "h1", state=state, task=task).planned()
+    way = partial(way_off_a_dead_host, reset_states=reset_states)
+    assert way(cloud.snapshot, 0) == expected
+    plan = drain(cloud, [0], way)
+    found = [(move["way"], "", move["reset_state"]) for move in plan["moves"]]
+    found += [("", one["why"]["text"], False) for one in plan["without_place"]]
+    assert found == [expected]
 
 
 def test_a_failure_is_not_survived_while_nova_evacuates_only_a_part():

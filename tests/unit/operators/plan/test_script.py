@@ -84,6 +84,17 @@ def test_the_script_stops_at_a_command_that_fails(run):
     assert where == {"i1": "h1", "i2": "h1"}
 
 
+def test_instances_of_a_dead_host_are_evacuated_after_a_reset_if_they_need_it(run):
+    made = plan(("i1", "h2", "evacuate"), ("i2", "h3", "evacuate"))
+    made["moves"][0]["reset_state"] = True
+    lines = [line for line in commands(made) if line.startswith("openstack")]
+    assert lines == [
+        "openstack server set --state error i1",
+        "openstack server evacuate --host h2 --wait i1",
+        "openstack server evacuate --host h3 --wait i2",
+    ]
+
+
 def test_the_version_of_the_api_comes_first():
     assert commands(THREE)[0] == "export OS_COMPUTE_API_VERSION=2.56"
 

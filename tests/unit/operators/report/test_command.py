@@ -64,7 +64,7 @@ def linked(page, begin):
 def test_counts_are_printed(run, log):
     status, output, _ = run("report", "--log", log)
     assert status == 0
-    assert output.startswith("2 decisions, 2 without a host, ")
+    assert output.startswith("2 decisions, 2 without a host (100.0 %), ")
     assert "| resources | RamFilter |" in output
     found = json.loads(run("report", "--log", log, "--since", "1h", "-f", "json")[1])
     assert (found["decisions"], found["failed"], found["causes"][0]["code"]) == (1, 1, "resources")

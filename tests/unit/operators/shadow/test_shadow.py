@@ -18,6 +18,7 @@ from scheduler.placement.errors import PlacementSilent
 from tests.builders import make_host, make_table
 from tests.support import wire_examples
 from tests.support.clock import Clock
+from tests.support.shown import html_of
 
 TABLE = make_table([make_host(name) for name in ("one", "two", "three")])
 ONE, TWO, THREE = (row.uuid for row in TABLE.rows)
@@ -237,25 +238,46 @@ def test_the_report_counts():
     }
     assert [each.verdict for each in found.differences] == [Verdict.BERTH_REFUSED, Verdict.OTHER]
     assert report.sentence(found) == (
-        "Of 100 requests in 1.0 h: 98.0 % the same or of equal weight, 2.0 % otherwise, 1 refused that "
-        "nova-scheduler served; decided in 10 ms (median), where the choice of nova-scheduler was seen after 2.0 s."
+        "Of 100 requests in 1.0 h: 1 refused that nova-scheduler served, 1 unexplained; 98.0 % the same or of "
+        "equal weight, 0.0 % since Berth counts placements that no compute has reported yet; decided in 10 ms "
+        "(median), where the choice of nova-scheduler was seen after 2.0 s."
     )
+
+
+def test_metrics_have_each_verdict():
+    metrics = report.metrics(report.summarize(FOUND))
+    assert 'berth_shadow_requests{verdict="same"} 90.0' in metrics
+    assert "berth_shadow_refused 1.0" in metrics
+    assert "berth_shadow_unexplained 1.0" in metrics
 
 
 def test_a_report_on_nothing_says_so():
     found = report.summarize([])
     assert report.sentence(found) == "0 requests; none was compared yet."
-    assert "none was compared" in report.page(found)
+    shown = report.shown(found, NOW)
+    assert (shown.status, shown.head.look) == (1, "")
+    assert "none was compared" in html_of(shown)
 
 
-def test_the_page_and_the_text_show_each_difference_and_no_markup_of_others():
-    found = report.summarize(FOUND)
-    page = report.page(found)
+NOW = "2026-01-01T00:00:00+00:00"
+
+
+def test_each_difference_is_shown_and_no_markup_of_others():
+    shown = report.shown(report.summarize(FOUND), NOW)
+    page = html_of(shown)
     assert "&lt;two&gt;" in page
     assert "<two>" not in page
-    lines = list(report.text(found))
-    assert "  req-1  other: one / two" in lines
-    assert "       90   90.0 %  the same host" in lines
+    outcomes, differences = (table.without_pictures()[1] for table in shown.tables)
+    assert ("req-1", "one", "two", "other") in differences
+    assert (90, 90.0, "the same host") in outcomes
+    assert shown.head.look == "bad"
+
+
+def test_differences_that_are_explained_are_not_bad():
+    alike = [comparison(Verdict.SAME), comparison(Verdict.UNREPORTED)]
+    assert report.shown(report.summarize(alike), NOW).head.look == "good"
+    other = [*alike, comparison(Verdict.OTHER)]
+    assert report.shown(report.summarize(other), NOW).head.look == ""
 
 
 def test_comparisons_are_for_their_owner_alone(tmp_path):

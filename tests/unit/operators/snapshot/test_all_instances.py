@@ -29,6 +29,13 @@ def test_all_live_instances_on_hosts_are_read_page_by_page(nova, source, monkeyp
     assert source.count() == 5
 
 
+def test_names_and_projects_are_read(nova, source):
+    nova.add_instance("cmp1", vm_state="active", display_name="web", project_id="p")
+    nova.add_instance("cmp2", vm_state="active", display_name=None, project_id=None)
+    ((_, found),) = source.pages()
+    assert [(one.name, one.project_id) for one in found] == [("web", "p"), ("", "")]
+
+
 def test_soft_deleted_and_hidden_ones_are_told(nova, source):
     nova.add_instance("cmp1", vm_state="soft-delete", hidden=True)
     ((_, (one,)),) = source.pages()

@@ -5,6 +5,7 @@ import pytest
 
 from scheduler.operators.command import app
 from scheduler.operators.status import main as status
+from tests.support.pages import Page
 
 AWAY = """\
 [api_database]
@@ -45,6 +46,15 @@ def test_the_default_output_is_a_table_of_bounded_width(run):
     assert code == 2
     assert output.startswith("+--")
     assert max(map(len, output.splitlines())) < 220
+
+
+@pytest.mark.parametrize("argv", [["audit"], ["upgrade", "check"]], ids=" ".join)
+def test_each_command_has_a_page(run, tmp_path, argv):
+    path = tmp_path / "page.html"
+    assert run(*argv, "--html", str(path))[0] == 2
+    page = Page(path.read_text())
+    assert any(text.endswith(f": {' '.join(argv)}") for text in page.texts)
+    assert any("API database" in row[1] for row in page.tables[0])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from oslo_messaging._drivers import common
 import pytest
 
+from scheduler.request.past import Past
 from scheduler.rpc.amqp import backlog
 from scheduler.rpc.amqp import listener as late_listener
 
@@ -131,7 +132,7 @@ def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_
 def test_a_call_that_was_delivered_elsewhere_before_counts_as_redelivered(headers, redelivered):
     listener = make_listener()
     listener(RawMessage(1, "call", headers=headers))
-    assert listener.incoming[0].redelivered is redelivered
+    assert (listener.incoming[0].past is Past.REDELIVERED) is redelivered
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,8 @@ def lose_channel(listener):
 def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past():
     listener = make_listener()
     listener.backlog.expect(2)
-    assert [take(listener, number).was_queued for number in (1, 2, 3)] == [True, True, False]
+    pasts = [take(listener, number).past for number in (1, 2, 3)]
+    assert pasts == [Past.QUEUED, Past.QUEUED, Past.NONE]
 
 
 def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
@@ -206,7 +208,7 @@ def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
     for _ in range(3):
         now[0] += 2.0
         run_operations(listener)
-    assert not take(listener, 1).was_queued
+    assert not take(listener, 1).past
 
 
 def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
@@ -215,11 +217,11 @@ def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
     listener = make_listener()
     run_operations(listener)
     now[0] += backlog.FROZEN + 1.0
-    assert take(listener, 1).was_queued
+    assert take(listener, 1).past is Past.QUEUED
     for _ in range(40):
         now[0] += 1.0
         run_operations(listener)
-    assert not take(listener, 2).was_queued
+    assert not take(listener, 2).past
 
 
 def test_a_listener_does_not_take_its_own_waits_for_a_frost(monkeypatch):
@@ -234,16 +236,16 @@ def test_a_listener_does_not_take_its_own_waits_for_a_frost(monkeypatch):
 
     connection = SimpleNamespace(channel=None, consume=consume)
     listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), connection, 1000)
-    assert not listener.poll()[0].was_queued
+    assert not listener.poll()[0].past
 
 
 def test_a_call_whose_channel_was_lost_is_with_the_broker_again():
     listener = make_listener()
     call = take(listener, 1)
-    assert (call.is_lost, call.has_past) == (False, False)
+    assert (call.is_lost, call.past) == (False, Past.NONE)
     lose_channel(listener)
     assert call.is_lost
-    assert call.has_past
+    assert call.past is Past.LOST
 
 
 def test_a_call_that_comes_again_while_it_is_run_is_not_lost_and_has_a_past():
@@ -252,7 +254,7 @@ def test_a_call_that_comes_again_while_it_is_run_is_not_lost_and_has_a_past():
     lose_channel(listener)
     assert take(listener, 2, identity="unique-1") is None
     assert not call.is_lost
-    assert call.has_past
+    assert call.past
 
 
 def test_a_call_that_was_acknowledged_before_its_reply_is_not_delivered_again():

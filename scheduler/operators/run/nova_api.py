@@ -1,0 +1,257 @@
+"""Nova's API by openstacksdk, with the few calls that carry a plan out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scheduler.decisions.document import seconds_of
+from scheduler.errors import BerthError
+from scheduler.logs import brief
+from scheduler.operators.plan.movable import COLD, EVACUATE
+
+#: The first version with a target host for cold migrations. From 2.95 on nova would stop evacuated instances.
+MICROVERSION = "2.56"
+
+#: Seconds that one request may take.
+TIMEOUT = 60.0
+
+#: What to install for the extra.
+EXTRA = "berth-scheduler[run]"
+
+#: Requests that nova records of an instance when it is moved.
+ACTIONS = frozenset({"live-migration", "migrate", "evacuate"})
+
+#: Steps of computes that come before anything is moved; a failure of the others is one of the move itself.
+CHECKS = frozenset(
+    {
+        "compute_check_can_live_migrate_destination",
+        "compute_check_can_live_migrate_source",
+        "compute_prep_resize",
+    }
+)
+
+
+class NotInstalled(BerthError):
+    """The library of the API is not installed."""
+
+
+class ApiError(BerthError):
+    """A request to nova's API failed."""
+
+
+class Refused(ApiError):
+    """Nova refused the request: nothing was done."""
+
+
+class NotAllowed(ApiError):
+    """The credentials do not work, or lack the rights."""
+
+
+class Unanswered(ApiError):
+    """There is no usable answer: the request may have been carried out, or may yet be."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """The nova-compute of a host."""
+
+    id: str
+    host: str
+    enabled: bool
+    up: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Server:
+    """An instance as the API shows it.
+
+    Attributes:
+        task: The task state; "" for none.
+        fault: What nova last noted as its error.
+    """
+
+    uuid: str
+    host: str
+    vm_state: str
+    task: str = ""
+    name: str = ""
+    project: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Action:
+    """The latest request to move an instance that nova recorded.
+
+    Attributes:
+        name: ``live-migration``, ``migrate`` or ``evacuate``.
+        started_at: In seconds since the epoch, by nova's clock.
+        error: Why it failed; "" if it did not, or goes on.
+        moved: Whether it failed after computes had begun to move the instance.
+    """
+
+    name: str
+    started_at: float
+    error: str = ""
+    moved: bool = False
+
+
+class NovaApi(Protocol):
+    """What a run needs of nova. Each call raises Refused, NotAllowed or Unanswered."""
+
+    def service(self, host: str) -> Service | None:
+        """Return the service of a host; None if there is none."""
+
+    def disable(self, service: Service, reason: str) -> None:
+        """Keep new instances off a host."""
+
+    def enable(self, service: Service) -> None:
+        """Let a host get new instances."""
+
+    def server(self, uuid: str) -> Server | None:
+        """Return an instance; None if it has been deleted."""
+
+    def move(self, uuid: str, way: str, target: str) -> None:
+        """Begin to move an instance."""
+
+    def confirm(self, uuid: str) -> None:
+        """Confirm a cold migration."""
+
+    def reset_state(self, uuid: str) -> None:
+        """Set the state of an instance to ``error``."""
+
+    def latest_action(self, uuid: str) -> Action | None:
+        """Return the latest request to move an instance; None if there is none."""
+
+
+class SdkNova:
+    """Nova by a connection of openstacksdk."""
+
+    def __init__(self, connection: Any) -> None:
+        self._compute = connection.compute
+        self._compute.default_microversion = MICROVERSION
+
+    def service(self, host: str) -> Service | None:
+        with _translated():
+            found = list(self._compute.services(host=host, binary="nova-compute"))
+        for one in found:
+            if one.host == host:
+                return Service(
+                    one.id, host, one.status == "enabled", one.state == "up", one.disabled_reason or ""
+                )
+        return None
+
+    def disable(self, service: Service, reason: str) -> None:
+        with _translated():
+            self._compute.update_service(service.id, status="disabled", disabled_reason=reason)
+
+    def enable(self, service: Service) -> None:
+        with _translated():
+            self._compute.update_service(service.id, status="enabled")
+
+    def server(self, uuid: str) -> Server | None:
+        from openstack.exceptions import NotFoundException
+
+        with _translated():
+            try:
+                return _server(self._compute.get_server(uuid))
+            except NotFoundException:
+                return None
+
+    def move(self, uuid: str, way: str, target: str) -> None:
+        with _translated():
+            if way == EVACUATE:
+                self._compute.evacuate_server(uuid, host=target)
+            elif way == COLD:
+                self._compute.migrate_server(uuid, host=target)
+            else:
+                self._compute.live_migrate_server(uuid, host=target, block_migration="auto")
+
+    def confirm(self, uuid: str) -> None:
+        with _translated():
+            self._compute.confirm_server_resize(uuid)
+
+    def reset_state(self, uuid: str) -> None:
+        with _translated():
+            self._compute.reset_server_state(uuid, "error")
+
+    def latest_action(self, uuid: str) -> Action | None:
+        with _translated():
+            found = [one for one in self._compute.server_actions(uuid) if one.action in ACTIONS]
+            if not found:
+                return None
+            latest = max(found, key=lambda one: one.start_time)
+            events = self._compute.get_server_action(latest.request_id, uuid).events or []
+        failed = [one for one in events if one.result == "Error"]
+        error = _last_line(failed[0].traceback) if failed else latest.message or ""
+        names = {one.event for one in failed}
+        moved = any(name.startswith("compute_") for name in names - CHECKS)
+        return Action(latest.action, seconds_of(latest.start_time), error, moved)
+
+
+def connect(cloud: str | None) -> SdkNova:
+    """Connect as clouds.yaml or the variables ``OS_*`` say.
+
+    Args:
+        cloud: An entry of clouds.yaml; None: that of ``OS_CLOUD``, or the variables.
+
+    Raises:
+        NotInstalled: openstacksdk is missing.
+        NotAllowed: The credentials do not work.
+        Unanswered: Keystone or nova does not answer.
+    """
+    try:
+        import openstack
+    except ImportError as error:
+        raise NotInstalled(
+            f"--run needs openstacksdk, which is not installed: pip install '{EXTRA}'"
+        ) from error
+    with _translated():
+        try:
+            connection = openstack.connect(cloud=cloud, api_timeout=TIMEOUT, app_name="berth-plan")
+        except (openstack.exceptions.ConfigException, ValueError) as error:
+            raise NotAllowed(
+                f"No cloud is named by --os-cloud, OS_CLOUD or OS_AUTH_URL: {brief(error)}"
+            ) from error
+        return SdkNova(connection)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise errors of the library as those of this module."""
+    from keystoneauth1 import exceptions as of_session
+    from openstack import exceptions as of_sdk
+
+    try:
+        yield
+    except (of_session.MissingRequiredOptions, of_session.AuthorizationFailure) as error:
+        raise NotAllowed(f"The credentials do not work: {brief(error)}") from error
+    except (of_sdk.HttpException, of_session.HttpError) as error:
+        status = getattr(error, "status_code", None) or getattr(error, "http_status", 0) or 0
+        text = f"{status} {getattr(error, 'details', None) or brief(error)}"
+        if status in {401, 403}:
+            raise NotAllowed(text) from error
+        if status in {413, 429} or not 400 <= status < 500:
+            raise Unanswered(text) from error
+        raise Refused(text) from error
+    except (of_sdk.SDKException, of_session.ClientException) as error:
+        raise Unanswered(brief(error)) from error
+
+
+def _server(one: Any) -> Server:
+    return Server(
+        uuid=one.id,
+        host=one.compute_host or "",
+        vm_state=one.vm_state or "",
+        task=one.task_state or "",
+        name=one.name or "",
+        project=one.project_id or "",
+        fault=(one.fault or {}).get("message", ""),
+    )
+
+
+def _last_line(traceback: str | None) -> str:
+    lines = [line.strip() for line in (traceback or "").splitlines() if line.strip()]
+    return lines[-1] if lines else "nova records no reason"

@@ -1,0 +1,247 @@
+"""A move from its request to its end: each look at the instance decides what is next."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import time
+from typing import Any, TypeVar
+
+from scheduler.errors import BerthError
+from scheduler.operators.plan.movable import COLD, EVACUATE
+from scheduler.operators.run.journal import Journal
+from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, Refused, Server, Unanswered
+from scheduler.operators.run.placement_view import PlacementView
+from scheduler.operators.run.step import CONFIRMING, FAILED, GONE, MOVED, REFUSED, REQUESTED, Step
+from scheduler.placement.errors import PlacementSilent
+
+Result = TypeVar("Result")
+
+#: Seconds by which nova's clock may differ from ours.
+SKEW = 120.0
+
+
+class Surprise(BerthError):
+    """Something happened that no plan expects: nothing more is begun."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds a run; times in seconds.
+
+    Attributes:
+        parallel: Moves at the same time.
+        per_host: Moves at the same time off one host, or to one host.
+        move: Until a move has ended.
+        total: Until the run has ended.
+        poll: Between two looks.
+        grace: Until a request without an answer counts as not received.
+        agree: Until Placement has an instance on its new host, after nova has.
+        silence: How long nova or Placement may be unavailable.
+        busy: How long instances are waited for that nova is still working on.
+    """
+
+    parallel: int = 1
+    per_host: int = 1
+    move: float = 3600.0
+    total: float = 8 * 3600.0
+    poll: float = 2.0
+    grace: float = 90.0
+    agree: float = 60.0
+    silence: float = 300.0
+    busy: float = 600.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where time comes from."""
+
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Reader:
+    """Reads from nova and Placement, and waits out their outages for some time."""
+
+    def __init__(self, limits: Limits, timing: Timing) -> None:
+        self._limits = limits
+        self._timing = timing
+
+    def read(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """Return the answer of a call that changes nothing.
+
+        Raises:
+            Surprise: It is refused, or there is no answer for too long.
+        """
+        until = self._timing.clock() + self._limits.silence
+        while True:
+            try:
+                return call(*arguments)
+            except (Unanswered, PlacementSilent) as error:
+                if self._timing.clock() >= until:
+                    waited = f"for {self._limits.silence:g} s"
+                    raise Surprise(f"Nova or Placement is unavailable {waited}: {error}") from error
+            except (Refused, NotAllowed) as error:
+                raise Surprise(f"Cannot read from nova: {error}") from error
+            self._timing.sleep(self._limits.poll)
+
+
+class OneMove:
+    """Begins moves, and looks at those that are open. Each change of a step is in the journal first."""
+
+    def __init__(
+        self, nova: NovaApi, placement: PlacementView, journal: Journal, limits: Limits, timing: Timing
+    ) -> None:
+        self._nova = nova
+        self._placement = placement
+        self._journal = journal
+        self._limits = limits
+        self._timing = timing
+        self._reader = Reader(limits, timing)
+        self._answered: set[str] = set()
+        self._deadlines: dict[str, float] = {}
+        self._confirmed: dict[str, float] = {}
+        self._doubted: dict[str, float] = {}
+        self._stayed: set[str] = set()
+
+    def begin(self, step: Step) -> str:
+        """Request a move if the instance is as planned; return what differs, "" for nothing.
+
+        Raises:
+            Surprise: The API does not let us, or does not answer.
+        """
+        server = self._reader.read(self._nova.server, step.instance)
+        if server is None:
+            self._end(step, GONE, "it was deleted")
+            return ""
+        step.name, step.project = server.name, server.project
+        if server.host != step.source:
+            self._end(step, GONE, f"it is on host {server.host or 'none'} by now")
+            return ""
+        if server.task and step.way != EVACUATE:
+            return f"{step.label} has the task state {server.task}"
+        if server.vm_state != step.vm_state:
+            return f"{step.label} is {server.vm_state}, not {step.vm_state}"
+        self._request(step)
+        return ""
+
+    def _request(self, step: Step) -> None:
+        step.state, step.tries, step.why = REQUESTED, step.tries + 1, ""
+        step.requested_at = self._timing.wall_clock()
+        self._journal.write_step(step)
+        for known in (self._deadlines, self._doubted, self._confirmed):
+            known.pop(step.instance, None)
+        self._answered.discard(step.instance)
+        self._stayed.discard(step.instance)
+        try:
+            if step.reset_state:
+                self._nova.reset_state(step.instance)
+            self._nova.move(step.instance, step.way, step.target)
+            self._answered.add(step.instance)
+        except Refused as error:
+            self._end(step, REFUSED, str(error))
+        except NotAllowed as error:
+            self._end(step, REFUSED, str(error))
+            raise Surprise(f"Nova does not let these credentials move {step.label}: {error}") from error
+        except Unanswered:
+            pass  # the next looks show whether it was carried out
+
+    def is_late(self, step: Step) -> bool:
+        """Whether an open move has taken longer than it may."""
+        now = self._timing.clock()
+        return now >= self._deadlines.setdefault(step.instance, now + self._limits.move)
+
+    def look(self, step: Step) -> None:
+        """Look at the instance of an open move, and do what is next.
+
+        Raises:
+            Surprise: The API does not answer.
+        """
+        server = self._reader.read(self._nova.server, step.instance)
+        if server is None:
+            self._end(step, GONE, "it was deleted")
+        elif server.task:
+            return
+        elif server.host == step.target:
+            self._arrived(step, server)
+        elif server.host != step.source:
+            planned = f"neither {step.source} nor {step.target}"
+            self._end(step, FAILED, f"it is on host {server.host or 'none'}, {planned}")
+        else:
+            self._still_there(step, server)
+
+    # -- on the new host -------------------------------------------------------------------------------------
+
+    def _arrived(self, step: Step, server: Server) -> None:
+        if server.vm_state == "error":
+            self._end(
+                step, FAILED, f"it is in error on {step.target}: {server.fault or 'no reason is known'}"
+            )
+        elif server.vm_state == "resized":
+            self._confirm(step)
+        elif differs := self._differs_in_placement(step):
+            self._doubt(step, differs)
+        else:
+            self._end(step, MOVED, "")
+
+    def _confirm(self, step: Step) -> None:
+        """Confirm a cold migration, at most once in the time that an answer may take."""
+        now = self._timing.clock()
+        if (
+            now < self._confirmed.get(step.instance, now) + self._limits.grace
+            and step.instance in self._confirmed
+        ):
+            return
+        action = self._reader.read(self._nova.latest_action, step.instance)
+        if step.way != COLD or action is None or action.name != "migrate":
+            self._end(step, FAILED, "it has an unconfirmed resize that is not of this run")
+            return
+        step.state = CONFIRMING
+        self._journal.write_step(step)
+        self._confirmed[step.instance] = now
+        try:
+            self._nova.confirm(step.instance)
+        except (Refused, Unanswered):
+            pass  # nova may have confirmed it by itself; the next looks show it
+        except NotAllowed as error:
+            raise Surprise(f"Nova does not let these credentials confirm {step.label}: {error}") from error
+
+    def _differs_in_placement(self, step: Step) -> str:
+        held = self._reader.read(self._placement.providers_of, step.instance)
+        if held.isdisjoint(step.target_nodes):
+            return f"Placement has nothing of it on {step.target}"
+        # the allocations on a dead host stay until its compute starts again
+        if step.way != EVACUATE and not held.isdisjoint(step.source_nodes):
+            return f"Placement still has it on {step.source}"
+        return ""
+
+    def _doubt(self, step: Step, differs: str) -> None:
+        now = self._timing.clock()
+        if now >= self._doubted.setdefault(step.instance, now) + self._limits.agree:
+            self._end(step, FAILED, differs)
+
+    # -- on the old host -------------------------------------------------------------------------------------
+
+    def _still_there(self, step: Step, server: Server) -> None:
+        """Find out why an instance without a task is where it was."""
+        answered = step.instance in self._answered
+        if not answered and self._timing.wall_clock() < step.requested_at + self._limits.grace:
+            return
+        action = self._reader.read(self._nova.latest_action, step.instance)
+        if not answered and (action is None or action.started_at < step.requested_at - SKEW):
+            step.tries -= 1
+            self._end(step, REFUSED, "nova did not receive the request")
+            return
+        error = action.error if action else ""
+        if not error and not server.fault and step.instance not in self._stayed:
+            self._stayed.add(step.instance)  # nova notes the reason after it has ended the task
+            return
+        self._not_moved(step, server, action, error or server.fault or "nova gives no reason")
+
+    def _not_moved(self, step: Step, server: Server, action: Action | None, why: str) -> None:
+        lost = server.vm_state == "error" and step.way != EVACUATE
+        broken = lost or (action is not None and action.moved)
+        self._end(step, FAILED if broken else REFUSED, why)
+
+    def _end(self, step: Step, state: str, why: str) -> None:
+        step.state, step.why, step.ended_at = state, why, self._timing.wall_clock()
+        self._journal.write_step(step)

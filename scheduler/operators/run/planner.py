@@ -1,0 +1,101 @@
+"""The plan of a run, made from the cloud as it is now."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from oslo_config import cfg
+
+from scheduler.operators.plan.moves import Document
+from scheduler.operators.run.recheck import check
+from scheduler.operators.run.step import Plan, Stay, Step
+from scheduler.operators.snapshot import snapshot
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+
+#: Makes the document of a plan with the number of moves that were made already.
+Make = Callable[[PlannedCloud, int], Document]
+
+
+class Planner(Protocol):
+    """Makes plans.
+
+    Attributes:
+        repeats: Whether a plan that was carried out is followed by another one, until that has no move left.
+    """
+
+    repeats: bool
+
+    def plan(self, moved: int) -> Plan:
+        """Return a plan for what is left after so many moves.
+
+        Raises:
+            BerthError: The cloud cannot be read.
+        """
+
+
+class CloudPlanner:
+    """Reads the cloud for each plan."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, make: Make, progress: snapshot.ShowProgress, *, repeats: bool
+    ) -> None:
+        self._conf = conf
+        self._make = make
+        self._progress = progress
+        self.repeats = repeats
+
+    def plan(self, moved: int) -> Plan:
+        with snapshot.read(self._conf, self._progress) as read:
+            cloud = PlannedCloud(read)
+            return plan_of(cloud, self._make(cloud, moved))
+
+    def checked(self, document: Document) -> Plan:
+        """Return a plan that was made before.
+
+        Raises:
+            CloudChanged: It does not hold any more.
+        """
+        with snapshot.read(self._conf, self._progress) as read:
+            check(PlannedCloud(read), document)
+            return plan_of(PlannedCloud(read), document)
+
+
+def plan_of(cloud: PlannedCloud, document: Document) -> Plan:
+    """Return the moves of a document, with what they need of each other."""
+    table = cloud.snapshot.table
+    nodes = {host: [table.rows[row].uuid for row in rows] for host, rows in table.rows_named.items()}
+    steps: list[Step] = []
+    for move in document["moves"]:
+        step = Step(
+            instance=move["instance"],
+            source=move["from"],
+            target=move["to"],
+            way=move["way"],
+            vm_state=move["state"],
+            reset_state=move.get("reset_state", False),
+            source_nodes=nodes.get(move["from"], []),
+            target_nodes=nodes.get(move["to"], []),
+        )
+        step.after = _before(cloud, steps, step)
+        steps.append(step)
+    stays = [_stay(one) for one in document.get("without_place", ())]
+    return Plan(document.get("hosts", []), steps, stays, nodes, document)
+
+
+def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:
+    """Return the instances to move before: off its target, of the same group, or named by its hints."""
+    instances, requests = cloud.snapshot.instances, cloud.snapshot.requests
+    index = instances.index_of.get(step.instance)
+    number = -1 if index is None else int(instances.specs[index])
+    if number >= 0 and requests.names_instances(number):
+        return [each.instance for each in earlier]
+    group = instances.group_of.get(step.instance)
+    return [
+        each.instance
+        for each in earlier
+        if each.source == step.target or (group and instances.group_of.get(each.instance) == group)
+    ]
+
+
+def _stay(one: dict[str, Any]) -> Stay:
+    busy = bool(one["task_state"]) or one["state"] == "building"
+    return Stay(one["instance"], one["from"], one["state"], one["why"]["text"], busy)

@@ -1,0 +1,306 @@
+"""``--run``: the arguments, and a run from its begin to its end."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+import contextlib
+import getpass
+import hashlib
+import json
+import os
+from pathlib import Path
+import re
+import signal
+import threading
+import time
+from typing import Any
+
+from scheduler import conf as options
+from scheduler.decisions.document import seconds_of
+from scheduler.errors import BerthError
+from scheduler.logs import sanitize
+from scheduler.operators.command.arguments import positive_integer, positive_number
+from scheduler.operators.plan.command_base import PlanCommand, ProgressLine, WrongArgument, quiet
+from scheduler.operators.plan.moves import Document
+from scheduler.operators.plan.shown import NO_PLACE
+from scheduler.operators.run import nova_api, report, undo
+from scheduler.operators.run.journal import DONE, Journal
+from scheduler.operators.run.one_move import Limits, Reader, Timing
+from scheduler.operators.run.placement_view import ReadPlacement
+from scheduler.operators.run.planner import CloudPlanner
+from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Runner, Wanted
+from scheduler.operators.shown.shown import Shown
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+
+#: Exit statuses of runs.
+STATUSES = {DONE: 0, STAY: NO_PLACE, STOPPED: 4, INTERRUPTED: 5}
+
+#: Seconds for which a plan may be carried out, and by which clocks may differ.
+OLDEST, AHEAD = 600.0, 60.0
+
+#: What a move of a plan has to have.
+NEEDED = ("instance", "from", "to", "way", "state", "task_state")
+
+#: Characters of the name of a file with the state of a run.
+NAME = 80
+
+RIGHTS = (
+    "--run changes the cloud, with the credentials of clouds.yaml or of the variables OS_*. They need the "
+    "role admin, or these policies of nova: os-services (list, update), servers:show with "
+    "os-extended-server-attributes, os-migrate-server (migrate, migrate_live), servers:confirm_resize, "
+    "os-instance-actions (list, show, events), and for --evacuate also os-evacuate and "
+    "os-admin-actions:reset_state."
+)
+
+
+class PlanTooOld(BerthError):
+    """A plan may not be carried out any more."""
+
+
+class Terminal:
+    """Lines and the progress bar on standard error."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.bar = ProgressLine(stream)
+
+    def line(self, text: str) -> None:
+        self.bar.clear()
+        self._stream.write(f"{sanitize(text)}\n")
+        self._stream.flush()
+
+    def progress(self, done: int, total: int) -> None:
+        self.bar("instances moved", done, total)
+
+
+class Halt:
+    """Signals of the operator: the first one lets open moves end, the second one leaves them to nova."""
+
+    def __init__(self) -> None:
+        self._wanted = False
+
+    def __call__(self) -> bool:
+        return self._wanted
+
+    def _handle(self, _number: int, _frame: object) -> None:
+        if self._wanted:
+            raise KeyboardInterrupt
+        self._wanted = True
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class RunnablePlan(PlanCommand):
+    """A plan whose moves can be carried out.
+
+    Attributes:
+        kind: How the plan is called in names of files.
+        repeats: Whether it is planned again until no move is left.
+        has_plan_file: Whether a plan that was made before can be carried out.
+        timing: Where time comes from.
+    """
+
+    kind = ""
+    repeats = True
+    has_plan_file = True
+    timing = Timing()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        group = parser.add_argument_group("carrying the plan out", RIGHTS)
+        self.add_run(group)
+        limits = Limits()
+        group.add_argument(
+            "--os-cloud", metavar="NAME",
+            help="an entry of clouds.yaml (default: OS_CLOUD, or the variables OS_*)",
+        )  # fmt: skip
+        if self.has_plan_file:
+            group.add_argument(
+                "--plan", metavar="FILE",
+                help="carry out this plan, printed by -f json at most ten minutes ago, unless the cloud "
+                "has changed",
+            )  # fmt: skip
+        group.add_argument(
+            "--parallel", type=positive_integer, metavar="N",
+            help=f"moves at the same time (default: {limits.parallel})",
+        )  # fmt: skip
+        group.add_argument(
+            "--parallel-per-host", type=positive_integer, metavar="N",
+            help="moves at the same time off one host, or to one host (default: as --parallel)",
+        )  # fmt: skip
+        group.add_argument(
+            "--move-timeout", type=positive_number, metavar="SECONDS",
+            help=f"stop if a move takes longer (default: {limits.move:g})",
+        )  # fmt: skip
+        group.add_argument(
+            "--run-timeout", type=positive_number, metavar="SECONDS",
+            help=f"stop if the whole run takes longer (default: {limits.total:g})",
+        )  # fmt: skip
+        group.add_argument(
+            "--state", metavar="FILE",
+            help="the file with the state of the run, from which the same command goes on after it was "
+            "interrupted (default: one below ~/.local/state/berth)",
+        )  # fmt: skip
+        return parser
+
+    def add_run(self, group: Any) -> None:
+        group.add_argument(
+            "--run", action="store_true", help="carry the plan out; without it nothing is changed"
+        )
+
+    # -- what the plans differ in ----------------------------------------------------------------------------
+
+    def words(self, args: argparse.Namespace) -> Sequence[str]:
+        """Return what distinguishes this run from others of its kind, for the name of its file."""
+        return ()
+
+    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Document:
+        """Return the plan of what is left after so many moves."""
+        return self.plan(cloud, args)
+
+    def take_plan(self, args: argparse.Namespace, document: Document) -> None:
+        """Adapt the arguments to a plan that was made before.
+
+        Raises:
+            WrongArgument: They contradict it.
+        """
+
+    def evacuates(self, args: argparse.Namespace) -> bool:
+        return False
+
+    # -- running ---------------------------------------------------------------------------------------------
+
+    def show(self, args: argparse.Namespace) -> Shown:
+        if getattr(args, "undo", False):
+            return self._undo(args)
+        if not args.run:
+            self._check_planning(args)
+            return super().show(args)
+        options.require_databases(self.conf)
+        return self._carry_out(args)
+
+    def _check_planning(self, args: argparse.Namespace) -> None:
+        names = (
+            "os_cloud",
+            "plan",
+            "parallel",
+            "parallel_per_host",
+            "move_timeout",
+            "run_timeout",
+            "state",
+            "reason",
+        )
+        for name in names:
+            if getattr(args, name, None) is not None:
+                raise WrongArgument(f"--{name.replace('_', '-')} needs --run")
+
+    def _carry_out(self, args: argparse.Namespace) -> Shown:
+        document = self._read_plan(args)
+        terminal, halt = Terminal(self.app.stderr), Halt()
+        planner = CloudPlanner(
+            self.conf, lambda cloud, moved: self.left(cloud, args, moved), terminal.bar, repeats=self.repeats
+        )
+        nova = nova_api.connect(args.os_cloud)
+        with (
+            quiet(self.app.options.verbose_level < 2),
+            Journal(self._state_file(args)) as journal,
+        ):
+            try:
+                plan = planner.checked(document) if document else planner.plan(0)
+                runner = Runner(
+                    nova,
+                    ReadPlacement.from_conf(self.conf),
+                    planner,
+                    journal,
+                    limits=_limits(args),
+                    display=terminal,
+                    is_halted=halt,
+                    timing=self.timing,
+                )
+                with halt.installed():
+                    outcome = runner.run(plan, Wanted(_reason(args), evacuate=self.evacuates(args)))
+            finally:
+                terminal.bar.clear()
+            found = report.document(self.kind, str(journal.path), journal.history, outcome)
+        return report.shown(found, STATUSES[outcome.state])
+
+    def _undo(self, args: argparse.Namespace) -> Shown:
+        path = self._state_file(args)
+        if not path.exists():
+            raise WrongArgument(f"There is no run to undo: {path} does not exist")
+        nova = nova_api.connect(args.os_cloud)
+        with Journal(path) as journal:
+            if not journal.history.hosts:
+                raise WrongArgument(f"There is no run to undo in {path}")
+            found = undo.undo(nova, Reader(Limits(), self.timing), journal, self.kind)
+        enabled = all(one["result"] == undo.ENABLED for one in found["services"])
+        return undo.shown(found, 0 if enabled else NO_PLACE)
+
+    def _state_file(self, args: argparse.Namespace) -> Path:
+        if args.state:
+            return Path(args.state)
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        words = "_".join((self.kind, *sorted(self.words(args))))
+        name = re.sub(r"[^\w.+-]", "-", words)
+        if len(name) > NAME or name != words:
+            name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        return Path(base) / "berth" / f"{name}.jsonl"
+
+    def _read_plan(self, args: argparse.Namespace) -> Document | None:
+        """Return the plan of ``--plan``; None without.
+
+        Raises:
+            WrongArgument: It cannot be read, or is another plan.
+            PlanTooOld: It was made too long ago.
+        """
+        if not getattr(args, "plan", None):
+            return None
+        try:
+            found = json.loads(Path(args.plan).read_text(encoding="utf-8"))
+            if found["plan"] != self.kind:
+                raise WrongArgument(f"{args.plan} is a plan of {found['plan']}, not of {self.kind}")
+            made_at = seconds_of(found["origin"]["time"])
+            for move in found["moves"]:
+                _ = [move[name] for name in NEEDED]
+        except OSError as error:
+            raise WrongArgument(f"Cannot read {args.plan}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise WrongArgument(f"{args.plan} is not a plan, as -f json prints it") from error
+        age = time.time() - made_at
+        if not -AHEAD <= age <= OLDEST:
+            raise PlanTooOld(
+                f"The plan of {found['origin']['time']} is {age:.0f} s old, and too old: plan again"
+            )
+        self.take_plan(args, found)
+        return found
+
+
+def _limits(args: argparse.Namespace) -> Limits:
+    default = Limits()
+    parallel = args.parallel or default.parallel
+    return Limits(
+        parallel=parallel,
+        per_host=args.parallel_per_host or parallel,
+        move=args.move_timeout or default.move,
+        total=args.run_timeout or default.total,
+    )
+
+
+def _reason(args: argparse.Namespace) -> str:
+    given = getattr(args, "reason", None)
+    if given:
+        return str(given)
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown user"
+    return f"berth-plan drain --run by {user}"

@@ -1,0 +1,375 @@
+"""Carrying a plan out: which move is next, and what is done when something differs."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from scheduler.errors import BerthError
+from scheduler.logs import count_text
+from scheduler.operators.run.journal import BEGIN, DISABLE, DONE, END, Journal, JournalUnusable
+from scheduler.operators.run.nova_api import ApiError, NovaApi, Service
+from scheduler.operators.run.one_move import Limits, OneMove, Reader, Surprise, Timing
+from scheduler.operators.run.placement_view import PlacementView
+from scheduler.operators.run.planner import Planner
+from scheduler.operators.run.step import FAILED, GONE, MOVED, OPEN, REFUSED, WAITING, Plan, Stay, Step
+
+#: How a run ends, besides with nothing left (``DONE``).
+STAY, STOPPED, INTERRUPTED = "stay", "stopped", "interrupted"
+
+#: Requests for a move that nova refuses before the instance is left where it is.
+MOST_TRIES = 2
+
+#: Plans of one run.
+MOST_PLANS = 50
+
+
+class NotBegun(BerthError):
+    """A run cannot begin: nothing was changed."""
+
+
+class Halted(BerthError):
+    """The operator wants the run to end."""
+
+
+class Display(Protocol):
+    """Where a run shows what it does."""
+
+    def line(self, text: str) -> None:
+        """Show a line that stays."""
+
+    def progress(self, done: int, total: int) -> None:
+        """Show how many instances have left their hosts."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is to do besides the moves.
+
+    Attributes:
+        reason: Why hosts are disabled, for nova's API.
+        evacuate: Whether the hosts are down.
+    """
+
+    reason: str
+    evacuate: bool = False
+
+
+@dataclass
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        state: ``DONE``, ``STAY``, ``STOPPED`` or ``INTERRUPTED``.
+        why: The surprise; "" for none.
+        steps: All moves of this run and of those that it continues.
+        left: Moves of the last plan that were not begun.
+        stays: Instances for which there is no move, with the reason.
+        held: Consumers that still hold something of a host in Placement, by host.
+    """
+
+    state: str
+    why: str = ""
+    steps: Sequence[Step] = ()
+    left: Sequence[Step] = ()
+    stays: Sequence[Stay] = ()
+    held: Mapping[str, list[str]] = field(default_factory=dict)
+
+
+class Runner:
+    """One run, in one thread."""
+
+    def __init__(
+        self,
+        nova: NovaApi,
+        placement: PlacementView,
+        planner: Planner,
+        journal: Journal,
+        *,
+        limits: Limits,
+        display: Display,
+        is_halted: Callable[[], bool] = lambda: False,
+        timing: Timing | None = None,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            is_halted: Whether the operator wants no further move to begin.
+        """
+        self._timing = timing or Timing()
+        self._nova = nova
+        self._placement = placement
+        self._planner = planner
+        self._journal = journal
+        self._limits = limits
+        self._display = display
+        self._halt_wanted = is_halted
+        self._halt_shown = False
+        self._reader = Reader(limits, self._timing)
+        self._one = OneMove(nova, placement, journal, limits, self._timing)
+        self._until = self._timing.clock() + limits.total
+        self._busy_until: float | None = None
+        self._waiting: list[Step] = []
+        self._stays: list[Stay] = []
+        self._nodes: dict[str, list[str]] = {}
+
+    def run(self, plan: Plan, wanted: Wanted) -> Outcome:
+        """Carry out a plan, or what is left of it.
+
+        Raises:
+            NotBegun: A service is not as it has to be, or cannot be read.
+            JournalUnusable: The state cannot be written.
+        """
+        services = self._services(plan.hosts, wanted)
+        self._journal.write(BEGIN, hosts=plan.hosts, evacuate=wanted.evacuate)
+        self._nodes = plan.nodes
+        try:
+            if self._finish_open():
+                plan = self._planner.plan(self._moved)
+            self._disable(services, wanted)
+            self._rounds(plan)
+            held = {} if wanted.evacuate else self._held(plan.hosts)
+            outcome = self._outcome(DONE if not self._stays and not held else STAY, held=held)
+        except Halted:
+            outcome = self._outcome(INTERRUPTED)
+        except KeyboardInterrupt:
+            outcome = self._outcome(INTERRUPTED, "interrupted while moves were open")
+        except BerthError as error:
+            outcome = self._outcome(STOPPED, str(error))
+        try:
+            self._journal.write(END, state=outcome.state, why=outcome.why)
+        except JournalUnusable as error:
+            return replace(outcome, state=STOPPED, why=outcome.why or str(error))
+        return outcome
+
+    @property
+    def _moved(self) -> int:
+        return sum(step.state == MOVED for step in self._journal.history.steps.values())
+
+    # -- before the first move -------------------------------------------------------------------------------
+
+    def _services(self, hosts: Sequence[str], wanted: Wanted) -> list[Service]:
+        found = []
+        for host in hosts:
+            try:
+                service = self._reader.read(self._nova.service, host)
+            except Surprise as error:
+                raise NotBegun(str(error)) from error
+            if service is None:
+                raise NotBegun(f"Nova has no nova-compute on host {host}")
+            if wanted.evacuate and service.up:
+                raise NotBegun(
+                    f"Host {host} is up, and nova evacuates only hosts that are down. Make sure that it runs "
+                    f"no guests any more, then: openstack compute service set --down {host} nova-compute"
+                )
+            if not wanted.evacuate and not service.up:
+                raise NotBegun(
+                    f"Host {host} is down: nothing can be moved off it. To evacuate it: --evacuate"
+                )
+            found.append(service)
+        return found
+
+    def _disable(self, services: Sequence[Service], wanted: Wanted) -> None:
+        for service in services:
+            if not service.enabled:
+                continue
+            self._journal.write(DISABLE, host=service.host, reason=wanted.reason)
+            try:
+                self._nova.disable(service, wanted.reason)
+            except ApiError as error:
+                raise Surprise(f"Cannot disable host {service.host}: {error}") from error
+            self._display.line(f"disabled {service.host}: {wanted.reason}")
+
+    def _finish_open(self) -> bool:
+        """Follow the moves of an earlier run to their end; return whether there were moves of one."""
+        steps = self._journal.history.steps
+        if not steps:
+            return False
+        begun_at = self._journal.history.begun_at
+        found = Counter(step.state for step in steps.values())
+        self._display.line(
+            f"continuing the run of {begun_at}: {found[MOVED]} moved, "
+            f"{count_text(sum(found[state] for state in OPEN), 'open move')}"
+        )
+        self._follow([], self._journal.history.open)
+        return True
+
+    # -- moves -----------------------------------------------------------------------------------------------
+
+    def _rounds(self, plan: Plan) -> None:
+        """Carry out plans until one has no move left.
+
+        Raises:
+            Surprise: The run has to stop.
+            Halted: The operator wants it.
+        """
+        for _ in range(MOST_PLANS):
+            self._nodes = plan.nodes
+            steps = self._to_do(plan)
+            if steps:
+                differs = self._follow(steps, [])
+                if not differs and not self._planner.repeats:
+                    return
+            elif not self._wait_for_busy(plan):
+                return
+            self._check()
+            plan = self._planner.plan(self._moved)
+        raise Surprise(f"The cloud changed under {MOST_PLANS} plans in a row")
+
+    def _to_do(self, plan: Plan) -> list[Step]:
+        """Return the moves of a plan but those that nova refuses, and note what stays."""
+        steps, self._stays = [], list(plan.stays)
+        for step in plan.steps:
+            before = self._journal.history.steps.get(step.instance)
+            if before is not None and before.state == REFUSED:
+                step.tries, step.name = before.tries, before.name
+            if step.tries < MOST_TRIES:
+                steps.append(step)
+            else:
+                why = before.why if before else ""
+                self._stays.append(Stay(step.instance, step.source, step.vm_state, why, busy=False))
+        self._waiting = steps
+        return steps
+
+    def _wait_for_busy(self, plan: Plan) -> bool:
+        """Wait until nova has ended what it does with one of the instances that stay for it.
+
+        Returns:
+            Whether a new plan may have moves for them.
+        """
+        busy = [stay for stay in plan.stays if stay.busy]
+        now = self._timing.clock()
+        if not busy:
+            return False
+        if self._busy_until is None:
+            self._busy_until = now + self._limits.busy
+            self._display.line(f"waiting for {count_text(len(busy), 'instance')} that nova is working on")
+        while self._timing.clock() < self._busy_until:
+            self._check()
+            self._timing.sleep(self._limits.poll)
+            for stay in busy:
+                server = self._reader.read(self._nova.server, stay.instance)
+                if server is None or (not server.task and server.vm_state != "building"):
+                    return True
+        return False
+
+    def _follow(self, steps: Sequence[Step], open_: Sequence[Step]) -> bool:
+        """Begin moves in their order, and follow them and the open ones to their ends.
+
+        Returns:
+            Whether something differs from the plan.
+        """
+        waiting, running = list(steps), list(open_)
+        problem, differs = "", False
+        while running or (waiting and not problem and not differs and not self._is_halted()):
+            self._check_time()
+            while not problem and not differs and not self._is_halted():
+                step = self._next(waiting, running)
+                if step is None:
+                    break
+                waiting.remove(step)
+                text, problem = self._begin(step)
+                differs = differs or bool(text) or step.state == REFUSED
+                if step.state in OPEN:
+                    running.append(step)
+                elif step.state != WAITING:
+                    self._show(step)
+            self._waiting = waiting
+            if running:
+                self._timing.sleep(self._limits.poll)
+            for step in list(running):
+                problem = self._look(step, running) or problem
+                differs = differs or step.state == REFUSED
+            self._display.progress(self._moved, self._moved + len(running) + len(waiting))
+        if problem:
+            raise Surprise(problem)
+        self._check()
+        return differs
+
+    def _begin(self, step: Step) -> tuple[str, str]:
+        """Begin a move; return what differs from the plan, and the surprise."""
+        try:
+            text = self._one.begin(step)
+        except Surprise as error:
+            return "", str(error)
+        if text:
+            self._display.line(f"planning again: {text}")
+        return text, ""
+
+    def _look(self, step: Step, running: list[Step]) -> str:
+        """Look at an open move, and drop it from those that run when it has ended; return the surprise."""
+        late = self._one.is_late(step)
+        self._one.look(step)
+        if step.state not in OPEN:
+            running.remove(step)
+            self._show(step)
+            return f"{step.label}: {step.why}" if step.state == FAILED else ""
+        if late:
+            running.remove(step)
+            return f"{step.label} has not been moved within {self._limits.move:g} s; nova goes on with it"
+        return ""
+
+    def _next(self, waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:
+        """Return the next move that may begin now; None if one has to end first."""
+        if len(running) >= self._limits.parallel:
+            return None
+        hosts = Counter(host for step in running for host in (step.source, step.target))
+        unfinished = {step.instance for step in running}
+        for step in waiting:
+            free = max(hosts[step.source], hosts[step.target]) < self._limits.per_host
+            if free and unfinished.isdisjoint(step.after):
+                return step
+            unfinished.add(step.instance)
+        return None
+
+    def _is_halted(self) -> bool:
+        wanted = self._halt_wanted()
+        if wanted and not self._halt_shown:
+            self._halt_shown = True
+            self._display.line(
+                "no further move begins; waiting for the open ones (again: leave them to nova)"
+            )
+        return wanted
+
+    def _check(self) -> None:
+        self._check_time()
+        if self._is_halted():
+            raise Halted
+
+    def _check_time(self) -> None:
+        if self._timing.clock() >= self._until:
+            raise Surprise(f"The run has taken {self._limits.total:g} s in all")
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    def _show(self, step: Step) -> None:
+        way = f"{step.source} -> {step.target}, {step.way}"
+        if step.state == MOVED:
+            seconds = step.ended_at - step.requested_at
+            self._display.line(f"moved {step.label}: {way}, {seconds:.0f} s")
+        elif step.state == GONE:
+            self._display.line(f"left out {step.label}: {step.why}")
+        else:
+            self._display.line(f"{step.state} {step.label}: {way}: {step.why}")
+
+    def _held(self, hosts: Sequence[str]) -> dict[str, list[str]]:
+        """Return what holds something of the hosts in Placement, once that changes no more."""
+        stay = {one.instance for one in self._stays}
+        until = self._timing.clock() + self._limits.agree
+        while True:
+            found = {
+                host: sorted(
+                    self._reader.read(self._placement.consumers_of, self._nodes.get(host, ())) - stay
+                )
+                for host in hosts
+            }
+            found = {host: consumers for host, consumers in found.items() if consumers}
+            if not found or self._timing.clock() >= until:
+                return found
+            self._check()
+            self._timing.sleep(self._limits.poll)
+
+    def _outcome(self, state: str, why: str = "", held: Mapping[str, list[str]] | None = None) -> Outcome:
+        steps = list(self._journal.history.steps.values())
+        left = [step for step in self._waiting if step.state == WAITING]
+        return Outcome(state, why, steps, left, list(self._stays), held or {})

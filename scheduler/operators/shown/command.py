@@ -1,0 +1,167 @@
+"""The base of commands that show something: here it becomes text, JSON, YAML, CSV, values or a page."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+import re
+from typing import Any
+
+from cliff.lister import Lister
+
+from scheduler.logs import sanitize
+from scheduler.operators.command.app import ConfiguredCommand
+from scheduler.operators.command.arguments import writing
+from scheduler.operators.shown import files, page
+from scheduler.operators.shown.origin import Origin, origin
+from scheduler.operators.shown.shown import Shown, Table, lines_of
+from scheduler.operators.shown.tables import (
+    UNLIMITED,
+    Plain,
+    fits,
+    fitted,
+    printable,
+    table_width,
+    wrapped_cells,
+)
+
+#: The exit status of a command that has nothing to show.
+UNKNOWN = 1
+
+#: The width of a column with sentences, in a table that is not fitted to a terminal.
+WIDTH = 70
+
+#: A command for an operator, in the last column of a row.
+_COMMAND = re.compile("`([^`]+)`")
+
+_DOCUMENTS = ("json", "yaml")
+
+
+class ShownCommand(ConfiguredCommand, Lister):
+    """Shows what ``show`` returns in the format that the arguments name."""
+
+    #: Whether --html takes a file; otherwise the command has its own pages.
+    has_page = True
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        if self.has_page:
+            parser.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return what to show; None if there is nothing, which was logged."""
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        raise NotImplementedError
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        shown = self.show(parsed_args)
+        if shown is None:
+            return UNKNOWN
+        if self.has_page and parsed_args.html:
+            with writing(f"Cannot write {parsed_args.html}"):
+                files.write(parsed_args.html, page.render(shown, self.origin(shown)))
+        self.emit(shown, parsed_args)
+        return shown.status
+
+    def origin(self, shown: Shown) -> Origin:
+        """Return where something comes from; the command is named without the words on its output."""
+        of_output = ShownCommand.get_parser(self, "")
+        # an abbreviation of an option on the output may be an option of the command
+        of_output.allow_abbrev = False
+        _, words = of_output.parse_known_args(self.command_line)
+        return origin(self.conf, tuple(words), shown.head.time)
+
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print what is shown."""
+        if args.formatter in _DOCUMENTS:  # which escape control characters themselves
+            self._print_document(shown, args)
+        elif args.formatter == "table":
+            self._print_text(shown, args)
+        else:
+            table = shown.tables[-1]
+            columns, rows = printable(table.without_pictures())
+            if table.commands:
+                rows = [(*row[:-1], row[-1].replace("`", "")) for row in rows]
+            self._emit((columns, rows), args)
+
+    def _print_text(self, shown: Shown, args: argparse.Namespace) -> None:
+        for line in lines_of(shown.head):
+            self._line(line)
+        commands: list[str] = []
+        tables = [self._texts(table, args, commands) for table in shown.tables]
+        width = table_width(args)
+        if shown.narrow is not None and width and not args.columns and not fits(tables[-1], width):
+            tables[-1] = self._texts(shown.narrow, args, commands)
+        if args.columns and tables:
+            tables[-1] = _chosen(tables[-1], args.columns)
+        # The formatter itself would break words
+        emitted = argparse.Namespace(**{**vars(args), "max_width": UNLIMITED})
+        for number, table in enumerate(tables, 1):
+            if table[1]:
+                shaped = fitted(table, width) if width else wrapped_cells(table, WIDTH)
+                self._emit(shaped, emitted, chosen=number == len(tables))
+        for number, command in enumerate(commands, 1):
+            self._line(f"{command}  # {number}")
+        self._line(str(self.origin(shown)))
+
+    def _line(self, line: str) -> None:
+        """Print a line; users choose names and traits, with escape sequences perhaps."""
+        self.app.stdout.write(f"{sanitize(line)}\n")
+
+    @staticmethod
+    def _texts(table: Table, args: argparse.Namespace, commands: list[str]) -> Plain:
+        """Return a table as texts. Its commands are added to those that are listed below."""
+        if not args.columns:
+            table = table.without_empty_columns()
+        columns, rows = printable(table.without_pictures())
+        if table.commands:
+            rows = [(*row[:-1], "".join(_numbered(row[-1], commands))) for row in rows]
+        if table.left_out and rows:
+            rows.append((f"{table.left_out} more", *[""] * (len(columns) - 1)))
+        return columns, rows
+
+    def _print_document(self, shown: Shown, args: argparse.Namespace) -> None:
+        document = shown.document
+        if isinstance(document, dict):
+            document = document | {"origin": self.origin(shown).values()}
+            self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)
+            return
+        # schedulers of several releases may answer
+        columns = tuple(dict.fromkeys(key for one in document for key in one))
+        rows = [tuple(map(one.get, columns)) for one in document]
+        columns, rows = _chosen((columns, rows), args.columns)
+        self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+
+    def _emitter(self, args: argparse.Namespace) -> Any:
+        # some formatters are made for lists, others for single documents as well
+        return self._formatter_plugins[args.formatter].obj
+
+    def _emit(self, table: Plain, args: argparse.Namespace, *, chosen: bool = True) -> None:
+        """Print a table; if it is the one to choose from, with the columns and the order of the arguments."""
+        columns, rows = table
+        if chosen:
+            self.formatter = self._emitter(args)
+            self.produce_output(args, columns, rows)
+        else:
+            self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+
+
+def _chosen(table: Plain, names: Sequence[str]) -> Plain:
+    """Return the columns of a table that have one of these names, as cliff reads them; all if none has."""
+    columns, rows = table
+    wanted = {_normalized(name) for name in names}
+    found = [at for at, name in enumerate(columns) if _normalized(name) in wanted] or range(len(columns))
+    return tuple(columns[at] for at in found), [tuple(row[at] for at in found) for row in rows]
+
+
+def _normalized(name: str) -> str:
+    return name.lower().strip().replace(" ", "_")
+
+
+def _numbered(text: str, commands: list[str]) -> Iterator[str]:
+    """Yield a text in which commands in backticks are their numbers in the list of commands."""
+    for number, part in enumerate(_COMMAND.split(text)):
+        if number % 2 and part not in commands:
+            commands.append(part)
+        yield f"command {commands.index(part) + 1}" if number % 2 else part

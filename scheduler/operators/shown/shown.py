@@ -1,0 +1,395 @@
+"""The presentation of what a command found: head, pictures, tables, and the document behind them.
+
+Texts are plain: the formats escape markup and control characters.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
+
+# -- words and cells -------------------------------------------------------------------------------------
+
+
+class Link(NamedTuple):
+    """Words that lead to an address on a page; "": they lead nowhere."""
+
+    words: str
+    address: str = ""
+
+
+class Folded(NamedTuple):
+    """Words, and details that a page folds under a summary; texts have only words and summary."""
+
+    words: "Words"
+    summary: str
+    details: Sequence["Words"]
+
+
+class Emphasis(NamedTuple):
+    """Words with a look, which is a class of the style sheet."""
+
+    words: str
+    look: str
+
+
+class Joined(NamedTuple):
+    """Words one after the other."""
+
+    parts: Sequence["Words"]
+    between: str = ", "
+
+
+Words = str | int | float | Link | Folded | Emphasis | Joined | None
+
+
+class Bar(NamedTuple):
+    """Two widths from the left, in percent, the strong one over the pale one.
+
+    Attributes:
+        words: What it means, for readers that do not see it.
+    """
+
+    whole: float
+    part: float
+    words: str
+    look: str = ""
+
+
+class Segment(NamedTuple):
+    """A part of a bar: begin and width in percent, and the number of its colour."""
+
+    start: float
+    width: float
+    colour: int
+    words: str
+
+
+class Segments(NamedTuple):
+    """A bar of parts on both sides of a line."""
+
+    zero: float
+    parts: Sequence[Segment]
+    words: str
+
+
+class Counts(NamedTuple):
+    """Numbers over time, those of ``part`` over those of ``whole``."""
+
+    whole: Sequence[int]
+    part: Sequence[int]
+    words: str
+
+
+Picture = Bar | Segments | Counts
+
+#: What a cell has: words, several lines of them, or a picture, which only pages have.
+Cell = Words | Picture | tuple[Words, ...]
+
+
+def some(names: Sequence["Words"], most: int, count: int | None = None) -> "Words":
+    """Return the first of some names; the others are folded.
+
+    Args:
+        count: How many there are, if not all are named.
+    """
+    left = (len(names) if count is None else count) - most
+    shown = Joined(names[:most])
+    return shown if left <= 0 else Folded(shown, f"and {left} more", names[most:])
+
+
+def plain(cell: Any) -> Any:
+    """Return a cell for a format without links and pictures: a number, or a text of lines."""
+    if type(cell) is tuple:
+        return tuple(str(plain(line)) for line in cell)
+    if isinstance(cell, Link | Emphasis):
+        return cell.words
+    if isinstance(cell, Folded):
+        return " ".join(filter(None, (str(plain(cell.words)), cell.summary)))
+    if isinstance(cell, Joined):
+        return cell.between.join(str(plain(part)) for part in cell.parts)
+    return "" if cell is None or isinstance(cell, Bar | Segments | Counts) else cell
+
+
+# -- parts -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells.
+
+    Attributes:
+        title: The heading on a page.
+        note: A sentence below the heading on a page.
+        numbers: Columns with numbers, besides those that have nothing else.
+        pictures: Columns that only pages have.
+        legend: The colours of a picture: class and meaning.
+        looks: Classes of rows, by number.
+        anchors: Addresses of rows on the page, by number.
+        anchor: The address of the table on the page.
+        searched: Whether a page lets readers search and sort the rows.
+        only_on_page: Whether texts leave it out.
+        commands: Whether the commands in backticks of the last column are listed below the text.
+        left_out: The number of further rows.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    note: str = ""
+    numbers: Sequence[str] = ()
+    pictures: Sequence[str] = ()
+    legend: Sequence[tuple[str, str]] = ()
+    looks: Mapping[int, str] = field(default_factory=dict)
+    anchors: Mapping[int, str] = field(default_factory=dict)
+    anchor: str = ""
+    searched: bool = False
+    only_on_page: bool = False
+    commands: bool = False
+    left_out: int = 0
+
+    def without_pictures(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return the columns and rows of a text."""
+        chosen = [at for at, name in enumerate(self.columns) if name not in self.pictures]
+        rows = [tuple(plain(row[at]) for at in chosen) for row in self.rows]
+        return tuple(self.columns[at] for at in chosen), rows
+
+    def without_empty_columns(self) -> Self:
+        """Return the table without the columns that are empty in each row."""
+        kept = [at for at in range(len(self.columns)) if any(not _is_empty(row[at]) for row in self.rows)]
+        if len(kept) == len(self.columns) or not self.rows:
+            return self
+        columns = [self.columns[at] for at in kept]
+        return replace(self, columns=columns, rows=[[row[at] for at in kept] for row in self.rows])
+
+    def is_drawn(self, column: str) -> bool:
+        """Whether a column has bars, which need no name."""
+        at = list(self.columns).index(column)
+        return any(isinstance(row[at], Bar | Segments) for row in self.rows)
+
+    def is_number(self, column: str) -> bool:
+        """Whether a column has numbers, which are aligned."""
+        at = list(self.columns).index(column)
+        cells = [row[at] for row in self.rows if not _is_empty(row[at])]
+        return column in self.numbers or (
+            bool(cells) and all(isinstance(plain(cell), int | float) for cell in cells)
+        )
+
+
+def _is_empty(cell: Cell) -> bool:
+    return cell is None or cell in ("", ())
+
+
+class LabelledBar(NamedTuple):
+    """One row of a picture: a label, a bar, and what it means."""
+
+    label: Words
+    bar: Bar
+    words: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A picture of bars below each other.
+
+    Attributes:
+        legend: What the pale and the strong bars mean: class and meaning.
+        left_out: Rows that are not drawn.
+    """
+
+    title: str
+    rows: Sequence[LabelledBar]
+    legend: Sequence[tuple[str, str]] = ()
+    note: str = ""
+    anchor: str = ""
+    left_out: int = 0
+
+
+#: Bars of one picture.
+MOST_BARS = 40
+
+
+def bars(
+    title: str,
+    rows: Iterable[tuple[Words, float, float, str, str]],
+    legend: Sequence[tuple[str, str]] = (),
+    note: str = "",
+    most: float = 0,
+) -> Bars:
+    """Return a picture of rows with label, the two values, words and look.
+
+    Args:
+        most: The value of the whole width; 0: the largest value.
+    """
+    rows = list(rows)
+    most = most or max((max(whole, part) for _, whole, part, *_ in rows), default=0) or 1
+    drawn = [
+        LabelledBar(
+            label, Bar(100 * whole / most, 100 * part / most, f"{plain(label)}: {words}", look), words
+        )
+        for label, whole, part, words, look in rows[:MOST_BARS]
+    ]
+    return Bars(title, drawn, legend, note, left_out=len(rows) - len(drawn))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Counts over time, with the begin and the end of the time."""
+
+    title: str
+    counts: Counts
+    begin: str
+    end: str
+    legend: Sequence[tuple[str, str]] = ()
+    note: str = ""
+    anchor: str = ""
+
+
+class Square(NamedTuple):
+    """One thing on a map: its name, its look, and where more is said about it."""
+
+    name: str
+    look: str
+    state: str
+    address: str
+
+
+class Area(NamedTuple):
+    """A part of a map: its name with its address, a sentence, squares, and how many are not drawn."""
+
+    name: Link
+    note: str
+    squares: Sequence[Square]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Map:
+    """Many things as squares.
+
+    Attributes:
+        size: ``named`` with their names, ``large`` or ``small``.
+    """
+
+    title: str
+    note: str
+    areas: Sequence[Area]
+    size: str
+    legend: Sequence[tuple[str, str]] = ()
+    anchor: str = ""
+
+
+Part = Table | Bars | Chart | Map
+
+
+# -- head ------------------------------------------------------------------------------------------------
+
+
+class Terms(NamedTuple):
+    """A text of several terms, which a page shows one by one."""
+
+    words: str
+    terms: Sequence[tuple[str, Sequence[str]]]
+
+
+class Fact(NamedTuple):
+    """A property of what is shown."""
+
+    name: str
+    words: Words | Terms
+
+
+class Saying(NamedTuple):
+    """A sentence on what was found.
+
+    Attributes:
+        title: What it says, such as ``Cause``; "" for the result.
+        details: Further sentences: texts have the first of them, pages fold all.
+    """
+
+    words: str
+    title: str = ""
+    details: Sequence[str] = ()
+
+
+class Tile(NamedTuple):
+    """One number that matters."""
+
+    number: str
+    words: str
+    look: str = ""
+    address: str = ""
+
+
+GOOD, BAD = "good", "bad"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What comes first.
+
+    Attributes:
+        title: The heading of a page; texts do not have it.
+        subject: What is shown; the first line of a text.
+        look: ``GOOD``, ``BAD``, or "" where nothing is either.
+        time: The time of what is shown; None: now.
+        facts: Properties of the subject.
+        sayings: What was found.
+        tiles: Numbers; a text has them in one line.
+        home: The page that leads here.
+        pages: The pages before and after this one.
+    """
+
+    title: str = ""
+    subject: str = ""
+    look: str = ""
+    time: str | None = None
+    facts: Sequence[Fact] = ()
+    sayings: Sequence[Saying] = ()
+    tiles: Sequence[Tile] = ()
+    home: Link | None = None
+    pages: Sequence[Link] = ()
+
+
+#: Details of a sentence that texts have.
+DETAILS = 5
+
+
+def lines_of(head: Head) -> Iterator[str]:
+    """Yield the lines of a head."""
+    if head.subject:
+        yield head.subject
+    for name, words in head.facts:
+        text = words.words if isinstance(words, Terms) else plain(words)
+        yield f"  {name} {text}" if name else f"  {text}"
+    if head.tiles:
+        yield ", ".join(f"{tile.number} {tile.words}" for tile in head.tiles)
+    for words, title, details in head.sayings:
+        yield f"{title}: {words}" if title else words
+        yield from (f"  {each}" for each in details[:DETAILS])
+        if (left := len(details) - DETAILS) > 0:
+            yield f"  and {left} more"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a command shows.
+
+    Attributes:
+        document: All of it, for JSON and YAML.
+        head: What comes first.
+        parts: Pictures and tables in the order of a page. The last table of texts is also that of CSV and of
+            values.
+        narrow: The last table in a form for a narrow terminal, if there is one.
+        status: The exit status of the command.
+    """
+
+    document: Any
+    head: Head = Head()
+    parts: Sequence[Part] = ()
+    narrow: Table | None = None
+    status: int = 0
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables of texts."""
+        return [part for part in self.parts if isinstance(part, Table) and not part.only_on_page]

@@ -1,0 +1,19 @@
+"""Whether a request may have been run before."""
+
+from enum import Enum
+
+
+class Past(Enum):
+    """Why a call may have been run before, or its caller may have left: it first looks at what it holds.
+
+    It is known at the receipt of the message, or when its channel is lost. A call without a past is new.
+    """
+
+    NONE = "new"
+    REDELIVERED = "the broker delivered it before, or a scheduler that forwarded it says so"
+    QUEUED = "it was in the queue while nobody received from it"
+    LOST = "its channel is lost, so the broker delivers it once more"
+    ELSEWHERE = "it may have been forwarded too"
+
+    def __bool__(self) -> bool:
+        return self is not Past.NONE

@@ -1,0 +1,221 @@
+"""What is shown of a decision: its pictures, and that nothing of the document is markup."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.decisions.document import (
+    Best,
+    Candidates,
+    Decision,
+    Error,
+    Flavor,
+    Hosts,
+    Step,
+    Verdict,
+    Weights,
+)
+from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.rendering import Host
+from scheduler.operators.explain import decision as shown_decision
+from scheduler.operators.explain import weights
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
+from tests.support.pages import Page
+from tests.support.shown import html_of
+
+OFFERED = Candidates(source="placement", hosts=3, known=3, allowed=3)
+SERVED = {"error": None, "result": "scheduled"}
+
+
+def host(name, **weights):
+    return Host(name, name, "c", "z", "passed", "", "", None, sum(weights.values()), list(weights.items()))
+
+
+def made(**changes):
+    """A decision with something in each part of the page."""
+    values = {
+        "time": "2026-01-01T00:00:00.000+00:00",
+        "request_id": "req-1",
+        "kind": "build",
+        "project_id": "p",
+        "instances": ["i"],
+        "flavor": Flavor("m1", 1),
+        "availability_zone": None,
+        "result": "failed",
+        "error": Error("NoValidHost", "none"),
+        "summary": "RamFilter rejected 2",
+        "queries": ["GET /allocation_candidates"],
+        "candidates": Candidates(source="placement", hosts=3),
+        "filters": [Step("i", "RamFilter", 3, 1, applies=True)],
+        "verdicts": [Verdict("passed", count=1), Verdict("rejected", 0, "few", 2)],
+        "hosts": Hosts(True, ["h1", "h3"], ["h1", "n3"], [0, 0], [0, 0], [0, 1], {0: "c"}, {0: "z"}),
+        "best": Best(
+            [0],
+            [0.5],
+            [Weights("RAMWeigher", [4.0], 0.0, 4.0, 1.0), Weights("IoOpsWeigher", [1.0], 0.0, 2.0, [-1.0])],
+        ),
+        "claims": {"i": [ClaimEvent(1, "h1", 409, "taken", ClaimState.GIVEN_UP)]},
+        "milliseconds": {"total": 3.2},
+    }
+    return Decision(**(values | changes))
+
+
+def render(decision):
+    return html_of(shown_decision.shown(decision, "ctl.0 (memory)", None))
+
+
+def test_the_page_has_a_picture_of_each_stage():
+    page = Page(render(made()))
+    assert sum(tag == "svg" for tag, _ in page.elements) == 2
+
+
+def test_cause_and_remedy_come_first():
+    error = Error("NoValidHost", "No valid host was found. There are not enough hosts available.")
+    decision = made(filters=[Step("i", "RamFilter", 3, 0, applies=True)], candidates=OFFERED, error=error)
+    texts = Page(render(decision)).texts
+    assert texts[texts.index("Result") + 1 :][:5] == [
+        "no host (NoValidHost): RamFilter rejected 2",
+        "Cause",
+        "RamFilter rejected 3 of 3 hosts: few (resources)",
+        "Remedy",
+        cause_of(decision).remedy,
+    ]
+    assert texts.index("Project") > texts.index("Remedy")
+
+
+def test_words_are_those_of_the_terminal():
+    """The titles of its tables, and why hosts are out."""
+    shown = shown_decision.shown(made(), "memory", None)
+    page, (stages, hosts) = Page(html_of(shown)), shown.tables
+    assert [name for name in page.tables[0][0] if name] == list(stages.without_pictures()[0])
+    assert [name for name in page.tables[-1][0] if name] == list(hosts.columns)
+    assert [(row[4], row[5]) for row in page.tables[-1][1:]] == [
+        ("passed", "RAMWeigher 1, IoOpsWeigher -0.5"),
+        ("rejected", "RamFilter: few"),
+    ]
+
+
+def test_time_cloud_version_and_options_are_on_the_page():
+    assert "2026-01-02 03:04:05 UTC, region one, Berth 1.2: decision req-1" in Page(render(made())).texts
+
+
+def test_the_query_is_readable():
+    query = (
+        "limit=1000&member_of=in%3Aa%2Cb&resources=VCPU%3A1%2CMEMORY_MB%3A64&required1=%21T&group_policy=none"
+    )
+    assert list(shown_decision.query_terms(query)) == [
+        ("limit", ["1000"]),
+        ("member_of", ["in:a,b"]),
+        ("resources", ["VCPU:1", "MEMORY_MB:64"]),
+        ("required1", ["!T"]),
+        ("group_policy", ["none"]),
+    ]
+
+
+@pytest.mark.parametrize("part", ["request_id", "summary", "project_id", "availability_zone"])
+def test_texts_of_the_document_are_no_markup(part):
+    html = render(made(**{part: "<script>alert(1)</script>"}))
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert" in html
+
+
+def stages_of(*stages, failed=True, hosts=200):
+    """The funnel of a decision with these filters: name, hosts before, hosts after."""
+    steps = [Step("i", name, start, end, applies=True) for name, start, end in stages]
+    found = Candidates(source="placement", hosts=hosts)
+    changes = {} if failed else SERVED
+    return shown_decision.funnel(made(filters=steps, candidates=found, claims={}, **changes))
+
+
+def test_bars_are_shares_of_the_widest_stage():
+    found = stages_of(("A", 200, 50), ("B", 50, 0))
+    assert [(row[0], row[3].whole, row[3].part) for row in found.rows] == [
+        ("Placement", 100, 100),
+        ("A", 100, 25),
+        ("B", 25, 0),
+    ]
+
+
+def test_a_stage_of_few_hosts_can_be_seen():
+    assert stages_of(("A", 10_000, 1)).rows[-1][3].part == shown_decision.NARROWEST
+
+
+@pytest.mark.parametrize(
+    ("ends", "names"),
+    [
+        ([9, 9, 9], ["3 stages: none by A, B, C"]),
+        ([9, 5, 5, 5], ["A", "B", "2 stages: none by C, D"]),
+        ([5, 5, 4], ["A", "B", "C"]),
+        ([9, 9, 0], ["2 stages: none by A, B", "C"]),
+    ],
+    ids=str,
+)
+def test_stages_that_filtered_nothing_are_one_row(ends, names):
+    starts = [9, *ends]
+    found = stages_of(*zip("ABCD", starts, ends, strict=False))
+    rows = found.without_pictures()[1][1:]
+    assert [f"{row[0]}: {row[3][0]}" if "stages" in row[0] else row[0] for row in rows] == names
+
+
+@pytest.mark.parametrize(
+    ("stages", "failed", "deciding"),
+    [
+        ([("A", 9, 5), ("B", 5, 0)], True, "B"),
+        ([("A", 9, 5), ("B", 5, 5)], True, None),
+        ([("A", 9, 0)], False, None),
+    ],
+    ids=["no host left", "hosts left", "found a host on the next try"],
+)
+def test_the_stage_that_left_no_host_decides(stages, failed, deciding):
+    found = stages_of(*stages, failed=failed)
+    named = [found.rows[number][0] for number, look in found.looks.items() if look == "deciding"]
+    assert named == [deciding] * (deciding is not None)
+    steps = [Step("i", *each, applies=True) for each in stages]
+    html = render(made(filters=steps, claims={}, **({} if failed else SERVED)))
+    assert len(Page(html).of_class("deciding")) == (deciding is not None)
+
+
+def bars_of(*hosts):
+    """The differences of some hosts to the best, and their bars."""
+    found = weights.differences(hosts)
+    colours = {name: 0 for each in found for name, _ in each}
+    return found, weights.segments(found, colours)
+
+
+def test_weights_are_differences_to_the_best():
+    hosts = [host("h1", ram=3.0, io=-1.0, cpu=1.0), host("h2", ram=1.0, io=-0.5, cpu=1.0)]
+    found, _ = bars_of(*hosts)
+    assert found == [[], [("ram", -2.0), ("io", 0.5)]]
+    table = weights.weights(hosts, {})
+    assert [row[3] for row in table.rows] == ["best", "\N{MINUS SIGN}1.5"]
+    assert [name for _, name in table.legend] == ["ram", "io"]
+
+
+def test_differences_that_do_not_matter_are_called_equal():
+    table = weights.weights([host("h1", ram=3.0, io=0.5), host("h2", ram=2.9988, io=0.5006)], {})
+    assert [(row[3], row[4]) for row in table.rows] == [("best", ""), ("equal", "")]
+
+
+def test_what_a_host_lacks_is_left_of_zero():
+    _, (_, bar) = bars_of(host("h1", ram=4.0, io=0.0, cpu=0.0), host("h2", ram=1.0, io=1.0, cpu=1.0))
+    assert bar.zero == pytest.approx(60)
+    assert [(one.words.split()[0], one.start, one.width) for one in bar.parts] == [
+        ("ram", pytest.approx(0), pytest.approx(60)),
+        ("io", pytest.approx(60), pytest.approx(20)),
+        ("cpu", pytest.approx(80), pytest.approx(20)),
+    ]
+
+
+amounts = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@given(st.lists(st.dictionaries(st.text(min_size=1, max_size=3), amounts, max_size=12), max_size=6))
+@example([{"ram": 2.2250738585e-313}, {}])
+def test_segments_stay_within_the_picture(hosts):
+    table = weights.weights([host(f"h{number}", **one) for number, one in enumerate(hosts)], {})
+    assert (table is None) is (len(hosts) < 2)
+    for bar in (row[4] for row in (table.rows if table else ()) if row[4]):
+        for one in bar.parts:
+            assert one.start >= -1e-6
+            assert one.start + one.width <= 100 + 1e-6
+            assert one.colour < weights.COLOURS

@@ -1,0 +1,339 @@
+"""berth-plan --run: arguments, files, what is printed, and exit statuses."""
+
+from datetime import UTC, datetime
+import io
+import json
+import signal
+import sys
+
+import pytest
+
+from scheduler.operators.command import app
+from scheduler.operators.plan import command_base
+from scheduler.operators.plan import main as plan
+from scheduler.operators.plan.shown import NO_PLACE
+from scheduler.operators.run import nova_api, planner, run_command
+from scheduler.operators.snapshot import snapshot
+from tests.builders import uuid_of
+from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
+from tests.unit.operators.run.fake_cloud import FakeCloud, Machine
+
+
+class Both:
+    """The cloud as nova's API has it, and as the databases have it."""
+
+    def __init__(self):
+        self.nova = FakeCloud()
+        self.nova.machines = {f"h{number}": Machine() for number in range(4)}
+        self.flavors = {}
+        self.at = datetime.now(UTC).timestamp()
+
+    def put(self, name, host, of=None, **values):
+        self.flavors[uuid_of(name)] = name, of or flavor("m1", ram=1024)
+        self.nova.put(uuid_of(name), host, **values)
+        self.nova.allocations[uuid_of(name)] = {self.node(host)}
+        return self
+
+    def node(self, host):
+        return next(each.columns["uuid"] for each in self.hosts() if each.columns["host"] == host)
+
+    def hosts(self):
+        return [node(f"h{number}").aggregate(f"rack{number % 2}") for number in range(4)]
+
+    def snapshot(self):
+        made = MadeCloud(*self.hosts())
+        for uuid, one in self.nova.servers.items():
+            name, of = self.flavors[uuid]
+            made.put(name, one.host, of, state=one.vm_state, task=one.task)
+        found = made.snapshot()
+        found.read_at = self.at
+        return found
+
+
+@pytest.fixture
+def cloud(monkeypatch, tmp_path):
+    made = Both().put("i0", "h0").put("i1", "h0", state="stopped").put("i2", "h1")
+    nova = made.nova
+    monkeypatch.setattr(snapshot.Snapshot, "close", lambda _self: None)
+    for module in (command_base, planner):
+        monkeypatch.setattr(module.snapshot, "read", lambda _conf, _progress: made.snapshot())
+    begin = nova._begin
+
+    def with_nodes(uuid, way, target):
+        begin(uuid, way, target)
+        nova.allocations = {
+            key: {made.node(one.removeprefix("node-")) if one.startswith("node-") else one for one in held}
+            for key, held in nova.allocations.items()
+        }
+
+    nova._begin = with_nodes
+    monkeypatch.setattr(nova_api, "connect", lambda _name: nova)
+    monkeypatch.setattr(run_command.ReadPlacement, "from_conf", lambda _conf: nova)
+    monkeypatch.setattr(run_command.RunnablePlan, "timing", nova.timing)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return made
+
+
+@pytest.fixture
+def run(cloud, tmp_path):
+    """Run the command; returns its exit status, its output, and what standard error has."""
+    config = tmp_path / "nova.conf"
+    config.write_text("[api_database]\nconnection = sqlite:///x\n[database]\nconnection = sqlite:///y\n")
+
+    def run(*argv):
+        out, err = io.StringIO(), io.StringIO()
+        status = plan.main(["--config-file", str(config), *argv], stdout=out, stderr=err)
+        return status, out.getvalue(), err.getvalue()
+
+    return run
+
+
+def on(cloud, host):
+    return sorted(uuid for uuid, one in cloud.nova.servers.items() if one.host == host)
+
+
+def test_nothing_is_changed_without_run(run, cloud):
+    assert run("drain", "h0")[0] == 0
+    assert run("balance")[0] == 0
+    assert run("survive")[0] == 0
+    assert run("drain", "h0", "--evacuate")[0] == 0
+    assert cloud.nova.calls == []
+
+
+def test_a_drain_is_carried_out_with_a_line_for_each_move(run, cloud, tmp_path):
+    status, output, errors = run("drain", "h0", "--run")
+    assert (status, on(cloud, "h0")) == (0, [])
+    assert "h0: done; 2 instances moved" in output
+    assert len([line for line in errors.splitlines() if line.startswith("moved name-")]) == 2
+    assert (tmp_path / "state" / "berth" / "drain_h0.jsonl").exists()
+    assert cloud.nova.machines["h0"].reason.startswith("berth-plan drain --run by ")
+
+
+def test_the_whole_is_printed_as_json(run, cloud):
+    status, output, _ = run("drain", "h0", "--run", "-f", "json", "--reason", "new memory", "--parallel", "2")
+    found = json.loads(output)
+    assert (status, found["run"], found["state"], found["hosts"]) == (0, "drain", "done", ["h0"])
+    assert {move["instance"]: (move["state"], move["way"]) for move in found["moves"]} == {
+        uuid_of("i0"): ("moved", "live"),
+        uuid_of("i1"): ("moved", "cold"),
+    }
+    assert found["disabled"] == {"h0": "new memory"}
+    assert cloud.nova.most_at_once == 2
+
+
+def test_a_run_has_a_page(run, cloud, tmp_path):
+    page = tmp_path / "run.html"
+    run("drain", "h0", "--run", "--html", str(page))
+    assert "Plan carried out" in page.read_text()
+    assert uuid_of("i1") in page.read_text()
+
+
+def test_instances_that_stay_are_shown_with_the_reason(run, cloud):
+    cloud.put("hurt", "h0", state="rescued")
+    status, output, _ = run("drain", "h0", "--run")
+    assert status == NO_PLACE
+    assert "nova moves no instance that is rescued" in output
+
+
+def test_a_surprise_has_its_own_status(run, cloud):
+    cloud.nova.ends[uuid_of("i0")] = "compute error"
+    status, output, _ = run("drain", "h0", "--run")
+    assert status == run_command.STATUSES["stopped"]
+    assert "h0: stopped" in output
+    assert "because: name-" in output
+    assert "the same command goes on where this one ended" in output
+
+
+def test_undo_enables_the_host_and_shows_what_was_moved(run, cloud):
+    run("drain", "h0", "--run")
+    status, output, _ = run("drain", "h0", "--undo")
+    assert (status, cloud.nova.machines["h0"].enabled) == (0, True)
+    assert "h0: enabled" in output
+    assert "2 instances were moved and stay where they are" in output
+    assert uuid_of("i0") in output
+    assert on(cloud, "h0") == []
+    assert "There is no run to undo" in run("drain", "h0", "--undo")[2]
+
+
+def test_undo_leaves_a_host_that_was_disabled_for_another_reason(run, cloud):
+    run("drain", "h0", "--run")
+    cloud.nova.machines["h0"].reason = "broken fan"
+    status, output, _ = run("drain", "h0", "--undo")
+    assert (status, cloud.nova.machines["h0"].enabled) == (NO_PLACE, False)
+    assert "h0: kept, it is disabled for another reason: broken fan" in output
+
+
+def test_undo_without_a_run_is_a_clear_error(run, cloud):
+    status, _, errors = run("drain", "h0", "--undo")
+    assert status == app.NOT_RUN
+    assert "There is no run to undo" in errors
+
+
+def test_balance_is_carried_out_with_no_host_disabled(run, cloud):
+    big = flavor("big", ram=2048)
+    for number in range(3):
+        cloud.put(f"b{number}", "h2", big)
+    status, output, _ = run("balance", "--run", "--moves", "2", "-f", "json")
+    found = json.loads(output)
+    assert (status, len(found["moves"]), found["disabled"]) == (0, 2, {})
+    assert [call[0] for call in cloud.nova.calls if call[0] != "confirm"] == ["move", "move"]
+
+
+def test_a_failure_is_evacuated_with_the_part_that_needs_an_operator(run, cloud):
+    cloud.put("i3", "h0", state="paused")
+    cloud.nova.machines["h0"].up = False
+    cloud.nova.evacuates = True
+    status, output, _ = run("survive", "--run", "h0")
+    assert status == NO_PLACE
+    assert "nova evacuates no instance that is paused before its state is reset" in output
+    assert on(cloud, "h0") == [uuid_of("i3")]
+    assert run("survive", "--run", "h0", "--reset-states")[0] == 0
+    assert on(cloud, "h0") == []
+
+
+def test_a_failure_that_does_not_exist_is_a_clear_error(run, cloud):
+    status, _, errors = run("survive", "--run", "h7")
+    assert status == app.NOT_RUN
+    assert "There is no failure h7" in errors
+    assert cloud.nova.calls == []
+
+
+def test_the_first_signal_lets_open_moves_end_and_the_second_one_does_not():
+    halt = run_command.Halt()
+    before = signal.getsignal(signal.SIGTERM)
+    with halt.installed():
+        assert not halt()
+        signal.raise_signal(signal.SIGTERM)
+        assert halt()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+# -- plans that were made before
+
+
+@pytest.fixture
+def made(run, tmp_path):
+    """Make a plan of h0; returns its file."""
+    file = tmp_path / "plan.json"
+    file.write_text(run("drain", "h0", "-f", "json")[1])
+    return file
+
+
+def test_a_plan_is_carried_out_as_it_was_made(run, cloud, made):
+    wanted = {move["instance"]: move["to"] for move in json.loads(made.read_text())["moves"]}
+    assert run("drain", "--run", "--plan", str(made))[0] == 0
+    assert {uuid: cloud.nova.servers[uuid].host for uuid in wanted} == wanted
+
+
+def grow(cloud):
+    cloud.put("new", "h0")
+
+
+def stop(cloud):
+    cloud.put("i0", "h0", state="stopped")
+
+
+def leave(cloud):
+    cloud.put("i0", "h3")
+
+
+def fill(cloud):
+    for host in ("h1", "h2", "h3"):
+        cloud.put(f"full-{host}", host, flavor("huge", ram=7000))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (grow, f"instance {uuid_of('new')} is new on h0"),
+        (stop, f"instance {uuid_of('i0')} is stopped, not active"),
+        (leave, f"instance {uuid_of('i0')} is on h3, not h0"),
+        (fill, f"does not take instance {uuid_of('i1')}: "),
+    ],
+)
+def test_a_plan_is_refused_when_the_cloud_has_changed(run, cloud, made, change, words):
+    if change is fill:
+        for name in ("i0", "i1", "i2"):
+            cloud.put(name, "h0" if name != "i2" else "h1", flavor("m1", ram=1500))
+        made.write_text(run("drain", "h0", "-f", "json")[1])
+    change(cloud)
+    status, _, errors = run("drain", "--run", "--plan", str(made))
+    assert status == app.NOT_RUN
+    assert "The cloud has changed since the plan was made" in errors
+    assert words in errors
+    assert cloud.nova.calls == []
+
+
+@pytest.mark.parametrize(("age", "status"), [(500, 0), (700, app.NOT_RUN), (-300, app.NOT_RUN)])
+def test_a_plan_is_refused_when_it_is_older_than_ten_minutes(run, cloud, made, age, status):
+    found = json.loads(made.read_text())
+    moment = datetime.fromtimestamp(datetime.now(UTC).timestamp() - age, UTC)
+    made.write_text(json.dumps(found | {"origin": {"time": moment.isoformat()}}))
+    assert run("drain", "--run", "--plan", str(made))[0] == status
+    assert bool(cloud.nova.calls) == (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["drain", "h0", "--parallel", "2"], "--parallel needs --run"),
+        (["drain", "h0", "--plan", "x"], "--plan needs --run"),
+        (["drain", "h0", "--reason", "x"], "--reason needs --run"),
+        (["drain", "h0", "--run", "--undo"], "not allowed with argument"),
+        (
+            ["drain", "h0", "--run", "--commands"],
+            "--commands prints a script, and --run runs the moves itself",
+        ),
+        (["drain", "h0", "--reset-states"], "--reset-states needs --evacuate"),
+        (["drain", "h0", "--run", "--plan", "nowhere.json"], "Cannot read nowhere.json"),
+        (["drain", "--run"], "No host is named"),
+        (["balance", "--run", "--parallel", "0"], "is not a whole number of 1 or more"),
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments_are_clear_errors(run, cloud, capsys, argv, words):
+    status, _, errors = run(*argv)
+    assert status == app.NOT_RUN
+    assert words in errors + capsys.readouterr().err
+    assert cloud.nova.calls == []
+
+
+def test_plans_of_other_hosts_and_kinds_are_refused(run, cloud, made, tmp_path):
+    other = tmp_path / "balance.json"
+    other.write_text(run("balance", "-f", "json")[1])
+    assert "is a plan of balance, not of drain" in run("drain", "--run", "--plan", str(other))[2]
+    assert "The plan is for other hosts" in run("drain", "h1", "--run", "--plan", str(made))[2]
+    assert "run with --evacuate" in run("drain", "--run", "--evacuate", "--plan", str(made))[2]
+    assert cloud.nova.calls == []
+
+
+def test_without_the_library_the_error_says_what_to_install(run, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "openstack", None)
+    with pytest.raises(nova_api.NotInstalled, match=r"pip install 'berth-scheduler\[run\]'"):
+        nova_api.connect(None)
+
+
+def test_the_help_says_which_rights_a_run_needs(run, capsys):
+    _, output, _ = run("drain", "--help")
+    text = " ".join((output + capsys.readouterr().out).split())
+    assert "They need the role admin" in text
+    assert "os-migrate-server (migrate, migrate_live)" in text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{}",
+        "[]",
+        "nothing",
+        '{"plan": "drain"}',
+        '{"plan": "drain", "origin": {"time": "2026-01-01T00:00:00+00:00"}, "moves": [{}]}',
+    ],
+)
+def test_a_file_that_is_no_plan_is_a_clear_error(run, cloud, tmp_path, broken):
+    file = tmp_path / "plan.json"
+    file.write_text(broken)
+    assert "is not a plan, as -f json prints it" in run("drain", "--run", "--plan", str(file))[2]

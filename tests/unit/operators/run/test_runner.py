@@ -1,0 +1,440 @@
+"""A run: what is moved, what is done when the cloud does something else, and what a killed run leaves to the next."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from scheduler.operators.run.journal import Journal
+from scheduler.operators.run.nova_api import Action, Refused, Unanswered
+from scheduler.operators.run.runner import NotBegun, Runner, Wanted
+from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "state" / "drain.jsonl"
+
+
+def start(cloud, file, halted=lambda: False, lines=None, **limits):
+    """Run until it ends; returns its outcome."""
+    wanted = Wanted("maintenance", evacuate=cloud.evacuates)
+    with Journal(file, lambda: cloud.now) as journal:
+        runner = Runner(
+            cloud,
+            cloud,
+            cloud,
+            journal,
+            limits=cloud.limits(**limits),
+            display=lines or Lines(),
+            is_halted=halted,
+            timing=cloud.timing,
+        )
+        return runner.run(cloud.plan(), wanted)
+
+
+def hosts_of(cloud):
+    return {uuid: one.host for uuid, one in cloud.servers.items()}
+
+
+def states_of(outcome):
+    return {step.instance: step.state for step in outcome.steps}
+
+
+def calls_of(cloud, *names):
+    return [call for call in cloud.calls if call[0] in names]
+
+
+def three():
+    return FakeCloud().put("i1").put("i2", state="stopped").put("i3", state="paused")
+
+
+# -- what is moved
+
+
+def test_a_host_is_disabled_with_the_reason_then_emptied_live_and_cold(file):
+    cloud, lines = three(), Lines()
+    outcome = start(cloud, file, lines=lines)
+    assert (outcome.state, outcome.why) == ("done", "")
+    assert cloud.calls[0] == ("disable", "h1")
+    assert (cloud.machines["h1"].enabled, cloud.machines["h1"].reason) == (False, "maintenance")
+    assert "h1" not in hosts_of(cloud).values()
+    assert {call[1]: call[2] for call in calls_of(cloud, "move")} == {
+        "i1": "live",
+        "i2": "cold",
+        "i3": "live",
+    }
+    assert calls_of(cloud, "confirm") == [("confirm", "i2")]
+    assert {one.vm_state for one in cloud.servers.values()} == {"active", "stopped", "paused"}
+    assert [line.split(" ")[0] for line in lines.lines] == ["disabled", "moved", "moved", "moved"]
+    assert "moved name-i1 (i1): h1 -> h3, live, 10 s" in lines.lines
+    assert lines.counts[-1] == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"), [({}, 1), ({"parallel": 3, "per_host": 3}, 3), ({"parallel": 3}, 1)]
+)
+def test_so_many_moves_at_the_same_time(file, limits, most):
+    cloud = FakeCloud()
+    for number in range(6):
+        cloud.put(f"i{number}")
+    assert start(cloud, file, **limits).state == "done"
+    assert cloud.most_at_once == most
+
+
+def test_a_move_waits_for_those_that_it_needs(file):
+    cloud = FakeCloud().put("a").put("b").put("c")
+    plan = cloud.plan()
+    plan.steps[1].after = ["a"]
+    first, begun = [plan], []
+    cloud.plan = lambda moved=0: first.pop() if first else FakeCloud.plan(cloud)
+    cloud.before_each = lambda _: begun.append([call[1] for call in calls_of(cloud, "move")])
+    assert start(cloud, file, parallel=3, per_host=3).state == "done"
+    assert ["a", "c"] in begun
+    assert begun[-1][:3] == ["a", "c", "b"]
+
+
+def test_a_host_that_was_disabled_before_is_left_so(file):
+    cloud = three()
+    cloud.machines["h1"].enabled, cloud.machines["h1"].reason = False, "its own"
+    assert start(cloud, file).state == "done"
+    assert cloud.machines["h1"].reason == "its own"
+    assert calls_of(cloud, "disable") == []
+
+
+def test_balance_is_not_planned_again_while_nothing_differs(file):
+    cloud = three()
+    cloud.repeats = False
+    assert start(cloud, file).state == "done"
+    assert cloud.plans == 1
+
+
+# -- what differs from the plan
+
+
+def test_instances_created_in_the_middle_are_moved_too(file):
+    cloud = three()
+    cloud.later(5, lambda: cloud.put("new"))
+    outcome = start(cloud, file)
+    assert (outcome.state, hosts_of(cloud)["new"] != "h1") == ("done", True)
+
+
+def test_an_instance_that_is_being_built_is_waited_for(file):
+    cloud = three().put("new", state="building", task="spawning")
+    cloud.later(100, lambda: cloud.put("new"))
+    assert start(cloud, file).state == "done"
+    assert "h1" not in hosts_of(cloud).values()
+
+
+def test_an_instance_with_a_task_without_end_stays_with_the_reason(file):
+    cloud = three().put("busy", task="image_uploading")
+    outcome = start(cloud, file)
+    assert (outcome.state, [stay.instance for stay in outcome.stays]) == ("stay", ["busy"])
+    assert cloud.now < 1000 + 600 + 200
+    assert states_of(outcome) == {"i1": "moved", "i2": "moved", "i3": "moved"}
+
+
+def test_what_nova_does_not_move_stays_with_the_reason(file):
+    outcome = start(three().put("hurt", state="rescued"), file)
+    assert outcome.state == "stay"
+    assert [(stay.instance, stay.why) for stay in outcome.stays] == [
+        ("hurt", "nova moves no instance that is rescued")
+    ]
+
+
+def test_a_deleted_instance_is_left_out(file):
+    cloud = three()
+    cloud.later(5, lambda: (cloud.servers.pop("i3"), cloud.allocations.pop("i3")))
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)["i3"]) == ("done", "gone")
+
+
+def test_an_instance_that_was_deleted_while_it_moved_is_left_out(file):
+    cloud = FakeCloud().put("i1")
+    cloud.later(5, lambda: (cloud.servers.clear(), cloud.allocations.clear()))
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)) == ("done", {"i1": "gone"})
+
+
+def test_an_instance_that_someone_else_moved_is_left_out(file):
+    cloud = three()
+    cloud.later(5, lambda: cloud.put("i3", "h2", state="paused"))
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)["i3"]) == ("done", "gone")
+    assert [call[1] for call in calls_of(cloud, "move")] == ["i1", "i2"]
+
+
+def test_an_instance_that_was_stopped_in_the_middle_is_planned_again_and_goes_cold(file):
+    cloud, lines = three(), Lines()
+    cloud.later(5, lambda: cloud.put("i3", state="stopped"))
+    assert start(cloud, file, lines=lines).state == "done"
+    assert [call[2] for call in calls_of(cloud, "move") if call[1] == "i3"] == ["cold"]
+    assert "planning again: name-i3 (i3) is stopped, not paused" in lines.lines
+
+
+def test_a_host_that_fills_up_in_the_middle_is_planned_around(file):
+    cloud = three()
+    for name in ("h2", "h3"):
+        cloud.machines[name].room = 2
+    cloud.later(5, lambda: cloud.put("foreign", "h2"))
+    outcome = start(cloud, file, parallel=2, per_host=2)
+    assert outcome.state == "done"
+    assert cloud.plans > 1
+
+
+def test_a_cloud_without_room_leaves_the_rest_with_novas_reason(file):
+    cloud = three()
+    for name in ("h2", "h3"):
+        cloud.machines[name].room = 1
+    outcome = start(cloud, file)
+    assert outcome.state == "stay"
+    assert [(stay.instance, stay.why) for stay in outcome.stays] == [("i3", "no room")]
+
+
+def test_what_nova_refuses_twice_stays_with_its_reason_and_the_others_go_on(file):
+    cloud = three()
+    cloud.begins["i1"] = [Refused("409 Instance i1 is locked"), Refused("409 Instance i1 is locked")]
+    outcome = start(cloud, file)
+    assert outcome.state == "stay"
+    assert [(stay.instance, stay.why) for stay in outcome.stays] == [("i1", "409 Instance i1 is locked")]
+    assert states_of(outcome) == {"i1": "refused", "i2": "moved", "i3": "moved"}
+    assert len([call for call in calls_of(cloud, "move") if call[1] == "i1"]) == 2
+
+
+def test_the_next_command_tries_again_what_nova_refused(file):
+    cloud = three()
+    cloud.begins["i1"] = [Refused("409 Instance i1 is locked")] * 2
+    assert start(cloud, file).state == "stay"
+    assert start(cloud, file).state == "done"
+
+
+def test_what_nova_refuses_once_is_moved_in_the_second_plan(file):
+    cloud = three()
+    cloud.begins["i1"] = [Refused("409 conflict")]
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)["i1"]) == ("done", "moved")
+
+
+def test_a_request_without_an_answer_that_nova_carried_out_is_followed(file):
+    cloud = three()
+    cloud.begins["i1"] = [Unanswered("504 timeout")]
+    assert start(cloud, file).state == "done"
+    assert len([call for call in calls_of(cloud, "move") if call[1] == "i1"]) == 1
+
+
+def test_a_resize_of_a_user_keeps_allocations_which_is_said(file):
+    cloud = three()
+    cloud.allocations["resize"] = {"node-h1"}
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.held) == ("stay", {"h1": ["resize"]})
+
+
+# -- surprises
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ("compute error", "name-i1 (i1): LibvirtError: the guest did not come"),
+        ("error", "name-i1 (i1): it is in error on h3: disk is gone"),
+        ("lost", "name-i1 (i1): it is on host h9, neither h1 nor h3"),
+        ("allocations stay", "name-i1 (i1): Placement still has it on h1"),
+        ("hangs", "name-i1 (i1) has not been moved within 3600 s; nova goes on with it"),
+    ],
+)
+def test_the_run_stops_at_a_surprise_and_says_what_is_done_and_left(file, ends, why):
+    cloud = three()
+    cloud.ends["i1"] = ends
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.why) == ("stopped", why)
+    assert [step.instance for step in outcome.left] == ["i2", "i3"]
+    assert [call[1] for call in calls_of(cloud, "move")] == ["i1"]
+
+
+def test_open_moves_end_before_the_run_stops(file):
+    cloud = three()
+    cloud.ends["i1"] = "compute error"
+    outcome = start(cloud, file, parallel=2, per_host=2)
+    assert outcome.state == "stopped"
+    assert states_of(outcome) == {"i1": "failed", "i2": "moved"}
+
+
+def test_an_api_that_is_away_is_waited_for_and_not_for_ever(file):
+    cloud = three()
+    cloud.later(5, lambda: vars(cloud).update(unavailable_until=cloud.now + 200))
+    assert start(cloud, file).state == "done"
+    cloud = three()
+    cloud.later(5, lambda: vars(cloud).update(unavailable_until=1e9))
+    outcome = start(cloud, file.with_name("other"))
+    assert outcome.state == "stopped"
+    assert "unavailable for 300 s: 503 no backend" in outcome.why
+    assert states_of(outcome) == {"i1": "requested"}
+
+
+def test_the_whole_run_has_a_bound(file):
+    cloud = FakeCloud()
+    for number in range(20):
+        cloud.put(f"i{number:02}")
+    outcome = start(cloud, file, total=60.0)
+    assert (outcome.state, outcome.why) == ("stopped", "The run has taken 60 s in all")
+    assert cloud.now < 1000 + 60 + 5
+    assert start(cloud, file).state == "done"
+
+
+def test_plans_that_never_hold_come_to_an_end(file):
+    cloud = three()
+    cloud.repeats = True
+    original = cloud.plan
+
+    def plan(moved=0):
+        cloud.put(f"n{cloud.plans:03}")
+        return original(moved)
+
+    cloud.plan = plan
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.why) == ("stopped", "The cloud changed under 50 plans in a row")
+
+
+# -- before anything is changed
+
+
+def test_a_host_that_is_down_is_not_drained(file):
+    cloud = three()
+    cloud.machines["h1"].up = False
+    with pytest.raises(NotBegun, match="Host h1 is down: nothing can be moved off it"):
+        start(cloud, file)
+    assert cloud.calls == []
+
+
+def test_a_host_that_is_up_is_not_evacuated(file):
+    cloud = three()
+    cloud.evacuates = True
+    with pytest.raises(NotBegun, match="Host h1 is up, and nova evacuates only hosts that are down"):
+        start(cloud, file)
+    assert cloud.calls == []
+
+
+# -- hosts that are down
+
+
+def dead():
+    cloud = three()
+    cloud.machines["h1"].up = False
+    cloud.evacuates = True
+    return cloud
+
+
+def test_a_dead_host_is_evacuated_but_for_what_needs_a_reset(file):
+    cloud = dead()
+    outcome = start(cloud, file)
+    assert outcome.state == "stay"
+    assert states_of(outcome) == {"i1": "moved", "i2": "moved"}
+    assert [stay.instance for stay in outcome.stays] == ["i3"]
+    assert calls_of(cloud, "reset") == []
+
+
+def test_states_are_reset_if_that_is_wanted(file):
+    cloud = dead()
+    cloud.resets = True
+    assert start(cloud, file).state == "done"
+    assert calls_of(cloud, "reset") == [("reset", "i3")]
+    assert hosts_of(cloud)["i3"] != "h1"
+
+
+def test_an_evacuation_without_a_valid_host_is_tried_again(file):
+    cloud = dead()
+    cloud.resets = True
+    cloud.ends["i1"] = "no host"
+    cloud.later(1, cloud.ends.clear)
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)["i1"]) == ("done", "moved")
+
+
+# -- interruptions
+
+
+def test_after_ctrl_c_open_moves_end_and_the_same_command_goes_on(file):
+    cloud, lines = three(), Lines()
+    outcome = start(cloud, file, halted=lambda: cloud.now > 1003, lines=lines)
+    assert outcome.state == "interrupted"
+    assert states_of(outcome) == {"i1": "moved"}
+    assert [step.instance for step in outcome.left] == ["i2", "i3"]
+    assert "waiting for the open ones" in lines.lines[-2]
+    lines = Lines()
+    outcome = start(cloud, file, lines=lines)
+    assert outcome.state == "done"
+    assert states_of(outcome) == {"i1": "moved", "i2": "moved", "i3": "moved"}
+    assert lines.lines[0].endswith("1 moved, 0 open moves")
+
+
+def test_a_second_ctrl_c_leaves_open_moves_to_nova(file):
+    cloud = three()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    cloud.later(3, interrupt)
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)) == ("interrupted", {"i1": "requested"})
+    assert cloud.now < 1005
+    outcome = start(cloud, file)
+    assert (outcome.state, len(calls_of(cloud, "move"))) == ("done", 3)
+
+
+@contextmanager
+def dying():
+    with pytest.raises(Crash):
+        yield
+
+
+def calls_of_a_whole_run(file, make):
+    cloud = make()
+    start(cloud, file)
+    return len(cloud.calls)
+
+
+@pytest.mark.parametrize("make", [three, dead])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("pause", [0.0, 7.0, 500.0])
+def test_a_run_that_is_killed_at_any_call_is_continued_without_moving_anything_twice(file, make, when, pause):
+    total = calls_of_a_whole_run(file, make)
+    assert total >= 3
+    for number in range(1, total + 1):
+        cloud = make()
+        cloud.crash = (number, when)
+        state = file.with_name(f"{number}.jsonl")
+        with dying():
+            start(cloud, state)
+        cloud.crash = ()
+        cloud.sleep(pause)
+        before = make().servers
+        outcome = start(cloud, state)
+        assert outcome.state in {"done", "stay"}
+        left = {uuid for uuid, host in hosts_of(cloud).items() if host == "h1"}
+        assert left == {stay.instance for stay in outcome.stays}
+        assert {step.instance for step in outcome.steps if step.state == "moved"} == before.keys() - left
+        carried_out = [call[1] for call in calls_of(cloud, "move")]
+        lost = when == "before" and cloud.calls[number - 1][0] == "move"
+        assert len(carried_out) == len(set(carried_out)) + lost
+        assert cloud.machines["h1"].enabled is False
+
+
+def test_a_cold_migration_that_a_user_began_is_not_confirmed(file):
+    """A user resizes the instance between the request of the run that was killed and its successor."""
+    cloud = FakeCloud().put("i1", state="stopped")
+    cloud.crash = (2, "before")
+    with dying():
+        start(cloud, file)
+    cloud.crash = ()
+    cloud.actions["i1"] = Action("resize", cloud.now)
+    cloud.put("i1", "h3", state="resized")
+    outcome = start(cloud, file)
+    assert (outcome.state, calls_of(cloud, "confirm")) == ("stopped", [])
+    assert "unconfirmed resize that is not of this run" in outcome.why
+
+
+def test_a_new_run_after_one_that_is_done_reports_its_own_moves(file):
+    cloud = three()
+    start(cloud, file)
+    cloud.put("next")
+    outcome = start(cloud, file)
+    assert states_of(outcome) == {"next": "moved"}
