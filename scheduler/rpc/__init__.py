@@ -6,7 +6,7 @@
                    │        (context,     (endpoints, checks)
                heartbeats    objects)
 
-``amqp`` acknowledges a request after its reply, and confirms replies; ``calls`` tells what becomes of its
+``amqp`` acknowledges a request after its reply, and confirms replies; ``calls`` says what becomes of its
 message and its claims. ``dispatcher`` sees to it that each request gets a reply. ``reply_queues`` has the
 requests whose reply queue is missing, and ``dropped_calls`` counts those whose callers have left.
 ``open_calls`` says what calls wait for that are not answered yet. ``activity`` says whether the threads of

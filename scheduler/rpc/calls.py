@@ -83,7 +83,7 @@ ENDS = {
     Event.POISON: End(Fate.ACKNOWLEDGE, Claims.LEAVE),
     # It would wait here for a thread that nobody gives it, while others are idle.
     Event.NOT_BEGUN: End(Fate.REQUEUE, Claims.LEAVE),
-    # Each such call would take a thread, and claim a host that nobody is told.
+    # Each such call would take a thread, and claim a host whose name reaches nobody.
     Event.NO_CALLER: End(Fate.WAIT, Claims.LEAVE),
     # Two schedulers would place members of one server group at the same time.
     Event.FORWARDED: End(Fate.FORWARD, Claims.LEAVE),
@@ -91,7 +91,7 @@ ENDS = {
     Event.RETURNED: End(Fate.REQUEUE, Claims.LEAVE),
     # Two runs would reply. The next one finds the claims.
     Event.LOST: End(Fate.REQUEUE, Claims.LEAVE),
-    # Released, a host that the caller may have been told would be lost.
+    # Released, a host that the caller may have received would be lost.
     Event.UNCONFIRMED: End(Fate.REQUEUE, Claims.LEAVE),
     # Claims would stay that no caller knows of. The queue may come back, while its caller connects elsewhere.
     Event.CALLER_GONE: End(Fate.WAIT, Claims.RELEASE),

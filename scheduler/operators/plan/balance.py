@@ -11,7 +11,7 @@ Pinned guests and those with devices stay where they are: only computes know wha
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from oslo_utils import uuidutils
@@ -67,7 +67,7 @@ class _Best(NamedTuple):
 
     variance: float
     kind: _Kind
-    index: int
+    instance: int
     target: int
 
 
@@ -143,7 +143,7 @@ class Balance:
             best = self._best()
             if best is None:
                 break
-            if (move := self._to(best.index, best.target)) is None:
+            if (move := self._to(best.instance, best.target)) is None:
                 self._targets[best.kind].allowed[best.target] = False
                 continue
             plan.moves.append(move)
@@ -179,7 +179,7 @@ class Balance:
             targets = self._targets[best.kind]
             if targets.known:
                 return best
-            targets.allowed &= self._passing(best.index)
+            targets.allowed &= self._passing(best.instance)
             targets.known = True
             found[best.kind] = self._best_of(best.kind, kinds[best.kind], used, alike)
 
@@ -230,7 +230,8 @@ class Balance:
 
     def _passing(self, index: int) -> np.ndarray:
         """Return which hosts the filters allow for an instance now; bool, (hosts,)."""
-        found, spec = np.zeros(len(self._total), bool), self._mover.request([index])
+        found = np.zeros(len(self._total), bool)
+        spec: Any = self._mover.request([index])
         spec.ignore_hosts = None  # others of its kind may go to its host
         try:
             ranking = self._cloud.rank(spec, self._snapshot.instances.uuids[index])
@@ -432,7 +433,7 @@ def balance(cloud: PlannedCloud, goal: str, most: int, flavor: str = "", share: 
         BELOW: lambda: found.below(share, most),
     }
     plan = goals[goal]()
-    gains = plan.gains or [None] * len(plan.moves)
+    gains: Sequence[float | None] = plan.gains or [None] * len(plan.moves)
     return {
         "plan": "balance",
         "goal": goal,
