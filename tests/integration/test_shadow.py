@@ -59,7 +59,7 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     # Identical hosts: what differs is the placement that the other one had not reported, or its random choice
     assert counts["same"] + counts["equal"] + counts["unreported"] + counts["other"] == REQUESTS
     assert "Traceback" not in shadow.text()
-    assert f"of {REQUESTS} requests" in printed_report(cloud, directory)
+    assert f"Of {REQUESTS} requests" in printed_report(cloud, directory)
 
 
 def printed_report(cloud, directory, *arguments):

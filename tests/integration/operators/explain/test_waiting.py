@@ -90,14 +90,13 @@ class Cloud(DeployedCloud):
         return json.loads(text.partition("\r\n\r\n")[2])
 
     def reports(self, process):
-        """What a process writes on SIGUSR2."""
+        """What a process writes on SIGUSR2, once its last section has the requests that are queued."""
         before = set(self.directory.glob("*_gurumeditation_*"))
 
         def written():
             found = set(self.directory.glob("*_gurumeditation_*")) - before
-            return next(
-                (text for text in (path.read_text() for path in found) if "Configuration" in text), ""
-            )
+            texts = (path.read_text() for path in found)
+            return next((text for text in texts if "a free thread" in text), "")
 
         os.kill(process, signal.SIGUSR2)
         return eventually(written, 60)
@@ -138,8 +137,8 @@ def test_requests_that_wait_for_a_frozen_placement_are_listed(cloud):
     assert all("Placement" in one["waits_for"] and one["waited"] > 0 for one in deciding), deciding
     assert [one["waits_for"] for one in queued] == ["a free thread"] * (CALLS - THREADS)
     assert ids_of(shown) == wanted
-    for text in (worker, master, output):
-        assert [request_id for request_id in wanted if request_id not in text] == []
+    for name, text in (("worker", worker), ("master", master), ("output", output)):
+        assert [request_id for request_id in wanted if request_id not in text] == [], (name, text)
         assert "a free thread" in text
         assert "token-of-a-user" not in text
     assert cloud.waiting() == []
