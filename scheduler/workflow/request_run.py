@@ -181,7 +181,8 @@ class RequestRun:
                         raise final_refusal(uuid, result)
             # After the fence, which may take long.
             if past or self._steps.clock() > min(self._begun, request.received_at) + SOON:
-                self._steps.callers.check(request)
+                # As it was decided: it may keep more than ``request``.
+                self._steps.callers.check(decided or request)
             if decided is not None:
                 decided.write_progress()
         except BaseException as error:

@@ -721,22 +721,45 @@ def test_a_repeated_evacuation_is_answered_with_the_host_that_the_first_one_got(
     assert [row[0].service_host for row in reply] == ["h2"]
 
 
+def conflict_unless_h2_is_kept(request):
+    if uuid_of("h2") in request.evacuating_from:
+        return ClaimResult(Outcome.DONE)
+    return in_conflict("h1", "h2")
+
+
 def test_an_evacuation_keeps_what_an_earlier_one_left_on_a_host_that_does_not_pass(make_world):
     hosts = three_hosts()
     hosts[1].disabled()
     world = make_world(hosts)
     world.placement.held = {"i1": held("h1") | held("h2")}
-
-    def conflict_unless_h2_is_kept(request):
-        if uuid_of("h2") in request.evacuating_from:
-            return ClaimResult(Outcome.DONE)
-        return in_conflict("h1", "h2")
-
     world.placement.answer = conflict_unless_h2_is_kept
     reply = ask(world, make_spec(project_id="p", ignore_hosts=["h1"]))
     assert [row[0].service_host for row in reply] == ["h3"]
     assert world.placement.claimed[0][-1] == {uuid_of("h1"), uuid_of("h2")}
     assert world.told.events == ["start", "end"]
+
+
+def test_what_an_earlier_evacuation_left_is_kept_also_if_the_caller_leaves_after_the_fence(
+    make_world, monkeypatch
+):
+    hosts = three_hosts()
+    hosts[1].disabled()
+    world, noted = make_world(hosts), []
+    world.placement.held = {"i1": held("h1") | held("h2")}
+    world.placement.answer = conflict_unless_h2_is_kept
+    fence = world.placement.fence
+
+    def fence_and_leave(*arguments):
+        world.placement.state = InstanceState.GIVEN_UP
+        return fence(*arguments)
+
+    monkeypatch.setattr(world.placement, "fence", fence_and_leave)
+    monkeypatch.setattr(
+        world.placement.spool, "note_unknown", lambda uuids, kept: noted.extend([kept] if uuids else [])
+    )
+    with pytest.raises(CallerLeft):
+        ask(world, make_spec(project_id="p", ignore_hosts=["h1"]), call=with_past())
+    assert [each.providers for each in noted] == [{uuid_of("h1"), uuid_of("h2")}]
 
 
 def test_a_request_that_is_delivered_once_does_not_read_what_its_instance_holds(make_world):
