@@ -59,9 +59,10 @@ class ReplyQueues:
 
     def missing_since(self, call: ConfirmedMessage) -> float | None:
         """Return since when the reply queue of a call is missing; None if the call does not wait for it."""
+        if call.state is not State.WAITS_FOR_REPLY_QUEUE:
+            return None
         with self._lock:
-            waits = call in self._waiting.get(call.reply_q, ())
-            return self._missing_since.get(call.reply_q) if waits else None
+            return self._missing_since.get(call.reply_q)
 
     def start(self) -> None:
         """Start the thread, before the first call is received.

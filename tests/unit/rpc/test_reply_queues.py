@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scheduler.rpc.calls import State
 from scheduler.rpc.reply_queues import FOUND_FOR, IDLE, LOOK_INTERVAL, ReplyQueues
 from tests.support.clock import Clock
 from tests.unit.rpc.test_heartbeats import NoLoop
@@ -32,6 +33,7 @@ class World:
             has_reply_queue=has_reply_queue,
             listener=SimpleNamespace(driver=driver),
             undelivered=None,
+            state=State.WAITS_FOR_THREAD,
             requeue=lambda: self.ends.append((name, "returned")),
             settle=lambda: self.ends.append((name, "dropped")),
         )
