@@ -55,7 +55,7 @@ class Event(Enum):
     """How a run ended, or why there was none."""
 
     REPLIED = "the reply is confirmed"
-    FAILED = "no reply can be made of the result; an error follows"
+    FAILED = "it has no result; an error follows, or the call is returned or forwarded"
     POISON = "it seems to end the processes that run it, and was answered with an error"
     NOT_BEGUN = "this process stops or pauses, or the channel is lost already"
     NO_CALLER = "its reply queue is missing, and it was not run"

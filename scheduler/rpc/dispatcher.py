@@ -98,7 +98,7 @@ def _check_frame(message: Mapping[str, object]) -> None:
 
 
 def _fail() -> None:
-    """Release the claims of a call before its error is sent, since its result cannot be."""
+    """Release the claims of a call without a result before its error is sent, or it is returned."""
     current = calls.CURRENT.get()
     if current is not None:
         current.end_claims(calls.Event.FAILED)
