@@ -4,7 +4,7 @@ It goes as far as the filters. Nothing is chosen, reserved or claimed.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 import time
 from typing import Any
@@ -161,11 +161,8 @@ class _OneHost:
     def to_check(self, request: SchedulingRequest) -> HostView:
         return self._world.to_check(request)
 
-    def turn(self, request: SchedulingRequest) -> AbstractContextManager[SchedulingRequest]:
-        return self._turn(request)
-
     @contextmanager
-    def _turn(self, request: SchedulingRequest) -> Iterator[SchedulingRequest]:
+    def turn(self, request: SchedulingRequest) -> Iterator[SchedulingRequest]:
         with ExitStack() as stack:
             with limit_to(Deadline.after(TURN_TIMEOUT)):
                 current = stack.enter_context(self._world.turn(request))
