@@ -78,10 +78,8 @@ class Claiming:
         return OvercommitCheck(FreeAmounts(table, self._pending), read, self._conf.berth.overlapping_claims)
 
 
-def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:
+def keep_until_answered(request: SchedulingRequest, claims: ClaimSession) -> None:
     """Let the outcome of the reply decide on the claims; without a message that is answered they are kept."""
-    if claims is None:
-        return
     if request.call is None:
         claims.keep()
     else:
