@@ -78,7 +78,7 @@ def plan_of(cloud: PlannedCloud, document: Document) -> Plan:
         step.after = _before(cloud, steps, step)
         steps.append(step)
     stays = [_stay(one) for one in document.get("without_place", ())]
-    return Plan(document.get("hosts", []), steps, stays, nodes, document)
+    return Plan(document.get("hosts", []), steps, stays, nodes)
 
 
 def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:

@@ -83,11 +83,9 @@ class Plan:
 
     Attributes:
         hosts: Hosts that are to get no instances.
-        document: The whole plan, as ``berth-plan`` prints it.
     """
 
     hosts: list[str]
     steps: list[Step]
     stays: list[Stay]
     nodes: dict[str, list[str]]
-    document: dict[str, Any] = field(default_factory=dict)
