@@ -55,8 +55,9 @@ class CloudPlanner:
             CloudChanged: It does not hold any more.
         """
         with snapshot.read(self._conf, self._progress) as read:
-            check(PlannedCloud(read), document)
-            return plan_of(PlannedCloud(read), document)
+            cloud = PlannedCloud(read)
+            check(cloud, document)
+            return plan_of(cloud, document)
 
 
 def plan_of(cloud: PlannedCloud, document: Document) -> Plan:
