@@ -1,7 +1,9 @@
 """A move from its request to its end: each look at the instance decides what is next."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+import math
 import time
 from typing import Any, TypeVar
 
@@ -85,6 +87,25 @@ class Reader:
             self._timing.sleep(self._limits.poll)
 
 
+@dataclass
+class _Seen:
+    """What this process has seen of a move since it was requested.
+
+    Attributes:
+        answered: Whether nova has accepted the request.
+        late_at: When it has taken longer than it may; None before the first look.
+        confirmed_at: When it was last confirmed.
+        doubted_at: When Placement was first found to differ from nova; None if it was not.
+        stayed: Whether it was found on the old host without a task and without a reason.
+    """
+
+    answered: bool = False
+    late_at: float | None = None
+    confirmed_at: float = -math.inf
+    doubted_at: float | None = None
+    stayed: bool = False
+
+
 class OneMove:
     """Begins moves, and looks at those that are open. Each change of a step is in the journal first."""
 
@@ -97,11 +118,7 @@ class OneMove:
         self._limits = limits
         self._timing = timing
         self._reader = Reader(limits, timing)
-        self._answered: set[str] = set()
-        self._deadlines: dict[str, float] = {}
-        self._confirmed: dict[str, float] = {}
-        self._doubted: dict[str, float] = {}
-        self._stayed: set[str] = set()
+        self._seen: defaultdict[str, _Seen] = defaultdict(_Seen)
 
     def begin(self, step: Step) -> str:
         """Request a move if the instance is as planned; return what differs, "" for nothing.
@@ -128,15 +145,12 @@ class OneMove:
         step.state, step.tries, step.why = REQUESTED, step.tries + 1, ""
         step.requested_at = self._timing.wall_clock()
         self._journal.write_step(step)
-        for known in (self._deadlines, self._doubted, self._confirmed):
-            known.pop(step.instance, None)
-        self._answered.discard(step.instance)
-        self._stayed.discard(step.instance)
+        seen = self._seen[step.instance] = _Seen()
         try:
             if step.reset_state:
                 self._nova.reset_state(step.instance)
             self._nova.move(step.instance, step.way, step.target)
-            self._answered.add(step.instance)
+            seen.answered = True
         except Refused as error:
             self._end(step, REFUSED, str(error))
         except NotAllowed as error:
@@ -147,8 +161,10 @@ class OneMove:
 
     def is_late(self, step: Step) -> bool:
         """Whether an open move has taken longer than it may."""
-        now = self._timing.clock()
-        return now >= self._deadlines.setdefault(step.instance, now + self._limits.move)
+        now, seen = self._timing.clock(), self._seen[step.instance]
+        if seen.late_at is None:
+            seen.late_at = now + self._limits.move
+        return now >= seen.late_at
 
     def look(self, step: Step) -> None:
         """Look at the instance of an open move, and do what is next.
@@ -185,11 +201,8 @@ class OneMove:
 
     def _confirm(self, step: Step) -> None:
         """Confirm a cold migration, at most once in the time that an answer may take."""
-        now = self._timing.clock()
-        if (
-            now < self._confirmed.get(step.instance, now) + self._limits.grace
-            and step.instance in self._confirmed
-        ):
+        now, seen = self._timing.clock(), self._seen[step.instance]
+        if now < seen.confirmed_at + self._limits.grace:
             return
         action = self._reader.read(self._nova.latest_action, step.instance)
         if step.way != COLD or action is None or action.name != "migrate":
@@ -197,7 +210,7 @@ class OneMove:
             return
         step.state = CONFIRMING
         self._journal.write_step(step)
-        self._confirmed[step.instance] = now
+        seen.confirmed_at = now
         try:
             self._nova.confirm(step.instance)
         except (Refused, Unanswered):
@@ -215,25 +228,27 @@ class OneMove:
         return ""
 
     def _doubt(self, step: Step, differs: str) -> None:
-        now = self._timing.clock()
-        if now >= self._doubted.setdefault(step.instance, now) + self._limits.agree:
+        now, seen = self._timing.clock(), self._seen[step.instance]
+        if seen.doubted_at is None:
+            seen.doubted_at = now
+        if now >= seen.doubted_at + self._limits.agree:
             self._end(step, FAILED, differs)
 
     # -- on the old host -------------------------------------------------------------------------------------
 
     def _still_there(self, step: Step, server: Server) -> None:
         """Find out why an instance without a task is where it was."""
-        answered = step.instance in self._answered
-        if not answered and self._timing.wall_clock() < step.requested_at + self._limits.grace:
+        seen = self._seen[step.instance]
+        if not seen.answered and self._timing.wall_clock() < step.requested_at + self._limits.grace:
             return
         action = self._reader.read(self._nova.latest_action, step.instance)
-        if not answered and (action is None or action.started_at < step.requested_at - SKEW):
+        if not seen.answered and (action is None or action.started_at < step.requested_at - SKEW):
             step.tries -= 1
             self._end(step, REFUSED, "nova did not receive the request")
             return
         error = action.error if action else ""
-        if not error and not server.fault and step.instance not in self._stayed:
-            self._stayed.add(step.instance)  # nova notes the reason after it has ended the task
+        if not error and not server.fault and not seen.stayed:
+            seen.stayed = True  # nova notes the reason after it has ended the task
             return
         self._not_moved(step, server, action, error or server.fault or "nova gives no reason")
 
