@@ -103,6 +103,10 @@ class Api:
         """Return all servers of all projects that have such attributes."""
         return self.compute("GET", "/servers/detail", params={"all_tenants": "1", **filters})["servers"]
 
+    def on(self, host: str) -> list[str]:
+        """Return the UUIDs of the servers of a compute."""
+        return [each["id"] for each in self.servers(host=host)]
+
     def host_of(self, server: str) -> str:
         """Return the compute of a server."""
         return self.server(server)["OS-EXT-SRV-ATTR:host"]
@@ -136,6 +140,19 @@ class Api:
                     if time.monotonic() > deadline:
                         raise NotReachedError(f"server {server} is not deleted")
                     time.sleep(0.5)
+
+    def delete_named(self, prefix: str) -> None:
+        """Delete the servers whose names begin so, as ``delete``."""
+        self.delete(*(each["id"] for each in self.servers(name=prefix)))
+
+    def make_group(self, name: str, policy: str) -> str:
+        """Make a server group, and return its UUID."""
+        body = {"server_group": {"name": name, "policy": policy}}
+        return self.compute("POST", "/os-server-groups", body)["server_group"]["id"]
+
+    def delete_group(self, group: str) -> None:
+        """Delete a server group."""
+        self.compute("DELETE", f"/os-server-groups/{group}")
 
     # -- what the cloud has
 

@@ -92,7 +92,7 @@ class Outage:
                 time.sleep(self._seconds)
             accepted = [each.result() for each in jobs]
         found = self._settled(name)
-        self._api.delete(*(each["id"] for each in self._api.servers(name=name)))
+        self._api.delete_named(name)
         return Result(self._scheduler, f"{part} {way}", accepted.count(False), found)
 
     def _boot(self, name: str, at: float) -> bool:

@@ -25,13 +25,13 @@ class PlannedCloud:
         self._layout = layout
         self._api = Api(layout)
         self._random = random.Random(seed)
-        self._config_file = Schedulers(layout).config_file
 
     @contextlib.contextmanager
     def servers(self, number: int) -> Iterator[None]:
         """Boot servers of several kinds: in a zone, in groups, stopped, paused; delete them in the end."""
-        self.delete(PREFIX)
-        groups = [self._group(policy) for policy in ("anti-affinity", "soft-anti-affinity")]
+        self._api.delete_named(PREFIX)
+        policies = ("anti-affinity", "soft-anti-affinity")
+        groups = [self._api.make_group(f"{PREFIX}{policy}", policy) for policy in policies]
         kinds: list[dict[str, Any]] = [
             {},
             {"flavor": "large"},
@@ -57,17 +57,9 @@ class PlannedCloud:
                 self._api.wait(server, state)
             yield
         finally:
-            self.delete(PREFIX)
+            self._api.delete_named(PREFIX)
             for group in groups:
-                self._api.compute("DELETE", f"/os-server-groups/{group}")
-
-    def on(self, host: str) -> list[str]:
-        """Return the servers of a host."""
-        return [each["id"] for each in self._api.servers(host=host)]
-
-    def delete(self, prefix: str) -> None:
-        """Delete the servers whose names begin so."""
-        self._api.delete(*(each["id"] for each in self._api.servers(name=prefix)))
+                self._api.delete_group(group)
 
     def plan(self, *words: str) -> dict[str, Any]:
         """Return a plan of berth-plan; raises as ``run``."""
@@ -75,20 +67,31 @@ class PlannedCloud:
 
     def run(self, *words: str) -> str:
         """Run berth-plan, and return what it prints; raises RuntimeError."""
-        done = subprocess.run(
-            [*map(str, command_of(MODULE, self._config_file)), *words],
-            env=environment_of_berth(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT,
-        )
+        done = berth_plan(self._layout, *words)
         if done.returncode not in {0, 3}:
             raise RuntimeError(
                 f"berth-plan {' '.join(words)} ends with {done.returncode}: {done.stderr[-1000:]}"
             )
         return done.stdout
 
-    def _group(self, policy: str) -> str:
-        body = {"server_group": {"name": f"{PREFIX}{policy}", "policy": policy}}
-        return self._api.compute("POST", "/os-server-groups", body)["server_group"]["id"]
+
+def command_line(layout: Layout, *words: str) -> list[str]:
+    """Return the words that start berth-plan."""
+    return [*map(str, command_of(MODULE, Schedulers(layout).config_file)), *words]
+
+
+def environment(layout: Layout) -> dict[str, str]:
+    """Return the environment of berth-plan, which has the credentials of the cloud."""
+    return {**environment_of_berth(), **layout.credentials()}
+
+
+def berth_plan(layout: Layout, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run berth-plan to its end, whatever its status is."""
+    return subprocess.run(
+        command_line(layout, *words),
+        env=environment(layout),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )

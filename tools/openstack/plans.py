@@ -57,7 +57,7 @@ class Plans:
         finally:
             self._api.disable(host, disabled=False)
         right = sum(self._api.host_of(move["instance"]) == move["to"] for move in plan["moves"])
-        left = len(self._world.on(host))
+        left = len(self._api.on(host))
         say(
             f"drain {host}: {plan['instances']} servers, {len(plan['moves'])} moves planned,"
             f" {right} on the planned host; {left} stay, {len(plan['without_place'])} by the plan;"
@@ -84,7 +84,7 @@ class Plans:
         for cell in sorted(set(self._layout.hosts.values())):
             host = self._fullest(cell)
             (answer,) = [each for each in self._world.plan("survive")["answers"] if each["domain"] == host]
-            servers = self._world.on(host)
+            servers = self._api.on(host)
             self._services[host].kill()
             self._api.force_down(host)
             try:
@@ -108,7 +108,7 @@ class Plans:
             booted = list(pool.map(lambda name: self._api.boot(name, FILLING), names))
         fit = sum(map(self._became_active, booted))
         say(f"capacity of {FILLING}: {planned} planned, {fit} of {len(booted)} became ACTIVE")
-        self._world.delete(f"{PREFIX}fill-")
+        self._api.delete_named(f"{PREFIX}fill-")
         return fit == planned
 
     # -- what these use
@@ -143,7 +143,7 @@ class Plans:
 
     def _fullest(self, cell: str | None = None) -> str:
         hosts = [host for host, its in self._layout.hosts.items() if cell in {None, its}]
-        return max(hosts, key=lambda host: len(self._world.on(host)))
+        return max(hosts, key=lambda host: len(self._api.on(host)))
 
     def _client(self) -> dict[str, str]:
         path = f"{self._layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -11,13 +11,13 @@ import subprocess
 import time
 from typing import Any, NamedTuple
 
+from tools.openstack import planned_cloud
 from tools.openstack.api import Api
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
-from tools.openstack.planned_cloud import MODULE, TIMEOUT
+from tools.openstack.planned_cloud import TIMEOUT, berth_plan
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
-from tools.rig.service import command_of, environment_of_berth
 
 PREFIX = "runs-"
 RUNS = ("kinds", "created", "refused", "full", "killed", "ctrl-c", "dead", "balance")
@@ -83,7 +83,7 @@ class Runs:
 
     def _kinds(self) -> tuple[bool, str]:
         """Active, stopped, paused and locked servers, and members of a group."""
-        group = self._group()
+        group = self._api.make_group(f"{PREFIX}group", "anti-affinity")
         servers = [
             *self._boot(2),
             *self._boot(2, hints={"group": group}, at=None),
@@ -93,7 +93,7 @@ class Runs:
         locked = self._boot(1)
         self._api.act(locked[0], "lock")
         ended = self._run("drain", "--parallel", "2")
-        self._api.compute("DELETE", f"/os-server-groups/{group}")
+        self._api.delete_group(group)
         return self._emptied(ended, [*servers, *locked])
 
     def _created(self) -> tuple[bool, str]:
@@ -113,13 +113,17 @@ class Runs:
         (stays,) = self._boot(1, state="suspended")
         ended = self._run("drain")
         whys = {one["instance"]: one["why"] for one in ended.document["stays"]}
-        right = ended.status == STAY and self._on() == [stays] and "suspended" in whys.get(stays, "")
+        right = (
+            ended.status == STAY
+            and self._api.on(self._host) == [stays]
+            and "suspended" in whys.get(stays, "")
+        )
         return right and self._undone(), f"status {ended.status}, {whys}"
 
     def _full(self) -> tuple[bool, str]:
         """The host of the last move takes no more servers by then: the rest is planned again."""
         servers = self._boot(4)
-        plan = json.loads(self._words("drain", self._host, "-f", "json").stdout)
+        plan = json.loads(berth_plan(self._layout, "drain", self._host, "-f", "json").stdout)
         file = self._states / "plan.json"
         file.write_text(json.dumps(plan))
         last = plan["moves"][-1]["to"]
@@ -161,7 +165,7 @@ class Runs:
             run.process.send_signal(signal.SIGINT)
             first = run.end()
         open_ = [one for one in first.document["moves"] if one["state"] in {"requested", "confirming"}]
-        left = len(self._on())
+        left = len(self._api.on(self._host))
         right, text = self._emptied(self._run("drain"), servers)
         said = first.status == INTERRUPTED and not open_ and left == len(first.document["left"]) > 0
         return right and said, f"status {first.status} with {left} left, then {text}"
@@ -172,11 +176,13 @@ class Runs:
         self._services[self._host].kill()
         self._api.force_down(self._host)
         try:
-            refused = self._words("drain", self._host, "--run", "--state", str(self._state())).returncode
+            refused = berth_plan(
+                self._layout, "drain", self._host, "--run", "--state", str(self._state())
+            ).returncode
             first = self._run("drain", "--evacuate")
             stays = [one["why"] for one in first.document["stays"]]
             second = self._run("drain", "--evacuate", "--reset-states")
-            left = self._on()
+            left = self._api.on(self._host)
         finally:
             self._services.start(self._host)
             self._api.force_up(self._host)
@@ -196,7 +202,7 @@ class Runs:
 
     def _emptied(self, ended: Ended, servers: list[str]) -> tuple[bool, str]:
         moved = sum(one["state"] == "moved" for one in ended.document.get("moves", ()))
-        left = self._on()
+        left = self._api.on(self._host)
         right = ended.status == DONE and not left and self._whole(servers)
         text = f"status {ended.status}, {moved} moved, {len(left)} left"
         if not right:
@@ -209,7 +215,7 @@ class Runs:
         return all(one["status"] not in {"ERROR", "VERIFY_RESIZE"} for one in found)
 
     def _undone(self) -> bool:
-        done = self._words("drain", self._host, "--undo", "--state", str(self._state()))
+        done = berth_plan(self._layout, "drain", self._host, "--undo", "--state", str(self._state()))
         (service,) = [one for one in self._api.services() if one["host"] == self._host]
         return service["status"] == "enabled" or "another reason" in done.stdout
 
@@ -227,15 +233,8 @@ class Runs:
                 self._api.wait(server, {"stopped": "SHUTOFF"}.get(state, state.upper()))
         return booted
 
-    def _group(self) -> str:
-        body = {"server_group": {"name": f"{PREFIX}group", "policy": "anti-affinity"}}
-        return str(self._api.compute("POST", "/os-server-groups", body)["server_group"]["id"])
-
-    def _on(self) -> list[str]:
-        return [each["id"] for each in self._api.servers(host=self._host)]
-
     def _clean(self) -> None:
-        self._api.delete(*(each["id"] for each in self._api.servers(name=PREFIX)))
+        self._api.delete_named(PREFIX)
         self._states.mkdir(exist_ok=True)
         for file in self._states.iterdir():
             file.unlink()
@@ -243,22 +242,6 @@ class Runs:
 
     def _state(self) -> Path:
         return self._states / "state.jsonl"
-
-    def _command(self, *words: str) -> list[str]:
-        return [*map(str, command_of(MODULE, Schedulers(self._layout).config_file)), *words]
-
-    def _environment(self) -> dict[str, str]:
-        return {**environment_of_berth(), **self._layout.credentials()}
-
-    def _words(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            self._command(*words),
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT,
-        )
 
     def _run(self, plan: str, *words: str) -> Ended:
         with self._begun(plan, *words) as run:
@@ -268,11 +251,16 @@ class Runs:
     def _begun(self, plan: str, *words: str) -> "Iterator[_Process]":
         """Start a run of the host; it is killed in the end if it has not ended."""
         host = [] if plan == "balance" or "--plan" in words else [self._host]
-        command = self._command(plan, *host, "--run", "--state", str(self._state()), "-f", "json", *words)
+        options = ["--run", "--state", str(self._state()), "-f", "json", *words]
+        command = planned_cloud.command_line(self._layout, plan, *host, *options)
         output = self._states / "output.json"
         with output.open("w") as opened:
             process = subprocess.Popen(
-                command, env=self._environment(), stdout=opened, stderr=subprocess.PIPE, text=True
+                command,
+                env=planned_cloud.environment(self._layout),
+                stdout=opened,
+                stderr=subprocess.PIPE,
+                text=True,
             )
         try:
             yield _Process(process, output)

@@ -60,14 +60,13 @@ class Steps:
         return self._layout.zone_of(host) == "az2"
 
     def _group(self) -> bool:
-        body = {"server_group": {"name": "short", "policy": "anti-affinity"}}
-        group = self._api.compute("POST", "/os-server-groups", body)["server_group"]["id"]
+        group = self._api.make_group("short", "anti-affinity")
         servers = [
             self._api.boot(f"short-group-{number}", hints={"group": group}) for number in range(MEMBERS)
         ]
         hosts = {self._api.wait(server, "ACTIVE")["OS-EXT-SRV-ATTR:host"] for server in servers}
         self._api.delete(*servers)
-        self._api.compute("DELETE", f"/os-server-groups/{group}")
+        self._api.delete_group(group)
         return len(hosts) == MEMBERS
 
     def _resize(self) -> bool:
