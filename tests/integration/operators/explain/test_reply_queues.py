@@ -9,31 +9,12 @@ import pytest
 
 from scheduler import conf as configuration
 from scheduler.rpc import explain, transport
+from tests.support.deployment import KOLLA, QUORUM, write_configuration
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.rabbitmq
 
-CONFIGURATION = """\
-[DEFAULT]
-transport_url = {url}
-host = ctl
-state_path = {directory}
-[api_database]
-connection = sqlite:///{directory}/none.sqlite
-[database]
-connection = sqlite:///{directory}/none.sqlite
-[oslo_concurrency]
-lock_path = {directory}
-[oslo_messaging_rabbit]
-{options}
-"""
-
-KINDS = {
-    "defaults": "",
-    "quorum": "rabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true",
-    "kolla": "use_queue_manager = true\nrabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true\n"
-    "rabbit_stream_fanout = true\nrabbit_qos_prefetch_count = 50",
-}
+KINDS = {"defaults": "", "quorum": QUORUM, "kolla": f"use_queue_manager = true\n{KOLLA}"}
 
 
 class Explainer:
@@ -51,9 +32,7 @@ class Explainer:
 
 @pytest.fixture
 def config_file(tmp_path, rabbit_url, kind):
-    file = tmp_path / "nova.conf"
-    file.write_text(CONFIGURATION.format(url=rabbit_url, directory=tmp_path, options=KINDS[kind]))
-    return file
+    return write_configuration(tmp_path, rabbit_url, KINDS[kind])
 
 
 @pytest.fixture

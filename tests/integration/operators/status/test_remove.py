@@ -11,33 +11,13 @@ from scheduler.operators.command import app
 from scheduler.operators.status import main as status
 from scheduler.rpc import explain, transport
 from scheduler.stream.broker import BrokerOptions, StreamBroker, stream_of
+from tests.support.deployment import KOLLA, write_configuration
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.rabbitmq
 
-CONFIGURATION = """\
-[DEFAULT]
-transport_url = {url}
-host = ctl
-state_path = {directory}
-tempdir = {directory}
-[api_database]
-connection = sqlite:///{directory}/none.sqlite
-[database]
-connection = sqlite:///{directory}/none.sqlite
-[oslo_concurrency]
-lock_path = {directory}
-[berth_partition_east]
-aggregates = east
-[oslo_messaging_rabbit]
-{options}
-"""
-
-KINDS = {
-    "classic": "",
-    "kolla": "rabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true\nrabbit_stream_fanout = true\n"
-    "rabbit_qos_prefetch_count = 50",
-}
+KINDS = {"classic": "", "kolla": KOLLA}
+PARTITION = "[berth_partition_east]\naggregates = east\n"
 
 #: Queues of nova that look like Berth's, or that Berth uses as well.
 OF_NOVA = ("scheduler", "scheduler.ctl", "compute.berth", "reply_0123456789abcdef", "conductor")
@@ -49,9 +29,7 @@ class Explainer:
 
 @pytest.fixture
 def config_file(tmp_path, rabbit_url, kind):
-    file = tmp_path / "nova.conf"
-    file.write_text(CONFIGURATION.format(url=rabbit_url, directory=tmp_path, options=KINDS[kind]))
-    return file
+    return write_configuration(tmp_path, rabbit_url, KINDS[kind], PARTITION)
 
 
 @pytest.fixture
