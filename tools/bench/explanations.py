@@ -24,11 +24,10 @@ from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import Candidates, parse
-from scheduler.placement.mirror import Mirror, MirrorAnswer, Nodes, read_wide
-from scheduler.placement.plain_query import plain_query
+from scheduler.placement.mirror import Nodes
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request import query
 from scheduler.request.query import Query
@@ -125,23 +124,13 @@ def _state(number: int, row: Any) -> ProviderState:
     return ProviderState(row.uuid, 1, inventories, used, frozenset(traits), frozenset())
 
 
-class _Mirror:
-    """A mirror that was read once."""
+class _Mirror(synthetic.ReadOnce):
+    """A mirror that explanations look at."""
 
     full_nodes: Collection[str] = ()
 
-    def __init__(self, placement: Placement) -> None:
-        self.known = Mirror()
-        self.known.publish(read_wide(placement.wide_answer()).nodes, self.known.begin_reading(), {}, {})
-
     def known_nodes(self, _aggregates: Collection[str]) -> Nodes:
         return self.known.nodes()
-
-    def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
-        plain = plain_query(queries[0])
-        return None if plain is None else self.known.find(plain)
-
-    def nodes_changed(self, nodes: Collection[str]) -> None: ...
 
 
 class _Cloud:
@@ -158,7 +147,7 @@ class _Cloud:
         )
         self._table = table
         self._body = body
-        self._mirror = _Mirror(placement)
+        self._mirror = _Mirror(placement.wide_answer())
         instances, pending = synthetic.Instances(table), PendingPlacements()
         self._hosts = MirroredHosts(self._mirror, instances, pending)
         chain = FilterChain(load_filters.load(self.conf))
@@ -189,9 +178,7 @@ class _Cloud:
         return parse(self._body, None) if self._body else Candidates(reason="no provider suits")
 
     def offered(self, found: Candidates, request: SchedulingRequest, *, late: bool) -> Offer:
-        rows, by_root = self._table.find(found.by_root), found.by_root
-        lists = CandidateLists(lambda position: by_root[self._table.rows[rows[position]].uuid])
-        return Offer(HostView.of(self._table, rows, lists), found.usage)
+        return Offer(synthetic.offered(self._table, found), found.usage)
 
     def to_check(self, request: SchedulingRequest) -> HostView:
         raise AssertionError("no request is a rebuild")

@@ -1,6 +1,6 @@
-"""Generate synthetic hosts, the answer of Placement about them, and the instances on them."""
+"""Generate synthetic hosts, what Placement and a mirror have of them, and the instances on them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 import random
 from typing import Any
@@ -12,10 +12,13 @@ import orjson
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.hosts.rows import CpuInfo, HostRow, Metric, Metrics, ServiceRow, Stats, Supported
 from scheduler.hosts.table import HostTable
-from scheduler.hosts.view import HostView
+from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.topology import HostCell, HostTopology
 from scheduler.pci.pools import from_flat
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Candidates
+from scheduler.placement.mirror import Mirror, MirrorAnswer, read_wide
+from scheduler.placement.plain_query import plain_query
+from scheduler.request.query import Query
 
 CELLS = tuple(str(uuid.UUID(int=number)) for number in range(1, 5))
 ZONES = ("az1", "az2", "az3")
@@ -60,6 +63,13 @@ def view(hosts: HostTable) -> HostView:
     return HostView.of(hosts, np.arange(len(hosts)), lists, Instances(hosts))
 
 
+def offered(hosts: HostTable, found: Candidates) -> HostView:
+    """Return a view on the hosts that Placement offers, as ``parse`` returns them."""
+    rows, by_root = hosts.find(found.by_root), found.by_root
+    lists = CandidateLists(lambda position: by_root[hosts.rows[rows[position]].uuid])
+    return HostView.of(hosts, rows, lists)
+
+
 def answer(hosts: HostTable) -> bytes:
     """Return the body of GET /allocation_candidates: 1.4 kB per host, mostly traits, as in a real answer."""
     requests = [
@@ -77,6 +87,21 @@ def answer(hosts: HostTable) -> bytes:
         for row in hosts.rows
     }
     return orjson.dumps({"allocation_requests": requests, "provider_summaries": summaries})
+
+
+class ReadOnce:
+    """A mirror of the compute nodes that nothing changes."""
+
+    def __init__(self, body: bytes) -> None:
+        """Read an answer of Placement."""
+        self.known = Mirror()
+        self.known.publish(read_wide(body).nodes, self.known.begin_reading(), {}, {})
+
+    def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
+        plain = plain_query(queries[0])
+        return None if plain is None else self.known.find(plain)
+
+    def nodes_changed(self, nodes: Collection[str]) -> None: ...
 
 
 class Instances:

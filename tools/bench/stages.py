@@ -4,7 +4,7 @@ A server on loopback that answers at once with a prepared body takes the place o
 the client is measured.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 import tempfile
 import threading
 from typing import Any
@@ -14,12 +14,10 @@ import numpy as np
 from scheduler import conf as options
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.mirror import Mirror, MirrorAnswer, read_wide
-from scheduler.placement.plain_query import plain_query
 from scheduler.request import query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.serializer import ServerSerializer
@@ -57,7 +55,7 @@ class Stages:
         self.chain = FilterChain(filter_loader.load(self.conf))
         self.weighers = weight_loader.load(self.conf)
         self.driver = FilterDriver(self.conf, self.chain, self.weighers, Fitter())
-        mirror = _ReadOnce(self.body)
+        mirror = synthetic.ReadOnce(self.body)
         self.mirrored_hosts = MirroredHosts(mirror, synthetic.Instances(self.table), PendingPlacements())
 
     def stages(self) -> dict[str, Callable[[], Any]]:
@@ -81,10 +79,7 @@ class Stages:
         }
 
     def view(self) -> HostView:
-        rows = self.table.find(self.found.by_root)
-        by_root = self.found.by_root
-        lists = CandidateLists(lambda position: by_root[self.table.rows[rows[position]].uuid])
-        return HostView.of(self.table, rows, lists)
+        return synthetic.offered(self.table, self.found)
 
     def select(self) -> list:
         """Return the selections for one instance: a host, claimed at once, and alternates."""
@@ -103,20 +98,6 @@ class Stages:
         queries = query.build(self.spec, self.conf)
         hosts, answer = self.mirrored_hosts.find(queries, lambda: self.table, None)
         return self.driver.select(hosts, self.request(), Granting(), usages=answer.usage)
-
-
-class _ReadOnce:
-    """A mirror of the compute nodes that nothing changes."""
-
-    def __init__(self, body: bytes) -> None:
-        self._mirror = Mirror()
-        self._mirror.publish(read_wide(body).nodes, self._mirror.begin_reading(), {}, {})
-
-    def find(self, queries: Sequence[query.Query]) -> MirrorAnswer | None:
-        plain = plain_query(queries[0])
-        return None if plain is None else self._mirror.find(plain)
-
-    def nodes_changed(self, nodes: Collection[str]) -> None: ...
 
 
 class _Get:
