@@ -207,13 +207,7 @@ class RefusingCloud(Cloud):
     def _put_instance(self, computes: Computes, host: SmallHost, flavor: Flavor) -> None:
         amounts = {name: one for name, one in flavor.amounts.items() if name in host.inventories}
         instance = random_uuid(self.rng)
-        body = {
-            "allocations": {host.uuid: {"resources": amounts}},
-            "project_id": PROJECT,
-            "user_id": USER,
-            "consumer_generation": None,
-        }
-        if send("PUT", f"{self.placement_url}/allocations/{instance}", body).status_code == 204:
+        if self._allocate(instance, host, amounts).status_code == 204:
             computes.built(host, instance, flavor)
             self.members.setdefault(host.name, []).append(instance)
             cells, mappings = schema.cell_mappings, schema.instance_mappings
@@ -321,16 +315,18 @@ class RefusingCloud(Cloud):
         used = send("GET", url).json()["usages"]["MEMORY_MB"]
         amount = host.inventories["MEMORY_MB"]["total"] - used - left_mb
         consumer = random_uuid(self.rng)
+        if not (answer := self._allocate(consumer, host, {"MEMORY_MB": amount})).ok:
+            raise RuntimeError(answer.text)
+        return consumer
+
+    def _allocate(self, consumer: str, host: SmallHost, amounts: Mapping[str, int]) -> Any:
         body = {
-            "allocations": {host.uuid: {"resources": {"MEMORY_MB": amount}}},
+            "allocations": {host.uuid: {"resources": amounts}},
             "project_id": PROJECT,
             "user_id": USER,
             "consumer_generation": None,
         }
-        answer = send("PUT", f"{self.placement_url}/allocations/{consumer}", body)
-        if not answer.ok:
-            raise RuntimeError(answer.text)
-        return consumer
+        return send("PUT", f"{self.placement_url}/allocations/{consumer}", body)
 
     def _enable(self, hosts: Sequence[SmallHost], *, disabled: bool) -> None:
         for host in hosts:
