@@ -15,14 +15,10 @@ import time
 
 from tools.rig import command, debian, packages
 from tools.rig.controller_cloud import ControllerCloud
-from tools.rig.debian import until
 from tools.rig.images import Container
 from tools.rig.load import FEWEST_HOSTS
 from tools.scenarios import image_of_kolla, image_wheel
 from tools.scenarios.image_steps import MONITORING, Image
-
-#: Seconds until a container has ended.
-STOP = 190
 
 
 def build_and_run(steps: Image) -> None:
@@ -60,8 +56,7 @@ def build_and_run(steps: Image) -> None:
 def _stop(steps: Image, container: Container) -> None:
     steps.show.step("3 SIGTERM to process 1 under load")
     started = time.monotonic()
-    os.kill(container.init(), signal.SIGTERM)
-    until(lambda: container.status is not None, "The container does not end", STOP)
+    steps.end(container, "The container")
     steps.show.say(f"It ended after {time.monotonic() - started:.1f} s.")
     steps.expect(0, container.status, "Exit status")
 

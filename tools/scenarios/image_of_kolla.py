@@ -1,21 +1,18 @@
 """kolla's image of nova-scheduler with the override of deploy/kolla, started by kolla's own scripts."""
 
 import json
-import os
 from pathlib import Path
 import shutil
-import signal
 import sys
 import tarfile
 from typing import Any
 
 import jinja2
 
-from tools.rig import debian
 from tools.rig.debian import run_program
 from tools.rig.images import Container
 from tools.rig.service import ROOT
-from tools.scenarios.image_steps import Image
+from tools.scenarios.image_steps import START, Image
 
 VERSION = "20.0.0"
 BASE_TAG, TAG = "localhost/nova-base:berth", "localhost/nova-scheduler:berth"
@@ -64,8 +61,6 @@ SHADOW = (
     " && exec berth-shadow --config-file /etc/nova/nova.conf run --directory /var/lib/nova"
 )
 REPORT = ("berth-shadow", "--config-file", "/etc/nova/nova.conf", "report", "--directory", "/var/lib/nova")
-STOP = 190
-START = 150
 
 
 def run(steps: Image) -> None:
@@ -121,8 +116,7 @@ def _compare(steps: Image, configuration: dict[str, Any], binds: dict[Path, str]
 
 
 def _end(steps: Image, container: Container, what: str) -> None:
-    os.kill(container.init(), signal.SIGTERM)
-    debian.until(lambda: container.status is not None, f"The container of {what} does not end", STOP)
+    steps.end(container, f"The container of {what}")
     steps.expect(0, container.status, f"Exit status of {what} after SIGTERM")
 
 

@@ -1,7 +1,9 @@
 """What the steps with images are made of."""
 
 import argparse
+import os
 from pathlib import Path
+import signal
 import time
 
 from tools.rig import debian, packages
@@ -13,8 +15,8 @@ from tools.scenarios.transcript import Transcript
 
 #: As the Dockerfile sets it; health checks ask there.
 MONITORING = "127.0.0.1:9812"
-#: Seconds until a container serves.
-START = 150
+#: Seconds until a container serves, and until it has ended.
+START, STOP = 150, 190
 
 
 class Image:
@@ -55,6 +57,11 @@ class Image:
         ready = "All workers take requests"
         lives = container.text().count(ready) if container.log.exists() else 0
         container.wait_for_line(ready, START, lives + 1)
+
+    def end(self, container: Container, what: str) -> None:
+        """Send SIGTERM to process 1 of a container, and wait until it has ended."""
+        os.kill(container.init(), signal.SIGTERM)
+        until(lambda: container.status is not None, f"{what} does not end", STOP)
 
     def load(self) -> Building:
         """Return new callers, which ask for hosts for other instances than those before."""
