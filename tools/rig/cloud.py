@@ -92,7 +92,7 @@ class Cloud(contextlib.ExitStack):
         """Return the URL of a database of the cloud."""
         return f"sqlite:///{self.directory}/{name}.sqlite"
 
-    def run(self, server: Server) -> None:
+    def start_server(self, server: Server) -> None:
         """Start a server that ends with the cloud, also if it does not answer in time."""
         self.callback(server.kill)
         server.start()

@@ -77,7 +77,7 @@ class ClusterCloud(Cloud):
             self.galera = self.enter_context(Galera(self.network, DATABASES))
             starting.result()
         self.keystone = Keystone(self._software, self.directory / "keystone", TOKEN_SECONDS)
-        self.run(self.keystone)
+        self.start_server(self.keystone)
         self._start_placements()
         self.make_fleet(self._hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         create_fleet(self.placement_url, self.fleet.providers())
@@ -95,7 +95,7 @@ class ClusterCloud(Cloud):
         directory.mkdir()
         self.rabbits = [Member(self.network, name, BROKERS, directory, self._system) for name in BROKERS]
         for member in self.rabbits:
-            self.run(member)
+            self.start_server(member)
             if member is self.rabbits[0]:
                 member.wait()
         for member in self.rabbits:
@@ -108,7 +108,7 @@ class ClusterCloud(Cloud):
             for node, check in zip(self.galera.nodes, self.galera.checks, strict=True)
         ]
         self.haproxy = HaProxy(writers, ports, self.directory / "haproxy")
-        self.run(self.haproxy)
+        self.start_server(self.haproxy)
         first = self.galera.nodes[0]
         first.execute(f"CREATE USER {USER}@'%'")
         for name in ("api", "cell0", "cell1", "cell2", "placement"):

@@ -23,7 +23,7 @@ class SilentCloud(Cloud):
     def _start(self):
         command = [sys.executable, "-c", "import time; time.sleep(600)"]
         self.server = Silent(command, self.directory / "log")
-        self.run(self.server)
+        self.start_server(self.server)
 
 
 def test_a_server_that_does_not_answer_is_ended(tmp_path):
