@@ -182,16 +182,14 @@ class Runner:
 
     def _finish_open(self) -> bool:
         """Follow the moves of an earlier run to their end; return whether there were moves of one."""
-        steps = self._journal.history.steps
-        if not steps:
+        history = self._journal.history
+        if not history.steps:
             return False
-        begun_at = self._journal.history.begun_at
-        found = Counter(step.state for step in steps.values())
         self._display.line(
-            f"continuing the run of {begun_at}: {found[MOVED]} moved, "
-            f"{count_text(sum(found[state] for state in OPEN), 'open move')}"
+            f"continuing the run of {history.begun_at}: {self._moved} moved, "
+            f"{count_text(len(history.open), 'open move')}"
         )
-        self._follow([], self._journal.history.open)
+        self._follow([], history.open)
         return True
 
     # -- moves -----------------------------------------------------------------------------------------------
