@@ -154,13 +154,9 @@ class Balance:
 
     def _to(self, index: int, target: int) -> Move | None:
         """Move an instance to a host if the scheduler allows it."""
-        closed = self._cloud.closed.copy()
-        self._cloud.closed[:] = True
-        self._cloud.closed[target] = False
-        try:
+        with self._cloud.restoring_closed():
+            self._cloud.open_only([target])
             return self._move(index)
-        finally:
-            self._cloud.closed[:] = closed
 
     def _best(self) -> _Best | None:
         """Return the move that leaves the least variance, of those off the hosts that use most of a cell."""
@@ -248,32 +244,31 @@ class Balance:
         Instances go to other hosts that have some.
         """
         cloud, instances = self._cloud, self._snapshot.instances
-        closed = cloud.closed.copy()
-        counts = np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(closed))
-        cloud.closed |= counts == 0
+        counts = np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(cloud.closed))
         memory = self._snapshot.table.numbers
         used = memory["total_usable_ram_mb"] - memory["free_ram_mb"]
         hosts = sorted(np.flatnonzero(counts).tolist(), key=lambda row: (counts[row], used[row]))
         moves, emptied = list[Move](), list[int]()
         targets: set[int] = set()
-        for done, row in enumerate(hosts[:MOST_TRIED]):
-            self._snapshot.progress("hosts", done, min(len(hosts), MOST_TRIED))
-            indices = instances.on([row]).tolist()
-            if row in targets or len(moves) + len(indices) > most:
-                continue
-            if any(map(self._stays, indices)):
-                continue
-            mark = cloud.mark
-            cloud.closed[row] = True
-            more, stuck = self._mover.move_all(self._mover.order(indices))
-            if stuck:
-                cloud.rewind(mark)
-                cloud.closed[row] = False
-                continue
-            moves += more
-            emptied.append(row)
-            targets |= {move.target for move in more}
-        cloud.closed[:] = closed
+        with cloud.restoring_closed():
+            cloud.closed |= counts == 0
+            for done, row in enumerate(hosts[:MOST_TRIED]):
+                self._snapshot.progress("hosts", done, min(len(hosts), MOST_TRIED))
+                indices = instances.on([row]).tolist()
+                if row in targets or len(moves) + len(indices) > most:
+                    continue
+                if any(map(self._stays, indices)):
+                    continue
+                mark = cloud.mark
+                cloud.closed[row] = True
+                more, stuck = self._mover.move_all(self._mover.order(indices))
+                if stuck:
+                    cloud.rewind(mark)
+                    cloud.closed[row] = False
+                    continue
+                moves += more
+                emptied.append(row)
+                targets |= {move.target for move in more}
         return Plan(moves=moves, emptied=emptied)
 
     # -- a share that no host exceeds ------------------------------------------------------------------------
@@ -314,12 +309,9 @@ class Balance:
 
     def _below(self, index: int, share: float) -> Move | None:
         """Move an instance to a host that does not exceed the share with it."""
-        closed = self._cloud.closed.copy()
-        self._cloud.closed |= self._used + self._memory(index) / self._total > share
-        try:
+        with self._cloud.restoring_closed():
+            self._cloud.closed |= self._used + self._memory(index) / self._total > share
             return self._move(index)
-        finally:
-            self._cloud.closed[:] = closed
 
     # -- room for one instance -------------------------------------------------------------------------------
 
@@ -390,14 +382,13 @@ class Balance:
 
     def _make_room(self, flavor: str, row: int, leaving: Sequence[int]) -> Plan | None:
         """Move instances off a host and decide for the flavor there; None if either does not work."""
-        mark, closed = self._cloud.mark, self._cloud.closed.copy()
-        self._cloud.closed[row] = True
-        moves, stuck = self._mover.move_all(self._mover.order(leaving))
-        self._cloud.closed[:] = True
-        self._cloud.closed[row] = False
-        spec = of_flavor(self._snapshot, flavor)
-        found = [] if stuck else self._cloud.decide(spec, [spec.instance_uuid], explain=False).chosen
-        self._cloud.closed[:] = closed
+        mark = self._cloud.mark
+        with self._cloud.restoring_closed():
+            self._cloud.closed[row] = True
+            moves, stuck = self._mover.move_all(self._mover.order(leaving))
+            self._cloud.open_only([row])
+            spec = of_flavor(self._snapshot, flavor)
+            found = [] if stuck else self._cloud.decide(spec, [spec.instance_uuid], explain=False).chosen
         if not found:
             self._cloud.rewind(mark)
             return None

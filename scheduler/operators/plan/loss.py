@@ -7,8 +7,8 @@ cloud takes too long; those are tried that lose most if their instances are spre
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -198,9 +198,8 @@ class Losses:
 
     def _lose(self, at: int) -> None:
         cloud, rows = self._cloud, list(self._hosts[at])
-        mark, closed = cloud.mark, cloud.closed.copy()
-        cloud.closed[rows] = True
-        try:
+        with cloud.restoring():
+            cloud.closed[rows] = True
             moves, _ = self._mover.move_all(self._mover.order(self._on[at]))
             came: dict[int, list[int]] = {}
             for move in moves:
@@ -215,9 +214,6 @@ class Losses:
                 if left[EVERYWHERE] < one.least[EVERYWHERE] or one.worst < 0:
                     one.worst = rows[0]
                 one.least = np.minimum(one.least, left)
-        finally:
-            cloud.rewind(mark)
-            cloud.closed[:] = closed
 
     def _counted_again(
         self, one: _Flavor, targets: Mapping[int, tuple[int, ...]]
@@ -229,15 +225,10 @@ class Losses:
             return
         new = [row for row, numbers in targets.items() if (one.name, row, numbers) not in self._again]
         if new:
-            closed = self._cloud.closed.copy()
-            self._cloud.closed[:] = True
-            self._cloud.closed[new] = False
-            try:
-                found: Mapping[int, Any] = fits(self._cloud, of_flavor(self._snapshot, one.name))
-            except BerthError:  # no host is offered any more
-                found = {}
-            finally:
-                self._cloud.closed[:] = closed
+            found: Mapping[int, Fit] = {}
+            with self._cloud.restoring_closed(), suppress(BerthError):  # no host is offered any more
+                self._cloud.open_only(new)
+                found = fits(self._cloud, of_flavor(self._snapshot, one.name))
             for row in new:
                 self._again[one.name, row, targets[row]] = found[row].count if row in found else 0
         yield from ((row, self._again[one.name, row, numbers]) for row, numbers in targets.items())

@@ -51,8 +51,7 @@ def purchase(
         if cloud.snapshot.instances.specs[index] >= 0
     )
     cloud.empty(row)
-    cloud.closed[:] = True
-    cloud.closed[row] = False
+    cloud.open_only([row])
     return {
         "plan": "purchase",
         "like": host,

@@ -168,28 +168,17 @@ class Survival:
     def stuck(self, domain: Domain, indices: Sequence[int], explain: int = 0) -> list[Stuck]:
         """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
         order = self._mover.order(indices)
-        return self._evacuate(domain, order[: self._doubtful(order, domain)], explain)
-
-    def evacuate(self, domain: Domain, indices: Sequence[int], *, keep: bool = False) -> list[Stuck]:
-        """Decide for each instance of a domain; with ``keep`` the cloud stays as it is then."""
-        return self._evacuate(domain, self._mover.order(indices), 0, keep=keep)
-
-    def _evacuate(
-        self, domain: Domain, order: Sequence[int], explain: int, *, keep: bool = False
-    ) -> list[Stuck]:
-        if not order:
+        doubtful = order[: self._doubtful(order, domain)]
+        if not doubtful:
             return []
-        cloud = self._cloud
-        mark, closed = cloud.mark, cloud.closed.copy()
-        cloud.closed[list(domain.rows)] = True
-        try:
-            _, stuck = self._mover.move_all(order)
-            stuck[:explain] = self._mover.explained(stuck[:explain])
-        finally:
-            if not keep:
-                cloud.rewind(mark)
-                cloud.closed[:] = closed
-        return stuck
+        with self._cloud.restoring():
+            stuck = self.evacuate(domain, doubtful)
+            return [*self._mover.explained(stuck[:explain]), *stuck[explain:]]
+
+    def evacuate(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
+        """Evacuate instances of a domain, whose hosts are closed; return those without a place."""
+        self._cloud.closed[list(domain.rows)] = True
+        return self._mover.move_all(self._mover.order(indices))[1]
 
     def _doubtful(self, order: Sequence[int], domain: Domain) -> int:
         """Return how many instances of a domain, in order, to decide for: the others surely find a place.
@@ -392,13 +381,9 @@ def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) 
         taken = next((fit.taken for fit in found.values() if fit.taken), {})
         rest = sum(fit.count for row, fit in found.items() if row not in set(domain.rows))
         return max(0, min(before, rest - survival.slots_of(indices, taken)))
-    mark, closed = cloud.mark, cloud.closed.copy()
-    try:
-        survival.evacuate(domain, indices, keep=True)
+    with cloud.restoring():
+        survival.evacuate(domain, indices)
         after = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
-    finally:
-        cloud.rewind(mark)
-        cloud.closed[:] = closed
     return min(before, after)
 
 

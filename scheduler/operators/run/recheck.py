@@ -22,12 +22,8 @@ def check(cloud: PlannedCloud, document: Document) -> None:
     """
     found = list(_instances(cloud, document))
     if not found:
-        mark, closed = cloud.mark, cloud.closed.copy()
-        try:
+        with cloud.restoring():
             found = list(_targets(cloud, document))
-        finally:
-            cloud.rewind(mark)
-            cloud.closed[:] = closed
     if found:
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise CloudChanged(f"The cloud has changed since the plan was made: {'; '.join(found[:SHOWN])}{more}")
@@ -61,9 +57,7 @@ def _targets(cloud: PlannedCloud, document: Document) -> Iterator[str]:
     snapshot.load_requests(indices)
     mover = Mover(cloud)
     for index, move in zip(indices, document["moves"], strict=True):
-        cloud.closed[:] = True
-        rows = [int(row) for row in snapshot.table.rows_named.get(move["to"], ())]
-        cloud.closed[rows] = False
+        cloud.open_only([int(row) for row in snapshot.table.rows_named.get(move["to"], ())])
         _, stuck = mover.move_all([index])
         for each in stuck:
             yield f"host {move['to']} does not take instance {move['instance']}: {each.why}"

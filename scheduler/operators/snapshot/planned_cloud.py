@@ -3,7 +3,8 @@
 Each charge can be undone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -252,6 +253,30 @@ class PlannedCloud:
     def rewind(self, mark: int) -> None:
         while len(self._undo) > mark:
             self._undo.pop()()
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Restore the cloud at the end: what is charged, and which hosts are closed."""
+        mark = self.mark
+        with self.restoring_closed():
+            try:
+                yield
+            finally:
+                self.rewind(mark)
+
+    @contextmanager
+    def restoring_closed(self) -> Iterator[None]:
+        """Restore at the end which hosts are closed."""
+        closed = self.closed.copy()
+        try:
+            yield
+        finally:
+            self.closed[:] = closed
+
+    def open_only(self, rows: Sequence[int]) -> None:
+        """Close all hosts but those in some rows."""
+        self.closed[:] = True
+        self.closed[list(rows)] = False
 
     def put(self, index: int | None, chosen: Chosen, flavor: objects.Flavor) -> None:
         """Charge an instance to the host that it gets; its build has ended.
