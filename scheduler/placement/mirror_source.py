@@ -28,7 +28,7 @@ from scheduler.placement.mirror import (
     Nodes,
 )
 from scheduler.placement.mirror_reader import MirrorReader
-from scheduler.placement.plain_query import PlainQuery, plain_query
+from scheduler.placement.plain_query import PlainQuery, only_plain_query
 from scheduler.placement.providers import read_state, which_traits_exist
 from scheduler.placement.read_each import read_each
 from scheduler.placement.winner_check import WinnerCheck
@@ -135,7 +135,7 @@ class CandidateMirror:
 
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
         """Return the compute nodes that suit the queries; None: query Placement."""
-        plain = plain_query(queries[0]) if len(queries) == 1 else None
+        plain = only_plain_query(queries)
         if plain is None or not self._is_usable():
             return None
         try:

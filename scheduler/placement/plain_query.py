@@ -1,6 +1,6 @@
 """Queries that depend on the compute node alone, and why a compute node does not meet one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.placement.providers import MOST_AMOUNT, ProviderState
@@ -43,6 +43,14 @@ class PlainQuery:
     def aggregates_suit(self, aggregates: frozenset[str]) -> bool:
         """Return whether a compute node in these aggregates meets the query."""
         return not self.not_member_of & aggregates and all(aggregates & any_of for any_of in self.member_of)
+
+
+def only_plain_query(queries: Sequence[Query]) -> PlainQuery | None:
+    """Return what the only one of some queries requires of compute nodes; None if there are several.
+
+    It is None, too, if more than the compute node decides.
+    """
+    return plain_query(queries[0]) if len(queries) == 1 else None
 
 
 def plain_query(query: Query) -> PlainQuery | None:

@@ -22,7 +22,7 @@ from scheduler.operators.plan.movable import way_of
 from scheduler.operators.plan.moves import Document, Move, Mover, cost, described
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
-from scheduler.placement.plain_query import PlainQuery, plain_query
+from scheduler.placement.plain_query import PlainQuery, only_plain_query
 from scheduler.request.scheduling_request import SchedulingRequest
 
 GOALS = SPREAD, PACK, ROOM, BELOW = ("spread", "pack", "room", "below")
@@ -338,8 +338,7 @@ class Balance:
 
     def _query_of(self, flavor: str) -> PlainQuery:
         request = SchedulingRequest.of(of_flavor(self._snapshot, flavor))
-        queries = self._snapshot.candidate_hosts.queries(request)
-        query = plain_query(queries[0]) if len(queries) == 1 else None
+        query = only_plain_query(self._snapshot.candidate_hosts.queries(request))
         if query is None or request.guest or request.pci_requests:
             raise Impossible(
                 f"Only computes know what instances leave for flavor {flavor}: it needs NUMA cells, devices "

@@ -18,7 +18,6 @@ from scheduler.operators.plan.moves import Mover, slots_in
 from scheduler.operators.snapshot.planned_cloud import ANY, PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import SOFT_DELETED
-from scheduler.placement.plain_query import plain_query
 from scheduler.request.scheduling_request import SchedulingRequest
 
 #: Hosts that are tried.
@@ -161,8 +160,7 @@ class Losses:
             queries = self._snapshot.candidate_hosts.queries(request)
         except BerthError:
             return False
-        plain = len(queries) == 1 and plain_query(queries[0]) is not None
-        mirrored = plain and self._snapshot.mirror.find(queries) is not None
+        mirrored = self._snapshot.mirror.find(queries) is not None
         return mirrored and not request.guest and not request.pci_requests
 
     def headrooms(self) -> dict[str, Headroom]:

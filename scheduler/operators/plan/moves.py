@@ -11,7 +11,7 @@ from scheduler.errors import BerthError
 from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
-from scheduler.placement.plain_query import plain_query
+from scheduler.placement.plain_query import only_plain_query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -233,7 +233,7 @@ class Mover:
             queries = self._snapshot.candidate_hosts.queries(request)
         except BerthError:
             return None
-        plain = plain_query(queries[0]) if len(queries) == 1 else None
+        plain = only_plain_query(queries)
         return None if plain is None else plain.amounts
 
 
