@@ -25,6 +25,7 @@ from scheduler.filters.amount_filters import (
     ExactRamFilter,
     RamFilter,
 )
+from scheduler.filters.base import HostFilter
 from scheduler.filters.chain import FilterChain, PreparedChain
 from scheduler.filters.count_filters import CountFilter
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
@@ -183,6 +184,11 @@ def _shares(candidate: AllocationCandidate) -> Iterator[Share]:
 
 
 # -- filters ---------------------------------------------------------------------------------------------
+
+
+def has_room_rules(rules: Iterable[HostFilter]) -> bool:
+    """Whether a host with room in Placement may be full by a filter, topologies and devices aside."""
+    return any(isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules)
 
 
 def _count_together(cloud: PlannedCloud, asked: Asked, rows: np.ndarray, found: Mapping[int, Fit]) -> None:

@@ -6,18 +6,18 @@ it cannot be the worst one for any flavor, however its instances are spread. To 
 cloud takes too long; those are tried that lose most if their instances are spread by amounts alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from scheduler.errors import BerthError
-from scheduler.operators.plan.capacity import MOST_ON_HOST, OF_ROOM, OF_TOPOLOGY, Fit, fits
+from scheduler.operators.plan.capacity import MOST_ON_HOST, Fit, fits, has_room_rules
+from scheduler.operators.plan.movable import to_evacuate
 from scheduler.operators.plan.moves import Mover, slots_in
 from scheduler.operators.snapshot.planned_cloud import ANY, PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
-from scheduler.operators.snapshot.snapshot import SOFT_DELETED
 from scheduler.request.scheduling_request import SchedulingRequest
 
 #: Hosts that are tried.
@@ -84,12 +84,8 @@ class Losses:
         self._zone_of = np.array([number_of[name] for name in names], np.int64)
         self._again: dict[tuple[str, int, tuple[int, ...]], int] = {}
         self._hosts = [tuple(map(int, rows)) for rows in cloud.snapshot.table.rows_of_host.values()]
-        self._on = [self._evacuated(rows) for rows in self._hosts]
+        self._on = [to_evacuate(cloud.snapshot, rows) for rows in self._hosts]
         self._flavors = [self._flavor(name, counts) for name, counts in found.items()]
-
-    def _evacuated(self, rows: Sequence[int]) -> list[int]:
-        instances = self._snapshot.instances
-        return [at for at in instances.on(rows).tolist() if instances.states[at] != SOFT_DELETED]
 
     def _flavor(self, name: str, found: Mapping[int, Fit]) -> _Flavor:
         counts = np.zeros(len(self._zone_of), np.int64)
@@ -152,8 +148,7 @@ class Losses:
         return found
 
     def _only_amounts(self, flavor: str) -> bool:
-        rules = self._cloud.rules.chain.filters
-        if any(isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules):
+        if has_room_rules(self._cloud.rules.chain.filters):
             return False
         request = SchedulingRequest.of(of_flavor(self._snapshot, flavor))
         try:

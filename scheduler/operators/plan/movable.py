@@ -63,6 +63,12 @@ def way_off_a_dead_host(snapshot: Snapshot, index: int, *, reset_states: bool) -
     return Way(EVACUATE, reset=True)
 
 
+def to_evacuate(snapshot: Snapshot, rows: Iterable[int]) -> list[int]:
+    """Return the instances on some rows that need another host if theirs fail: not the soft-deleted ones."""
+    instances = snapshot.instances
+    return [index for index in instances.on(rows).tolist() if instances.states[index] != SOFT_DELETED]
+
+
 def not_evacuated(snapshot: Snapshot, indices: Iterable[int]) -> list[int]:
     """Return those of some instances that nova does not evacuate before an operator resets their state."""
     states = snapshot.instances.states

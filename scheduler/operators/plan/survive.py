@@ -20,12 +20,12 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
-from scheduler.operators.plan.capacity import OF_ROOM, OF_TOPOLOGY, fits
-from scheduler.operators.plan.movable import not_evacuated
+from scheduler.operators.plan.capacity import fits, has_room_rules
+from scheduler.operators.plan.movable import not_evacuated, to_evacuate
 from scheduler.operators.plan.moves import Document, Mover, Stuck, slots_in, stuck_document, summed
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
-from scheduler.operators.snapshot.snapshot import SOFT_DELETED, Snapshot
+from scheduler.operators.snapshot.snapshot import Snapshot
 
 #: Failure domains that are reported in full, and those for which instances that may be added are counted.
 MOST_REPORTED = 20
@@ -155,15 +155,11 @@ class Survival:
         groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
         rules = cloud.rules.chain.filters
         self._local = all(rule.local or isinstance(rule, groups) for rule in rules)
-        # with these a host with room in Placement may be full
-        self._room_rules = any(
-            isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules
-        )
+        self._room_rules = has_room_rules(rules)
         self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
 
     def instances_of(self, domain: Domain) -> list[int]:
-        instances = self._snapshot.instances
-        return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
+        return to_evacuate(self._snapshot, domain.rows)
 
     def stuck(self, domain: Domain, indices: Sequence[int], explain: int = 0) -> list[Stuck]:
         """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
