@@ -155,6 +155,7 @@ class FoundDecision(NamedTuple):
 
     @property
     def decision(self) -> Decision:
+        """The decision; it is decoded each time."""
         return decode(self.text)
 
     @property

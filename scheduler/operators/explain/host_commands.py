@@ -129,13 +129,14 @@ class Host(RecordedQuestion):
         Raises:
             NotAnswered: No scheduler answers.
         """
-        spec = known.decision.request_spec()
+        decision = known.decision
+        spec = decision.request_spec()
         if args.log or spec is None:
             LOG.warning(
                 "The decision does not say more about %s, and no scheduler can be queried about it", args.host
             )
             return None
-        question = {"spec_obj": spec, "instances": known.decision.instances, "host": args.host}
+        question = {"spec_obj": spec, "instances": decision.instances, "host": args.host}
         return msgspec.convert(self.ask_one(args, "host_now", **question), HostNow)
 
 

@@ -95,15 +95,16 @@ class Why(RecordedQuestion):
         found = self.find_decision(args, args.name)
         if found is None:
             return None
-        lines = for_user(found.decision) if args.user else for_ticket(found.decision)
-        cause = cause_of(found.decision)
+        decision = found.decision
+        lines = for_user(decision) if args.user else for_ticket(decision)
+        cause = cause_of(decision)
         document = {
-            "request_id": found.decision.request_id,
-            "result": found.decision.result,
+            "request_id": decision.request_id,
+            "result": decision.result,
             "cause": None if cause is None else str(cause.code),
             "lines": lines,
         }
-        head = Head("Why", lines[0], time=found.decision.time, sayings=[Saying(line) for line in lines[1:]])
+        head = Head("Why", lines[0], time=decision.time, sayings=[Saying(line) for line in lines[1:]])
         return Shown(document, head, [Table(("Line",), [(line,) for line in lines], "Lines")])
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
