@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 import re
 from typing import Any
 
@@ -66,11 +67,16 @@ class ShownCommand(ConfiguredCommand, Lister):
 
     def origin(self, shown: Shown) -> Origin:
         """Return where something comes from; the command is named without the words on its output."""
+        return origin(self.conf, self._words, shown.head.time)
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        # a report has hundreds of pages, and a parser takes milliseconds
         of_output = ShownCommand.get_parser(self, "")
         # an abbreviation of an option on the output may be an option of the command
         of_output.allow_abbrev = False
         _, words = of_output.parse_known_args(self.command_line)
-        return origin(self.conf, tuple(words), shown.head.time)
+        return tuple(words)
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
         """Print what is shown."""
