@@ -76,12 +76,11 @@ class ReportCommand(RecordedQuestion):
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
         hosts, missing = self._hosts(args, entries)
         pages = site.Site(found, hosts, missing)
-        known = {name_of(entry): entry for entry in found.linked}
         addresses: dict[str, str] = {}
 
         def made() -> Iterator[tuple[str, str]]:
             home = Link("All decisions", directory.INDEX)
-            for name, each in self._documents(args, list(known.values())):
+            for name, each in self._documents(args, found.linked):
                 addresses[name] = directory.decision_file(name)
                 shown = decision.shown(
                     each.decision, each.origin, each.document, MOST_HOSTS, pages.host_addresses, home
