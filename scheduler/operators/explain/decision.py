@@ -127,8 +127,13 @@ def _sayings(decision: Decision) -> Iterator[Saying]:
 
 def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Part]:
     """Return the pictures and tables of a decision; the last one has the hosts."""
-    found: list[Part] = [_chosen(decision, links)] if decision.chosen and not decision.error else []
-    found.append(funnel(decision, links))
+    chosen = [_chosen(decision, links)] if decision.chosen and not decision.error else []
+    return [*chosen, *reasons(decision, most_hosts, links)]
+
+
+def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Part]:
+    """Return the same without the chosen hosts."""
+    found: list[Part] = [funnel(decision, links)]
     named = list(rendering.hosts(decision))
     if weighed := weights(named, links):
         found.append(weighed)

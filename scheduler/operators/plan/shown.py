@@ -10,7 +10,6 @@ from scheduler.decisions import rendering
 from scheduler.decisions.document import decode
 from scheduler.logs import count_text
 from scheduler.operators.explain import decision
-from scheduler.operators.explain.weights import weights
 from scheduler.operators.shown.shown import (
     BAD,
     GOOD,
@@ -515,12 +514,7 @@ def _dry_run(plan: Plan) -> tuple[Head, list[Part]]:
         ],
         "Chosen hosts",
     )
-    weighed = weights(list(rendering.hosts(decided)), {})
-    found: list[Part] = [
-        decision.funnel(decided),
-        *([weighed] if weighed else []),
-        decision.hosts(decided, BEST),
-    ]
+    found = decision.reasons(decided, BEST)
     return head, [*found, chosen] if plan["hosts"] else found
 
 
