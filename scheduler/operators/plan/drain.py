@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import numpy as np
-
 from scheduler.operators.plan.movable import Way, way_of
 from scheduler.operators.plan.moves import (
     Document,
@@ -49,8 +47,9 @@ def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list
     if not stuck:
         return moves, stuck
     cloud.rewind(start)
-    others = [each.index for each in stuck]
-    again = [*mover.order(others), *(index for index in first if index not in set(others))]
+    stays = {each.index for each in stuck}
+    others = [index for index in first if index not in stays]
+    again = [*mover.order([each.index for each in stuck]), *others]
     second_moves, second_stuck = mover.move_all(again, progress)
     if len(second_stuck) < len(stuck):
         return second_moves, second_stuck
@@ -93,9 +92,11 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> list[Document]:
     """Return the hosts that get instances, and the share of their memory that is used before and after."""
     table = cloud.snapshot.table
     found = []
-    rows, counts = np.unique([move.target for move in moves], return_counts=True)
-    for row, count in zip(rows.astype(int).tolist(), counts.tolist(), strict=True):
-        came = sum(_memory(cloud, move) for move in moves if move.target == row)
+    sizes: dict[int, list[int]] = {}
+    for move in moves:
+        sizes.setdefault(move.target, []).append(_memory(cloud, move))
+    for row, came_in in sorted(sizes.items()):
+        came, count = sum(came_in), len(came_in)
         total = max(int(table.numbers["total_usable_ram_mb"][row]), 1)
         used = total - int(table.numbers["free_ram_mb"][row])
         shares = {"before": round((used - came) / total, 4), "after": round(used / total, 4)}

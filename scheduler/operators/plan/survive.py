@@ -20,7 +20,7 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
-from scheduler.operators.plan.capacity import fits, has_room_rules
+from scheduler.operators.plan.capacity import Fit, fits, has_room_rules
 from scheduler.operators.plan.movable import not_evacuated, to_evacuate
 from scheduler.operators.plan.moves import Document, Mover, Stuck, slots_in, stuck_document, summed
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -365,17 +365,26 @@ def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[Answer],
 
     Wherever they are, each of them needs a place on the other hosts after the failure.
     """
-    return min((_left(cloud, survival, each.domain, flavor) for each in answers[:MOST_COUNTED]), default=0)
-
-
-def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:
-    """Return how many instances of a flavor fit with those of a failed domain; a large one is bounded."""
-    indices = survival.instances_of(domain)
+    if not answers:
+        return 0
     found = fits(cloud, of_flavor(cloud.snapshot, flavor))
+    return min(_left(cloud, survival, each.domain, flavor, found) for each in answers[:MOST_COUNTED])
+
+
+def _left(
+    cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str, found: Mapping[int, Fit]
+) -> int:
+    """Return how many instances of a flavor fit with those of a failed domain; a large one is bounded.
+
+    Args:
+        found: How many fit on each host before the failure.
+    """
+    indices = survival.instances_of(domain)
     before = sum(fit.count for fit in found.values())
     if len(indices) > MOST_DECIDED:
         taken = next((fit.taken for fit in found.values() if fit.taken), {})
-        rest = sum(fit.count for row, fit in found.items() if row not in set(domain.rows))
+        lost = set(domain.rows)
+        rest = sum(fit.count for row, fit in found.items() if row not in lost)
         return max(0, min(before, rest - survival.slots_of(indices, taken)))
     with cloud.restoring():
         survival.evacuate(domain, indices)
