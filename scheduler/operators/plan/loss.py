@@ -16,7 +16,7 @@ from scheduler.errors import BerthError
 from scheduler.operators.plan.capacity import MOST_ON_HOST, Fit, fits, has_room_rules
 from scheduler.operators.plan.movable import to_evacuate
 from scheduler.operators.plan.moves import Mover, slots_in
-from scheduler.operators.snapshot.planned_cloud import ANY, PlannedCloud
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -227,7 +227,5 @@ class Losses:
         yield from ((row, self._again[one.name, row, numbers]) for row, numbers in targets.items())
 
     def _by_what_is_left(self, row: int, fit: Fit) -> int:
-        answer = self._snapshot.mirror.find([ANY])
-        usage = {} if answer is None else answer.usage(self._snapshot.table.rows[row].uuid)
-        left = {name: max(0, one.capacity - one.used) for name, one in usage.items()}
+        left = {name: max(0, one.capacity - one.used) for name, one in self._cloud.usage(row).items()}
         return min(MOST_ON_HOST, *(left.get(name, 0) // amount for name, amount in fit.taken.items()))

@@ -3,7 +3,7 @@
 Each charge can be undone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from scheduler.hosts.view import HostView
 from scheduler.operators.snapshot.planned_world import Places, PlannedWorld
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.parts import make_driver
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.placement.mirror import Allocations
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -243,6 +243,11 @@ class PlannedCloud:
                     left[row_of[uuid]] = max(0, one.capacity - one.used)
         return left
 
+    def usage(self, row: int) -> Mapping[str, Usage]:
+        """Return capacity and use of each mirrored class of a host; empty if the mirror lacks it."""
+        answer = self.snapshot.mirror.find([ANY])
+        return {} if answer is None else answer.usage(self.snapshot.table.rows[row].uuid)
+
     # -- changes ---------------------------------------------------------------------------------------------
 
     @property
@@ -313,10 +318,8 @@ class PlannedCloud:
         for name in ("vcpus_used", "num_instances", "num_io_ops"):
             self._undo.append(partial(numbers[name].__setitem__, row, numbers[name][row].item()))
             numbers[name][row] = 0
-        uuid = snapshot.table.rows[row].uuid
-        answer = snapshot.mirror.find([ANY])
-        used = {} if answer is None else {name: one.used for name, one in answer.usage(uuid).items()}
-        freed = {uuid: {"resources": used}}
+        used = {name: one.used for name, one in self.usage(row).items()}
+        freed = {snapshot.table.rows[row].uuid: {"resources": used}}
         snapshot.mirror.known.heard(freed, 0.0, -1)
         self._undo.append(partial(snapshot.mirror.known.heard, freed, 0.0, 1))
         topology = snapshot.table.coded["numa_topology"][row]
