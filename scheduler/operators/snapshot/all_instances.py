@@ -67,16 +67,7 @@ class AllInstances:
                     cell,
                     [
                         StoredInstance(
-                            *(
-                                uuid,
-                                host,
-                                node,
-                                str(state),
-                                bool(hidden),
-                                task or "",
-                                name or "",
-                                project or "",
-                            )
+                            uuid, host, node, str(state), bool(hidden), task or "", name or "", project or ""
                         )
                         for _, uuid, host, node, state, hidden, task, name, project in rows
                     ],
