@@ -36,6 +36,7 @@ from scheduler.hosts.view import HostView
 from scheduler.operators.snapshot.planned_cloud import Asked, PlannedCloud
 from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
 from scheduler.placement.answer import AllocationCandidate, Usage
+from scheduler.request.reading import read
 from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.narrowing import narrow
 
@@ -248,7 +249,7 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 
 
 def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> Document:
-    name = spec.flavor.name if "name" in spec.flavor else None
+    name = read(spec.flavor, "name")
     found: dict[int, Fit] = {}
     reason, again = "", spec.obj_clone()
     try:

@@ -29,10 +29,9 @@ def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
     )
     _join_group(cloud, spec, uuids)
     decision = cloud.decide(spec, uuids, explain=True, alternates=True)
-    flavor: Any = spec.flavor
     return {
         "plan": "dry-run",
-        "flavor": flavor.name if "name" in flavor else None,
+        "flavor": read(spec.flavor, "name"),
         "instances": count,
         "placed": len(decision.selections),
         "fitting": len(decision.chosen),

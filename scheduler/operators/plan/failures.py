@@ -29,6 +29,7 @@ from scheduler.operators.plan.survive import (
 from scheduler.operators.shown import files
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.request.reading import read
 
 LOG = logging.getLogger("berth-plan")
 
@@ -111,7 +112,7 @@ def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> Ite
 def _flavor(snapshot: Snapshot, index: int) -> str:
     number = int(snapshot.instances.specs[index])
     flavor = None if number < 0 else snapshot.requests.flavor(number)
-    return flavor.name if flavor is not None and "name" in flavor else "?"
+    return str(read(flavor, "name", "?"))
 
 
 def _groups(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> Iterable[Document]:

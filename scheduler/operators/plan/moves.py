@@ -260,7 +260,7 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
         "instance": snapshot.instances.uuids[index],
         "name": snapshot.instances.names[index] or None,
         "project_id": snapshot.instances.projects[index] or None,
-        "flavor": None if flavor is None else flavor.name if "name" in flavor else None,
+        "flavor": read(flavor, "name"),
         "state": snapshot.instances.states[index],
         "task_state": snapshot.instances.tasks[index] or None,
         "server_group": group_uuid,

@@ -18,6 +18,7 @@ from scheduler.operators.plan.moves import Document, Mover
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.request.reading import read
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.weights.failure_domain import POLICIES
 
@@ -71,7 +72,7 @@ def policy(
                 "instance": snapshot.instances.uuids[index],
                 "name": snapshot.instances.names[index] or None,
                 "project_id": snapshot.instances.projects[index] or None,
-                "flavor": flavor.name if "name" in flavor else None,
+                "flavor": read(flavor, "name"),
                 "is_on": snapshot.place(int(snapshot.instances.rows[index]))[1],
                 "now": now[number],
                 "changed": then[number],
