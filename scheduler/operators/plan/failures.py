@@ -38,7 +38,6 @@ NIGHTS = 90
 
 #: The kinds of failures; N+1 and N+2 are the first two.
 ONE_HOST, TWO_HOSTS, FAILURE_DOMAIN, ZONE = "one host", "two hosts", "failure domain", "zone"
-KINDS = ONE_HOST, TWO_HOSTS, FAILURE_DOMAIN, ZONE
 
 
 def domains_of_each_kind(snapshot: Snapshot, pattern: str | None = None) -> dict[str, list[Domain]]:
@@ -88,8 +87,8 @@ def _kind(cloud: PlannedCloud, survival: Survival, kind: str, found: Sequence[An
         "domains": len(found),
         "survived": sum(not each.stuck and not each.by_hand for each in found),
         "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in found),
-        "worst": found[0].domain.name if found and found[0].stuck else None,
-        "without_place": len(found[0].stuck) if found else 0,
+        "worst": found[0].domain.name if found[0].stuck else None,
+        "without_place": len(found[0].stuck),
         "survives": {each.domain.name: not each.stuck for each in found if kind in {FAILURE_DOMAIN, ZONE}},
         "answers": [document_of(cloud, survival, each) for each in found[:MOST_REPORTED] if each.stuck],
     }

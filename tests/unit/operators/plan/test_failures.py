@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from scheduler.operators.plan.failures import (
     FAILURE_DOMAIN,
-    KINDS,
     NIGHTS,
     ONE_HOST,
     TWO_HOSTS,
@@ -92,7 +91,7 @@ def sample():
 def test_kinds_flavors_and_groups_at_risk():
     planned = sample().planned()
     plan = failures(planned, domains_of_each_kind(planned.snapshot))
-    assert [one["kind"] for one in plan["kinds"]] == list(KINDS)
+    assert [one["kind"] for one in plan["kinds"]] == [ONE_HOST, TWO_HOSTS, FAILURE_DOMAIN, ZONE]
     counts = {one["kind"]: (one["survived"], one["domains"], one["worst"]) for one in plan["kinds"]}
     assert counts[ONE_HOST] == (1, 2, "h0")
     assert counts[FAILURE_DOMAIN] == (1, 2, "rack0")
