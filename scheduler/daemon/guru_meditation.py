@@ -5,6 +5,7 @@ Threads with their stacks, options, version, and at the end the requests in prog
 
 from collections.abc import Callable, Iterable
 from functools import partial
+import os
 from typing import Any
 
 from oslo_config import cfg
@@ -28,8 +29,10 @@ def install(conf: cfg.ConfigOpts) -> Any:
         ConfigError: The file does not exist.
     """
     report = _report_class(conf)
+    # A file's name ends with the second: without the pid, processes that report at once would overwrite each other's
+    name = f"{DISTRIBUTION}-{os.getpid()}"
     try:
-        report.setup_autorun(ReportVersion(), service_name=DISTRIBUTION, conf=conf)
+        report.setup_autorun(ReportVersion(), service_name=name, conf=conf)
     except OSError as error:
         raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
     return report
