@@ -1,6 +1,8 @@
 """What the steps with images are made of."""
 
 import argparse
+from collections.abc import Mapping
+import hashlib
 import os
 from pathlib import Path
 import signal
@@ -45,10 +47,14 @@ class Image:
         if found != wanted:
             self.problems.append(f"{what}: {found}, not {wanted}")
 
-    def build(self, tag: str, context: Path, **arguments: str) -> None:
-        """Build an image, and show how long it took."""
+    def build(self, tag: str, context: Path, base: str, **arguments: str) -> None:
+        """Build an image, unless there is one of the same files on the same base; show how long it took."""
+        digest = digest_of(context, self.images.identifier(base), arguments)
+        if self.images.built_of(tag) == digest:
+            self.show.say(f"{tag} has the same files as in an earlier run and was not built again.")
+            return
         started = time.monotonic()
-        self.images.build(tag, context, arguments, self.volumes)
+        self.images.build(tag, context, {"BASE": base, **arguments}, self.volumes, digest)
         self.show.say(f"{tag} was built in {time.monotonic() - started:.0f} s.")
 
     def serve(self, container: Container) -> None:
@@ -62,6 +68,13 @@ class Image:
         """Send SIGTERM to process 1 of a container, and wait until it has ended."""
         os.kill(container.init(), signal.SIGTERM)
         until(lambda: container.status is not None, f"{what} does not end", STOP)
+
+    def carries_out_plans(self, container: Container, python: str) -> None:
+        """Check that plans can be carried out in a container: the option, and the SDK of OpenStack."""
+        offered = "--run" in container.run(["berth-plan", "drain", "--help"])
+        self.expect(True, offered, "berth-plan drain --help offers --run")
+        version = container.run([python, "-c", "import openstack.version as v; print(v.__version__)"]).strip()
+        self.show.say(f"openstacksdk {version} can be imported.")
 
     def load(self) -> Building:
         """Return new callers, which ask for hosts for other instances than those before."""
@@ -82,3 +95,9 @@ class Image:
         time.sleep(seconds)
         until(lambda: len(self.building.answers) >= first + 5, "No more instances are built", START)
         self.show.say(f"{what}: {self.building.times(first)}.")
+
+
+def digest_of(context: Path, base: str, arguments: Mapping[str, str]) -> str:
+    """Return a digest of what an image is made of: files of its directory, ID of its base, arguments."""
+    found = (packages.digest(context), (context / "Dockerfile").read_text(), base, sorted(arguments.items()))
+    return hashlib.sha256(repr(found).encode()).hexdigest()
