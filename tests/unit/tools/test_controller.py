@@ -6,7 +6,9 @@ import pytest
 
 from tools.rig import images, packages
 from tools.rig.haproxy import HaProxy
+from tools.rig.namespaces import BRIDGE_ADDRESS, Network
 from tools.scenarios.controller_steps import NOT_OURS
+from tools.scenarios.image_steps import digest_of
 from tools.scenarios.transcript import Transcript
 
 
@@ -30,16 +32,16 @@ def test_files_that_come_and_go_are_not_left_over(path, ours):
 
 def test_one_server_of_galera_is_the_writer_and_the_others_are_backups(tmp_path):
     writers = [(f"10.0.0.{number}:3306", 9000 + number) for number in range(3)]
-    proxy = HaProxy(writers, [8001, 8002], tmp_path / "haproxy")
+    HaProxy(Network(["lb1"]), "lb1", writers, [8001, 8002], tmp_path / "haproxy")
     lines = (tmp_path / "haproxy/haproxy.cfg").read_text().splitlines()
     servers = [line.split() for line in lines if line.lstrip().startswith("server ")]
     assert [words[2] for words in servers] == [
         *(address for address, _ in writers),
-        "127.0.0.1:8001",
-        "127.0.0.1:8002",
+        f"{BRIDGE_ADDRESS}:8001",
+        f"{BRIDGE_ADDRESS}:8002",
     ]
     assert ["backup" in words for words in servers] == [False, True, True, False, False]
-    assert f"    bind 127.0.0.1:{proxy.mariadb}" in lines
+    assert "    bind 0.0.0.0:3306" in lines
 
 
 def test_a_package_is_built_again_when_what_it_is_made_of_changes(tmp_path):
@@ -55,6 +57,27 @@ def test_a_package_is_built_again_when_what_it_is_made_of_changes(tmp_path):
     assert len(packages.digest(tmp_path)) == hashlib.sha256().digest_size * 2
     assert [changed(name) for name in ("tests/b.py", "doc/source/tune.rst")] == [False, False]
     assert [changed(name) for name in ("scheduler/a.py", "doc/source/install.rst")] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "again"),
+    [
+        ({}, False),
+        ({"Dockerfile": "FROM other"}, True),
+        ({"scheduler/a.py": "changed"}, True),
+        ({"tests/b.py": "changed"}, False),
+        ({"base": "another"}, True),
+        ({"VERSION": "0.2.0"}, True),
+    ],
+)
+def test_an_image_is_built_again_when_what_it_is_made_of_changes(tmp_path, changes, again):
+    def digest(found):
+        for name in ("Dockerfile", "scheduler/a.py", "tests/b.py"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(found.get(name, name))
+        return digest_of(tmp_path, found.get("base", "one"), {"VERSION": found.get("VERSION", "0.1.0")})
+
+    assert (digest({}) != digest(changes)) is again
 
 
 def test_a_transcript_runs_its_lines_where_it_is_told_to():
