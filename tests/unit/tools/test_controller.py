@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from tools.rig import images, packages
+from tools.rig import images, namespaces, packages
 from tools.rig.haproxy import HaProxy
 from tools.rig.namespaces import BRIDGE_ADDRESS, Network
 from tools.scenarios.controller_steps import NOT_OURS
@@ -57,6 +57,36 @@ def test_a_package_is_built_again_when_what_it_is_made_of_changes(tmp_path):
     assert len(packages.digest(tmp_path)) == hashlib.sha256().digest_size * 2
     assert [changed(name) for name in ("tests/b.py", "doc/source/tune.rst")] == [False, False]
     assert [changed(name) for name in ("scheduler/a.py", "doc/source/install.rst")] == [True, True]
+
+
+def test_an_address_moves_only_once_the_member_that_has_it_is_cut_off(monkeypatch):
+    ran = []
+    monkeypatch.setattr(namespaces, "run_program", ran.append)
+    Network(["lb1", "lb2"]).take_over("lb2", "lb1")
+    done = [" ".join(words) for words in ran]
+    places = [
+        next(number for number, line in enumerate(done) if words in line)
+        for words in (
+            " down",
+            "address delete 10.199.77.2/24",
+            "address add 10.199.77.2/24",
+            "neighbour flush",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_separated_members_drop_only_what_comes_from_and_goes_to_each_other(monkeypatch):
+    ran = []
+    monkeypatch.setattr(namespaces, "run_program", ran.append)
+    network = Network(["db1", "db2", "db3"])
+    network.separate("db1", ["db2"])
+    assert all(words[: len(network.inside("db1"))] == [*network.inside("db1")] for words in ran)
+    other = network.address("db2")
+    assert [words[-6:] for words in ran] == [
+        ["--append", "INPUT", "--source", other, "--jump", "DROP"],
+        ["--append", "OUTPUT", "--destination", other, "--jump", "DROP"],
+    ]
 
 
 @pytest.mark.parametrize(
