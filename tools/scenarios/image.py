@@ -80,10 +80,7 @@ def _freeze(steps: Image, container: Container, check: Sequence[str]) -> None:
 def _compare(steps: Image) -> None:
     steps.show.step("5 What became of all requests")
     steps.building.stop()
-    found = steps.building.problems()
-    times = steps.building.times()
-    steps.show.say(f"{times}. Compared with Placement, {len(found)} are lost, doubled or wrong.")
-    steps.problems += found
+    steps.compare()
 
 
 def main(arguments: list[str] | None = None) -> int:

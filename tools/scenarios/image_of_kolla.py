@@ -98,11 +98,7 @@ def run(steps: Image) -> None:
                 _end(steps, container, "nova-scheduler")
                 steps.serve(container)
                 steps.answers(steps.options.seconds, "After the next start")
-            found = steps.building.problems()
-            show.say(
-                f"{steps.building.times()}. Compared with Placement, {len(found)} are lost, doubled or wrong."
-            )
-            steps.problems += found
+            steps.compare()
         finally:
             container.stop()
 

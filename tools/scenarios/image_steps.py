@@ -29,6 +29,7 @@ class Image:
     def __init__(self, options: argparse.Namespace, directory: Path, cloud: ControllerCloud) -> None:
         self.options, self.directory, self.cloud = options, directory, cloud
         self._loads = 0
+        self._earlier: set[str] = set()
         self.images = Images(options.machines / "images")
         self.show = Transcript({}, {})
         self.problems: list[str] = []
@@ -79,6 +80,8 @@ class Image:
     def load(self) -> Building:
         """Return new callers, which ask for hosts for other instances than those before."""
         options, self._loads = self.options, self._loads + 1
+        if self._loads > 1:
+            self._earlier |= {uuid for call in self.building.calls for uuid in call.request.uuids}
         self.building = Building(
             self.cloud,
             self.cloud.bus,
@@ -88,6 +91,13 @@ class Image:
         )
         self.cloud.callback(self.building.give_up)
         return self.building
+
+    def compare(self) -> None:
+        """Compare the answers to the callers, which have stopped, with Placement."""
+        found = self.building.problems(self._earlier)
+        times = self.building.times()
+        self.show.say(f"{times}. Compared with Placement, {len(found)} are lost, doubled or wrong.")
+        self.problems += found
 
     def answers(self, seconds: float, what: str) -> None:
         """Let instances be built for a while."""
