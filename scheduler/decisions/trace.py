@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 import math
 import time
 
-import msgspec
 import numpy as np
 
 from scheduler.bounds.waits import Waits
@@ -59,9 +58,6 @@ BEST = 10
 
 #: Filters that are noted; of a request for more instances also those of the last one.
 MOST_STEPS = 1000
-
-#: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
-LARGEST_SPEC = 64 * 1024
 
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
@@ -294,11 +290,13 @@ class Trace(DecisionObserver):
             codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in reasons]
             self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
-    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        self._also.weighed(number, hosts, scores, totals)
+    def weighed(
+        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        self._also.weighed(number, hosts, scores, totals, order)
         if number or self._best_rows:
             return
-        indices = best_indices(totals, BEST)
+        indices = np.fromiter(islice(order, BEST), np.int64)
         self._best_rows = hosts.table_rows[indices].tolist()
         weights = [Weights(*each) for each in scores.weights(indices)]
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
@@ -425,7 +423,7 @@ class Trace(DecisionObserver):
 
 def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     envelope = request.spec.as_received()
-    received, data = document.encode(envelope), envelope[DATA]
+    data = envelope[DATA]
     flavor = data["flavor"][DATA]
     return Decision(
         time=document.time_text(started_at),
@@ -435,7 +433,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),
         availability_zone=data.get("availability_zone"),
-        spec=msgspec.Raw(received if len(received) <= LARGEST_SPEC else b"null"),
+        spec=envelope,
     )
 
 
@@ -464,14 +462,6 @@ def _columns(table: HostTable, verdicts: Mapping[int, int], names: Names, *, com
         {code: names.cells.get(cell.values[code]) or cell.values[code] for code in set(cells)},
         {code: aggregates.values[code].availability_zone(names.default_zone) for code in set(zones)},
     )
-
-
-def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
-    """Return the indices of the largest totals, largest first; equal ones in their order."""
-    indices = np.arange(len(totals))
-    if len(totals) > count:
-        indices = np.flatnonzero(totals >= np.partition(totals, -count)[-count])
-    return indices[np.argsort(-totals[indices], kind="stable")[:count]]
 
 
 def _place(selection: Selection) -> Place:

@@ -113,8 +113,10 @@ class _Unnoted(Trace):
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         self._also.filtered(number, hosts, filtered)
 
-    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        self._also.weighed(number, hosts, scores, totals)
+    def weighed(
+        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        self._also.weighed(number, hosts, scores, totals, order)
 
 
 class PlannedCloud:
