@@ -15,8 +15,9 @@ from scheduler.decisions.decision_log import DecisionFile, DecisionLog
 from scheduler.decisions.document import Why, encode
 from scheduler.decisions.explanation import Failure
 from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.memory import DecisionMemory
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
 

@@ -15,7 +15,8 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.decisions import document as documents
 from scheduler.decisions.explanation import FailureExplainer, World
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from scheduler import objects
-from scheduler.decisions import rendering, trace
+from scheduler.decisions import host_verdicts, rendering, trace
 from scheduler.decisions.document import LARGEST_SPEC, decode, encode
+from scheduler.decisions.host_verdicts import NAMED
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
 from tests.support.options import make_conf
@@ -111,10 +112,10 @@ def test_of_a_served_request_some_hosts_are_named_for_each_filter():
     full = [host_with_candidate(f"full{number}").num_instances(3) for number in range(20)]
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     decision = decide(conf, [*full, host_with_candidate("good")], request).decision
-    assert decision.hosts.host == ["good", *(f"full{number}" for number in range(trace.NAMED))]
+    assert decision.hosts.host == ["good", *(f"full{number}" for number in range(NAMED))]
     assert not decision.hosts.complete
     (stage,) = [one for one in rendering.funnel(decision) if one.kind == "filter"]
-    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - trace.NAMED)
+    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - NAMED)
 
 
 def test_of_a_failed_request_all_hosts_are_named_and_some_explained(monkeypatch):
@@ -203,7 +204,8 @@ def random_spec(random):
 
 def test_documents_of_random_requests_say_what_the_plain_rules_say(conf, monkeypatch):
     """With all hosts, as of a failed request: each is rejected by the first rule that the host does not pass."""
-    monkeypatch.setattr(trace, "NAMED", 100)
+    for module in (trace, host_verdicts):
+        monkeypatch.setattr(module, "NAMED", 100)
     monkeypatch.setattr(trace, "BEST", 100)
     monkeypatch.setattr(trace, "PATIENCE", math.inf)  # this process may have to wait for a processor
     seen = Counter()
