@@ -785,6 +785,27 @@ def test_callers_without_a_timeout(make_world, conf, forever):
     assert ask(make_world([host_with_candidate("h1")]))
 
 
+def test_a_request_that_ends_after_its_deadline_keeps_nothing(make_world, caplog):
+    clock = Clock(0.0)
+    world = make_world([host_with_candidate("h1")], clock=clock)
+    world.placement.before_a_claim = lambda: setattr(clock, "now", 1e6)
+    with pytest.raises(NoValidHost, match="its caller has given up by now"):
+        ask(world)
+    assert world.placement.released == ["i1"]
+    assert world.hosts.pending.node_of("i1") is None
+    assert "Request expired" in caplog.text
+
+
+def test_a_call_with_a_past_that_comes_after_its_deadline_claims_nothing(make_world, monkeypatch):
+    """What its instances hold is looked at later."""
+    world, noted = make_world(two_hosts(), clock=Clock(1e6)), []
+    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    call = Call(received=0.0, past=lambda: Past.QUEUED)
+    with pytest.raises(NoValidHost, match="its caller has given up by now"):
+        ask(world, None, call=call)
+    assert (world.placement.claimed, world.placement.queries, noted) == ([], [], ["i1"])
+
+
 def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
     world = make_world([host_with_candidate("h1")])
     with (
