@@ -29,7 +29,7 @@ from scheduler.errors import (
     NoValidHost,
     PlacementUnavailable,
     RequestFilterFailed,
-    SchedulerStopping,
+    ReturnedToBroker,
 )
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -697,7 +697,7 @@ def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world)
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
     stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
     world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.DONE), uuid_of("h2"): stopped})
-    with pytest.raises(SchedulerStopping, match="is stopping"):
+    with pytest.raises(ReturnedToBroker, match="is stopping"):
         ask(world, make_spec(project_id="p", num_instances=2), uuids=("i1", "i2"))
     assert world.placement.released == ["i1"]
 
