@@ -733,7 +733,6 @@ def without_callers(conf, manager):
 
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
-    running._reply_queues._loop = IdleLoop("", None)
     return running, claims
 
 
