@@ -173,6 +173,18 @@ class Api:
             self._flavors = {each["name"]: each["id"] for each in found}
         return self._flavors
 
+    def consumers(self) -> set[str]:
+        """Return who has allocations in Placement."""
+        providers = self("placement", "GET", "/resource_providers")["resource_providers"]
+        paths = (f"/resource_providers/{each['uuid']}/allocations" for each in providers)
+        return {each for path in paths for each in self("placement", "GET", path)["allocations"]}
+
+    def drop_allocations(self, consumers: Collection[str]) -> None:
+        """Delete the allocations of consumers in Placement."""
+        for each in consumers:
+            with _missing_is_fine():
+                self("placement", "DELETE", f"/allocations/{each}")
+
     def services(self, binary: str = "nova-compute") -> list[Json]:
         """Return nova's services."""
         return self.compute("GET", f"/os-services?binary={binary}")["services"]
