@@ -132,7 +132,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each["migrate"].add("--revision", "", "another revision of this repository, which serves in between")
     each["burst"].add("--servers", 100, "servers of a burst")
     each["burst"].add("--rounds", 1, "bursts of each scheduler")
-    each["outage"].share(seconds=30.0, seed=1)
+    each["outage"].share(seconds=30.0, seed=1, minutes=90.0)
     each["outage"].add("--servers", 24, "servers of each burst")
     faults = [f"{part}:{way}" for part in outage.PARTS for way in outage.WAYS]
     each["outage"].add(

@@ -47,10 +47,14 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
     """Break each chosen part with each scheduler; return 1 if a build failed with Berth."""
     chosen = options.only or [f"{part}:{way}" for part in PARTS for way in WAYS]
     results = []
+    deadline = time.monotonic() + options.minutes * 60
     for name in options.schedulers:
         Schedulers(layout).replace(name)
         outage = Outage(layout, name, options)
         for fault in chosen:
+            if time.monotonic() > deadline:
+                print(f"no time for {fault} with {name}")
+                continue
             part, _, way = fault.partition(":")
             results.append(outage.result(part, way))
             print(line_of(results[-1]), flush=True)
