@@ -111,8 +111,14 @@ class Api:
         """Return the compute of a server."""
         return self.server(server)["OS-EXT-SRV-ATTR:host"]
 
-    def wait(self, server: str, *states: str, patience: float = PATIENCE) -> Json:
+    def wait(self, server: str, *states: str, off: str = "", patience: float = PATIENCE) -> Json:
         """Wait until a server has one of these states and no task, and return it.
+
+        Args:
+            server: Its UUID.
+            states: States of the API.
+            off: A host that it has to have left: an evacuated server gets its new host last.
+            patience: Seconds.
 
         Raises:
             NotReachedError: It gets the state ERROR, or the time is over.
@@ -121,7 +127,8 @@ class Api:
         while True:
             found = self.server(server)
             state = found["status"]
-            if state in states and not found["OS-EXT-STS:task_state"]:
+            left = not off or found["OS-EXT-SRV-ATTR:host"] != off
+            if state in states and not found["OS-EXT-STS:task_state"] and left:
                 return found
             if state == "ERROR" or time.monotonic() > deadline:
                 fault = found.get("fault", {}).get("message", "")

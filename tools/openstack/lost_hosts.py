@@ -126,11 +126,11 @@ class LostHosts:
     def _evacuated(self, server: str, host: str) -> bool:
         try:
             self._api.act(server, "evacuate", {})
-            found = self._api.wait(server, *EVACUATED)
+            self._api.wait(server, *EVACUATED, off=host)
         except (ApiError, NotReachedError) as error:
             say(str(error))
             return False
-        return found["OS-EXT-SRV-ATTR:host"] != host
+        return True
 
 
 def filled(api: Api, number: int) -> int:
