@@ -234,11 +234,14 @@ class Trace(DecisionObserver):
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
         self._log.filtered(uuid, filtered)
         self._also.filtered(number, hosts, filtered)
-        first, end = not steps, self._clock() + PATIENCE
+        first = not steps
         self._left, self._failure.number = len(filtered.hosts), number
         self._filtered = filtered
         del steps[MOST_STEPS:]
         self._last_round = len(steps)
+        if self._left == len(hosts) and not first:
+            return
+        end = self._clock() + PATIENCE
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
         for step, left in zip(filtered.steps, ends, strict=False):
             start = len(step.hosts)
