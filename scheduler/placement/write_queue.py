@@ -162,7 +162,8 @@ class WriteQueue:
                 queued = sum(len(entry.consumers) for entry in self._queue)
             if queued >= self._most or not self._more_follow(queued):
                 break
-            self._sleep(LOOK_INTERVAL)
+            with waiting_for("claims that go along with it"):
+                self._sleep(LOOK_INTERVAL)
 
     def _next_group(self) -> list[_Entry]:
         """Take the entries that go together out of the queue. The lock is held."""
