@@ -37,7 +37,7 @@ class FakeCloud:
     Attributes:
         begins: What happens when the move of an instance is requested: an error to raise, once each.
         ends: How the move of an instance ends in place of success: "no host", "compute error", "error", "lost" (on
-            another host), "hangs", "allocations stay".
+            another host), "hangs", "allocations stay", "late host" (the task ends a minute before the host changes).
         at: Functions to call at a time.
         crash: Raise Crash at this call that changes something; "before" it is carried out, or "after".
     """
@@ -196,6 +196,11 @@ class FakeCloud:
             self._set(uuid, host=target, task="", vm_state="error", fault="disk is gone")
             return
         state = {"cold": "resized", "evacuate": "active"}.get(way, self.servers[uuid].vm_state)
+        self.actions[uuid] = replace(self.actions[uuid], goes_on=ends == "late host")
+        if ends == "late host":
+            self._set(uuid, task="", vm_state=state)
+            self.later(60.0, lambda: self._end(uuid, way, target, "", source))
+            return
         self._set(uuid, host=target, task="", vm_state=state)
         if ends == "allocations stay":
             self.allocations[uuid] = self.allocations[uuid] | source
