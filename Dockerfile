@@ -10,7 +10,8 @@ ARG PBR_VERSION
 COPY . /source
 RUN python3 -m venv /opt/berth \
     && PYTHON=/opt/berth/bin/python /source/tools/install --no-cache-dir -c constraints.txt \
-    && /opt/berth/bin/pip install --no-cache-dir "psycopg2-binary>=2.9.9" "openstacksdk>=4.0.0" \
+    && /opt/berth/bin/pip install --no-cache-dir -c /source/constraints.txt \
+        "psycopg2-binary>=2.9.9" "openstacksdk>=4.0.0" \
     && /opt/berth/bin/pip uninstall -y pip
 
 FROM $BASE

@@ -29,7 +29,7 @@ def install(conf: cfg.ConfigOpts) -> Any:
         ConfigError: The file does not exist.
     """
     report = _report_class(conf)
-    # A file's name ends with the second: without the pid, processes that report at once would overwrite each other's
+    # A file's name ends with the second: without the pid, reports made at once would overwrite each other
     name = f"{DISTRIBUTION}-{os.getpid()}"
     try:
         report.setup_autorun(ReportVersion(), service_name=name, conf=conf)

@@ -356,15 +356,15 @@ class _Explanation:
 
     def _learn_limits(self, judges: Sequence[PlainJudge | None], near: np.ndarray) -> None:
         """Learn the unit limits of hosts that lack little."""
-        for judge in judges:
-            if judge is None or self._alone is not None:
-                continue
+        if self._world.closed is not None or self._alone is not None:  # a plan's mirror is what it decides by
+            return
+        for judge in filter(None, judges):
             samples = judge.samples(near, MOST_READ)
             states = self._states(self._row(at).uuid for at in samples)
             for at in samples:
                 if state := states.get(self._row(at).uuid):
-                    judge.learn(at, state, limits_alone=self._world.closed is not None)
-            judge.spread_limits()
+                    judge.learn(at, state)
+            judge.spread_limits(~self._offered)
 
     def _read_suitable(self, judges: Sequence[PlainJudge | None], suitable: np.ndarray) -> bool:
         """Read hosts that Placement has not offered although the mirror shows nothing against them.
@@ -374,7 +374,7 @@ class _Explanation:
         Returns:
             Whether one was read.
         """
-        if self._world.closed is not None or self._alone is not None:  # a plan's mirror is what it decides by
+        if self._world.closed is not None or self._alone is not None:
             return False
         positions = np.flatnonzero(suitable)[:MOST_READ].tolist()
         for at in positions:
@@ -383,7 +383,7 @@ class _Explanation:
         for judge in filter(None, judges):
             for at in positions:
                 if state := states.get(self._row(at).uuid):
-                    judge.learn(at, state, limits_alone=False)
+                    judge.learn(at, state)
         return bool(states)
 
     # -- what Placement requires, by questions ---------------------------------------------------------------

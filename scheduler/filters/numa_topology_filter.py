@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from oslo_config import cfg
@@ -15,7 +16,7 @@ from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
 from scheduler.numa.search import SearchBudget
-from scheduler.numa.topology import HostTopology, limits_from
+from scheduler.numa.topology import HostTopology, Limits, limits_from
 from scheduler.pci.requests import PciRequest
 from scheduler.request.scheduling_request import Progress, SchedulingRequest
 
@@ -115,14 +116,15 @@ class _FitsCells(_HasThreads):
         columns = (topologies.codes, cpu, ram, devices)
         alike = list(zip(*(column.tolist() for column in columns), strict=True))
         kept, budget = np.zeros(len(hosts), dtype=bool), SearchBudget()
+        limits_of = cache(self._limits)
         for group in candidate_groups.groups(hosts, indices, alike, self.requests):
             first = group[0]
-            limits = self._limits(cpu[first], ram[first])
+            limits, plain = limits_of(cpu[first], ram[first])
             accepted = usable_candidates(
                 self.fitter,
                 topologies[first],
                 guest,
-                limits_from(limits),
+                plain,
                 pools[first],
                 self.requests,
                 candidate_groups.mappings(hosts, first),
@@ -140,18 +142,20 @@ class _FitsCells(_HasThreads):
             return "instance needs NUMA, host reports none"
         if self.policies.reject(topology.known):
             return super().reason(host)
-        limits = limits_from(self._limits(host.cpu_allocation_ratio, host.ram_allocation_ratio))
+        _, limits = self._limits(host.cpu_allocation_ratio, host.ram_allocation_ratio)
         pools = host.pci_stats.known if host.pci_stats else None
         # Without a topology no host is rejected for its cells: this one was rejected before it was dropped.
         guest = self.progress.guest or self.guest
         detail = self.fitter.fit(topology.known, guest, limits, pools, self.requests).reason
         return "no allocation candidate fits the host's NUMA cells" + (f": {detail}" if detail else "")
 
-    def _limits(self, cpu_ratio: float, ram_ratio: float) -> objects.NUMATopologyLimits:
+    def _limits(self, cpu_ratio: float, ram_ratio: float) -> tuple[objects.NUMATopologyLimits, Limits | None]:
+        """Return the limits of a host as an object, and as the plain value that a fit takes."""
         known = {} if self.network_metadata is None else {"network_metadata": self.network_metadata}
-        return objects.NUMATopologyLimits(
+        limits = objects.NUMATopologyLimits(
             cpu_allocation_ratio=cpu_ratio, ram_allocation_ratio=ram_ratio, **known
         )
+        return limits, limits_from(limits)
 
 
 def fitter_of(rules: Iterable[HostFilter], conf: cfg.ConfigOpts) -> Fitter:

@@ -1,6 +1,7 @@
 """Whether a guest with a NUMA topology fits a host, and on which host cells (spec: numa-and-pci 3)."""
 
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -113,10 +114,9 @@ class Fitter:
             return Fit(None, guest, pools.problem)
         offer = None if pools is None else make_offer(pools, requests, mappings)
         key = (host, guest, limits, offer)
-        with self._lock:
-            cached = self._cache.get(key)
-        if cached is not None:
-            return cached
+        # get() of an LRUCache hashes the key twice
+        with self._lock, suppress(KeyError):
+            return self._cache[key]
         found = fit(host, guest, limits, offer, packing=self._packing, budget=budget)
         with self._lock:
             self._made += 1

@@ -1,6 +1,7 @@
 """The NUMA topology of a guest, as plain values (spec: numa-and-pci 1.3, wire-and-config 3.8)."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from scheduler.errors import InvalidRequest
 from scheduler.pci.wire import field
@@ -56,6 +57,13 @@ class GuestTopology:
 
     cells: tuple[GuestCell, ...]
     isolated_emulator: bool = False
+
+    @cached_property
+    def _digest(self) -> int:
+        return hash((self.cells, self.isolated_emulator))
+
+    def __hash__(self) -> int:
+        return self._digest
 
     @property
     def cell_ids(self) -> frozenset[int]:

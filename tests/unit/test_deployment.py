@@ -7,6 +7,7 @@ import re
 
 import jinja2
 from packaging.utils import canonicalize_name
+import pytest
 import yaml
 
 from tests.unit.test_published_logging import OPENSTACK_HELM
@@ -64,6 +65,15 @@ def test_the_override_of_kolla_keeps_its_command_and_links_ours_to_the_name_it_s
     assert pathlib.PurePath(link).name in commands()
     linked = re.findall(r"/opt/berth/bin/(berth-\S+)", rendered)
     assert {"berth-scheduler", *OPERATORS} == set(linked)
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "deploy/kolla/template-override.j2", "debian/rules"])
+def test_images_and_packages_carry_out_plans_with_the_libraries_of_the_constraints(file):
+    text = (ROOT / file).read_text().replace("\\\n", " ")
+    installations = re.findall(r"(?:pip install|tools/install) .*?(?=&&|\n)", text)
+    assert installations
+    assert all("constraints.txt" in each or "$(PIP_OPTIONS)" in each for each in installations)
+    assert any("openstacksdk" in each or "[run]" in each for each in installations)
 
 
 def test_the_recipes_of_the_page_run_commands_that_the_image_of_kolla_has():

@@ -1,7 +1,9 @@
-"""A cluster: Galera behind HAProxy, three RabbitMQ nodes, two Placements, Keystone, two daemons."""
+"""A cluster: Galera behind two HAProxies, three RabbitMQ nodes, two Placements, Keystone, two daemons."""
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+import re
 
 import sqlalchemy as sa
 
@@ -11,15 +13,15 @@ from tools.rig.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
 from tools.rig.debian import until
 from tools.rig.fleet import Cell
 from tools.rig.galera import PORT, Galera
-from tools.rig.haproxy import HaProxy
+from tools.rig.haproxy import MARIADB, PLACEMENT, HaProxy
 from tools.rig.keystone import Keystone
-from tools.rig.namespaces import Network
+from tools.rig.namespaces import BRIDGE_ADDRESS, SHARED_ADDRESS, Network
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import create_fleet
 from tools.rig.rabbit_members import Member
 from tools.rig.software import Software
 
-DATABASES, BROKERS = ["db1", "db2", "db3"], ["mq1", "mq2", "mq3"]
+DATABASES, BROKERS, BALANCERS = ["db1", "db2", "db3"], ["mq1", "mq2", "mq3"], ["lb1", "lb2"]
 DAEMONS, WORKERS = 2, 1
 PATIENCE = 120  # seconds that requests wait during an outage
 PLACEMENT_PORTS = range(29000, 29900)
@@ -31,10 +33,10 @@ rabbit_quorum_queue = true
 rabbit_transient_quorum_queue = true
 heartbeat_timeout_threshold = 15
 """
-#: Seconds for which a token is valid.
-TOKEN_SECONDS = 20
-#: Placement asks for each token, so that it sees when one expires.
-MIDDLEWARE = "token_cache_time = -1\n"
+#: Seconds for which a token is valid. keystoneauth gets another one 30 s before, at each request if need be.
+TOKEN_SECONDS = 45
+#: Seconds for which Placement does not ask again whether a token is valid.
+MIDDLEWARE = "token_cache_time = 10\n"
 USER = "nova"  # without the right to write while a server is read only, which root has
 
 
@@ -43,12 +45,12 @@ class ClusterCloud(Cloud):
 
     Attributes:
         network: What can be cut.
-        galera, rabbits, haproxy, placements, keystone, schedulers: The members.
+        galera, rabbits, balancers, placements, keystone, schedulers: The members; services reach the first
+            balancer.
     """
 
     network: Network
     galera: Galera
-    haproxy: HaProxy
     keystone: Keystone
     bus: Bus
 
@@ -56,6 +58,7 @@ class ClusterCloud(Cloud):
         """Describe a cloud in two cells; ``system`` has another RabbitMQ than this machine."""
         super().__init__(directory)
         self.rabbits: list[Member] = []
+        self.balancers: list[HaProxy] = []
         self.placements: list[PlacementProcess] = []
         self.schedulers: list[SchedulerProcess] = []
         self._software = software
@@ -64,19 +67,30 @@ class ClusterCloud(Cloud):
 
     def database(self, name: str) -> str:
         """Return the URL of a database by way of HAProxy."""
-        return f"mysql+pymysql://{USER}@127.0.0.1:{self.haproxy.mariadb}/nova_{name}"
+        return f"mysql+pymysql://{USER}@{SHARED_ADDRESS}:{MARIADB}/nova_{name}"
+
+    def errors(self) -> Counter[str]:
+        """Return how often the logs have each error of a database, transactions that lost, and new tokens."""
+        found: Counter[str] = Counter()
+        for service in (*self.placements, *self.schedulers):
+            found.update(re.findall(r"\((1047|1205|1213|1290|2003|2006|2013), ['\"]", service.text()))
+        found["aborted"] = sum(node.aborted() for node in self.galera.nodes)
+        found["tokens"] = self.keystone.tokens()
+        return found
 
     def waiting_messages(self) -> int:
         """Return how many requests the brokers still have."""
         return rabbit_members.waiting_messages(self.rabbits, "scheduler")
 
     def _start(self) -> None:
-        self.network = self.enter_context(Network([*DATABASES, *BROKERS]))
+        self.network = self.enter_context(Network([*DATABASES, *BROKERS, *BALANCERS]))
         with ThreadPoolExecutor() as pool:
             starting = pool.submit(self._start_brokers)
+            directory = self.directory / "keystone"
+            making = pool.submit(Keystone, self._software, directory, TOKEN_SECONDS)
             self.galera = self.enter_context(Galera(self.network, DATABASES))
             starting.result()
-        self.keystone = Keystone(self._software, self.directory / "keystone", TOKEN_SECONDS)
+            self.keystone = making.result()
         self.start_server(self.keystone)
         self._start_placements()
         self.make_fleet(self._hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
@@ -107,8 +121,11 @@ class ClusterCloud(Cloud):
             (f"{node.address}:{PORT}", check)
             for node, check in zip(self.galera.nodes, self.galera.checks, strict=True)
         ]
-        self.haproxy = HaProxy(writers, ports, self.directory / "haproxy")
-        self.start_server(self.haproxy)
+        for name in BALANCERS:
+            balancer = HaProxy(self.network, name, writers, ports, self.directory / name)
+            self.start_server(balancer)
+            self.balancers.append(balancer)
+        self.network.take_over(BALANCERS[0])
         first = self.galera.nodes[0]
         first.execute(f"CREATE USER {USER}@'%'")
         for name in ("api", "cell0", "cell1", "cell2", "placement"):
@@ -118,7 +135,9 @@ class ClusterCloud(Cloud):
         for port in ports:
             log = self.directory / f"placement-{port}.log"
             credentials = self.keystone.credentials + MIDDLEWARE
-            placement = PlacementProcess(self.database("placement"), port, log=log, keystone=credentials)
+            placement = PlacementProcess(
+                self.database("placement"), port, log=log, keystone=credentials, address=BRIDGE_ADDRESS
+            )
             self.enter_context(placement)
             self.placements.append(placement)
         # By this one replies are compared; no daemon uses it, and it needs no token
@@ -144,7 +163,7 @@ class ClusterCloud(Cloud):
         )
 
     def _start_scheduler(self, name: str) -> None:
-        placement = f"endpoint_override = http://127.0.0.1:{self.haproxy.placement}\n"
+        placement = f"endpoint_override = http://{SHARED_ADDRESS}:{PLACEMENT}\n"
         path = self._configure(name, f"[placement]\n{self.keystone.credentials}{placement}")
         scheduler = BerthSchedulerProcess(path, self.directory / f"{name}.log")
         scheduler.start()

@@ -4,16 +4,28 @@ from collections.abc import Iterator, Sequence
 import contextlib
 from functools import partial
 import random
+import threading
+import time
 from typing import Any
 
-from tools.rig.cluster_cloud import BROKERS, DATABASES, ClusterCloud
+import sqlalchemy as sa
+
+from tools.rig.cluster_cloud import BALANCERS, BROKERS, DATABASES, ClusterCloud
 from tools.rig.debian import until
 from tools.rig.faults import Fault, broken, daemon_restarted, killed, stopped
+from tools.rig.haproxy import IDLE
 
 #: Seconds for which a quorum is lost.
 LOST_FOR = 45.0
 REJOIN_TIMEOUT = 180
+CONFLICTING = (
+    "UPDATE nova_placement.resource_providers SET updated_at = NOW() - INTERVAL RAND() * 9999 SECOND"
+)
 WAYS = ("killed", "frozen", "cut off")
+#: Seconds between two writes of another writer.
+CONFLICT_INTERVAL = 0.02
+#: Seconds in which HAProxy notices that a restarted server is back, or a connection carries nothing.
+NOTICED, CLOSED_AFTER = 6, 3
 
 
 @contextlib.contextmanager
@@ -26,6 +38,66 @@ def cut_off(cloud: ClusterCloud, names: Sequence[str], _seconds: float) -> Itera
     finally:
         for name in names:
             cloud.network.join(name)
+
+
+@contextlib.contextmanager
+def separated(
+    cloud: ClusterCloud, names: Sequence[str], kind: Sequence[str], _seconds: float
+) -> Iterator[None]:
+    """These members do not reach the others of their kind; clients and health checks reach all."""
+    for name in names:
+        cloud.network.separate(name, [other for other in kind if other != name])
+    try:
+        yield
+    finally:
+        for name in names:
+            cloud.network.unite(name)
+
+
+@contextlib.contextmanager
+def balancer_lost(cloud: ClusterCloud, _seconds: float) -> Iterator[None]:
+    """The address moves to the other HAProxy, which does not know the connections, and later moves back."""
+    first, second = BALANCERS
+    cloud.network.take_over(second, first)
+    try:
+        yield
+    finally:
+        cloud.network.join(first)
+        cloud.network.take_over(first, second)
+        cloud.network.join(second)
+
+
+@contextlib.contextmanager
+def conflicting_writes(cloud: ClusterCloud, _seconds: float) -> Iterator[None]:
+    """A backup gets writes to the same rows of Placement: the writer rolls transactions back (1213)."""
+    stopped_writing = threading.Event()
+    backup = cloud.galera.nodes[1]
+
+    def write() -> None:
+        engine = sa.create_engine(backup.url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            while not stopped_writing.wait(CONFLICT_INTERVAL):
+                with contextlib.suppress(sa.exc.DBAPIError):  # its own writes may be those that lose
+                    connection.execute(sa.text(CONFLICTING))
+        engine.dispose()
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped_writing.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def servers_in_turn(servers: Sequence[Any], _seconds: float) -> Iterator[None]:
+    """Each server is stopped in order and started again, the next one once HAProxy has noticed."""
+    for server in servers:
+        server.stop()
+        server.start()
+        time.sleep(NOTICED)
+    yield
 
 
 @contextlib.contextmanager
@@ -74,13 +146,28 @@ def make_all(cloud: ClusterCloud, rng: random.Random) -> dict[str, Fault]:
     found["one placement frozen"] = stopped(placement)
     found["keystone killed"] = killed(cloud.keystone)
     found["keystone frozen"] = stopped(cloud.keystone)
-    found["haproxy killed"] = killed(cloud.haproxy)
-    found["haproxy frozen"] = stopped(cloud.haproxy)
+    found["keystone keys replaced"] = partial(broken, cloud.keystone.replace_keys, lambda: None)
+    balancer = cloud.balancers[0]
+    found["haproxy killed"] = killed(balancer)
+    found["haproxy frozen"] = stopped(balancer)
+    found["haproxy lost"] = partial(balancer_lost, cloud)
+    found["haproxy closes connections"] = partial(
+        broken, partial(balancer.restart, CLOSED_AFTER), partial(balancer.restart, IDLE)
+    )
+    found["writer separated"] = partial(separated, cloud, DATABASES[:1], DATABASES)
+    found["writer conflicts"] = partial(conflicting_writes, cloud)
+    found["broker separated"] = partial(separated, cloud, [rng.choice(BROKERS)], BROKERS)
     found["galera restarted in turn"] = partial(restarted_in_turn, cloud, "galera")
     found["rabbitmq restarted in turn"] = partial(restarted_in_turn, cloud, "rabbitmq")
+    found["placements restarted in turn"] = partial(servers_in_turn, cloud.placements)
+    found["haproxy and keystone restarted in turn"] = partial(
+        servers_in_turn, [*cloud.balancers[::-1], cloud.keystone]
+    )
     found["daemons restarted in turn"] = partial(daemons_in_turn, cloud)
     found["galera without quorum"] = partial(cut_off, cloud, DATABASES[:2])
     found["rabbitmq without quorum"] = partial(cut_off, cloud, BROKERS[:2])
+    found["galera split without quorum"] = partial(separated, cloud, DATABASES, DATABASES)
+    found["rabbitmq split without quorum"] = partial(separated, cloud, BROKERS, BROKERS)
     return found
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tools.rig import loopback
 from tools.rig.debian import run_program, until
-from tools.rig.namespaces import Network
+from tools.rig.namespaces import BRIDGE_ADDRESS, Network
 from tools.rig.servers import Server, path_of_servers
 
 PORT = 3306
@@ -74,6 +74,10 @@ class GaleraNode(Server):
 
     def synced(self) -> bool:
         """Return whether it is a member of the primary component, and up to date."""
+        status = self._status()
+        return (status.get("wsrep_ready"), status.get("wsrep_local_state")) == ("ON", "4")
+
+    def _status(self) -> dict[str, str]:
         with contextlib.suppress(pymysql.MySQLError, OSError):
             connection = pymysql.connect(
                 host=self.address,
@@ -84,9 +88,13 @@ class GaleraNode(Server):
             )
             with connection, connection.cursor() as cursor:
                 cursor.execute("SHOW STATUS LIKE 'wsrep_%'")
-                status = dict(cursor.fetchall())
-            return status["wsrep_ready"] == "ON" and status["wsrep_local_state"] == "4"
-        return False
+                return dict(cursor.fetchall())
+        return {}
+
+    def aborted(self) -> int:
+        """Return how many of its transactions lost against those of other members (1213)."""
+        status = self._status()
+        return sum(int(status.get(f"wsrep_local_{name}", 0)) for name in ("bf_aborts", "cert_failures"))
 
     def execute(self, statement: str) -> None:
         """Execute a statement on this server."""
@@ -105,7 +113,7 @@ class Galera(contextlib.ExitStack):
 
     Attributes:
         nodes: The servers; HAProxy prefers the first that is healthy.
-        checks: The port on loopback of the health check of each.
+        checks: The port on the address of the bridge of the health check of each.
     """
 
     def __init__(self, network: Network, names: list[str]) -> None:
@@ -160,7 +168,7 @@ class Galera(contextlib.ExitStack):
 
             do_OPTIONS = do_GET  # noqa: N815
 
-        server = self.enter_context(loopback.Server(Check))
+        server = self.enter_context(loopback.Server(Check, address=BRIDGE_ADDRESS))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.callback(server.shutdown)
         self.checks.append(server.server_port)

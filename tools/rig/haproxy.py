@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 import socket
 
-from tools.rig.servers import Server, free_port
+from tools.rig.namespaces import BRIDGE_ADDRESS, Network
+from tools.rig.servers import Server
 
-PORTS = range(28000, 28900)
+MARIADB, PLACEMENT = 3306, 8778
+#: Seconds after which it closes a connection to MariaDB that carries nothing.
+IDLE = 3600
 CONFIGURATION = """\
 global
     maxconn 4000
@@ -18,16 +21,16 @@ defaults
     retries 3
 listen mariadb
     mode tcp
-    bind 127.0.0.1:{mariadb}
-    timeout client 3600s
-    timeout server 3600s
+    bind 0.0.0.0:{mariadb}
+    timeout client {idle}s
+    timeout server {idle}s
     option tcplog
     option tcpka
     option httpchk
 {writers}
 listen placement
     mode http
-    bind 127.0.0.1:{placement}
+    bind 0.0.0.0:{placement}
     option httpclose
     option forwardfor
 {placements}
@@ -36,46 +39,63 @@ CHECK = "check inter 2000 rise 2 fall 5"
 
 
 class HaProxy(Server):
-    """A HAProxy; ``start`` waits until it listens.
+    """A HAProxy that is a member of a network; ``start`` waits until it listens.
 
     Attributes:
-        mariadb: The port of the writer.
-        placement: The port of the Placements.
+        name: Its name in the network.
     """
 
     def __init__(
-        self, writers: Sequence[tuple[str, int]], placements: Sequence[int], directory: Path
+        self,
+        network: Network,
+        name: str,
+        writers: Sequence[tuple[str, int]],
+        placements: Sequence[int],
+        directory: Path,
     ) -> None:
         """Describe one.
 
         Args:
-            writers: Address and port of each server of a Galera cluster, and the port of its health check;
-                all but the first are backups.
-            placements: The ports of the Placements on loopback.
+            network: Where it is.
+            name: Its name there.
+            writers: Address and port of each server of a Galera cluster, and the port of its health check on
+                the bridge; all but the first are backups.
+            placements: The ports of the Placements on the bridge.
             directory: Made for its configuration and log.
         """
         directory.mkdir()
-        self.mariadb, self.placement = free_port(PORTS), free_port(PORTS)
+        self.name = name
+        self._address = network.address(name)
+        self._path = directory / "haproxy.cfg"
+        check = f"{CHECK} addr {BRIDGE_ADDRESS} port"
         lines = [
-            f"    server db{rank} {address} {CHECK} addr 127.0.0.1 port {check}{' backup' if rank else ''}"
-            for rank, (address, check) in enumerate(writers)
+            f"    server db{rank} {address} {check} {port}{' backup' if rank else ''}"
+            for rank, (address, port) in enumerate(writers)
         ]
-        others = [f"    server p{number} 127.0.0.1:{port} {CHECK}" for number, port in enumerate(placements)]
-        text = CONFIGURATION.format(
-            mariadb=self.mariadb,
-            placement=self.placement,
-            writers="\n".join(lines),
-            placements="\n".join(others),
+        others = [
+            f"    server p{number} {BRIDGE_ADDRESS}:{port} {CHECK}" for number, port in enumerate(placements)
+        ]
+        self._values = {"writers": "\n".join(lines), "placements": "\n".join(others)}
+        self._write(IDLE)
+        super().__init__(
+            [*network.inside(name), "haproxy", "-db", "-f", self._path], directory / "haproxy.log"
         )
-        path = directory / "haproxy.cfg"
-        path.write_text(text)
-        super().__init__(["haproxy", "-db", "-f", path], directory / "haproxy.log")
 
     def start(self) -> None:
         """Start it, also again."""
         super().start()
         self.wait_until(self._listens, "HAProxy does not start")
 
+    def restart(self, idle: int) -> None:
+        """Restart it; it closes connections to MariaDB that carry nothing for so many seconds."""
+        self.stop()
+        self._write(idle)
+        self.start()
+
+    def _write(self, idle: int) -> None:
+        text = CONFIGURATION.format(mariadb=MARIADB, placement=PLACEMENT, idle=idle, **self._values)
+        self._path.write_text(text)
+
     def _listens(self) -> bool:
         with socket.socket() as probe:
-            return not probe.connect_ex(("127.0.0.1", self.mariadb))
+            return not probe.connect_ex((self._address, MARIADB))

@@ -10,6 +10,7 @@ from tools.rig.debian import NSPAWN, run_program
 from tools.rig.service import ServiceProcess
 
 #: pip finds what it installs in a directory that is mounted there.
+DIGEST = "berth.digest"  # label of an image
 PIP_CONFIGURATION = "[global]\nno-index = true\nfind-links = /wheels\n"
 
 
@@ -38,13 +39,29 @@ class Images:
         self.buildah("commit", "--quiet", "--rm", name, tag)
 
     def build(
-        self, tag: str, context: Path, arguments: Mapping[str, str], volumes: Mapping[Path, str]
+        self,
+        tag: str,
+        context: Path,
+        arguments: Mapping[str, str],
+        volumes: Mapping[Path, str],
+        digest: str,
     ) -> None:
         """Build the Dockerfile of a directory, with directories mounted read only for its commands."""
         words = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        words.append(f"--label={DIGEST}={digest}")
         words += [f"--volume={source}:{target}:ro" for source, target in volumes.items()]
         options = ("--isolation=chroot", "--format=docker", "--layers=false", "--pull-never")
         self.buildah("build", "--quiet", *options, *words, f"--tag={tag}", str(context))
+
+    def identifier(self, tag: str) -> str:
+        """Return the ID of an image, which changes with its content."""
+        return self.buildah("inspect", "--type=image", "--format={{.FromImageID}}", tag).strip()
+
+    def built_of(self, tag: str) -> str | None:
+        """Return the digest of what an image was built of; None: there is no such image."""
+        if not self._exists(tag):
+            return None
+        return (self.configuration(tag).get("Labels") or {}).get(DIGEST)
 
     def configuration(self, tag: str) -> dict[str, Any]:
         """Return what an image says about how it is run."""

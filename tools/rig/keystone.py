@@ -1,7 +1,9 @@
 """A Keystone whose tokens expire soon, on loopback."""
 
+import base64
 import os
 from pathlib import Path
+import secrets
 
 import requests
 
@@ -14,10 +16,16 @@ PASSWORD = "secret"  # noqa: S105 - of a throw-away Keystone
 START_TIMEOUT = 120
 CONFIGURATION = """\
 [database]
-connection = sqlite:///{directory}/keystone.sqlite
+connection = sqlite:///{directory}/keystone.sqlite?timeout=60
 [token]
 expiration = {seconds}
 allow_expired_window = 0
+caching = false
+[cache]
+backend = oslo_cache.dict
+[identity]
+# As few as there may be: a hash takes longer than all the rest
+password_hash_rounds = 4
 [fernet_tokens]
 key_repository = {directory}/fernet
 [credential]
@@ -29,6 +37,7 @@ wsgi_app = "keystone.wsgi.api:application"
 worker_class = "gthread"
 threads = 8
 timeout = 120
+accesslog = "-"
 """
 #: How a service logs in, in its own section.
 CREDENTIALS = """\
@@ -52,6 +61,7 @@ class Keystone(Server):
     def __init__(self, software: Software, directory: Path, seconds: int) -> None:
         """Make its database and keys; tokens are valid for so many seconds."""
         directory.mkdir()
+        self._keys = directory / "fernet"
         port = free_port(PORTS)
         self.url = f"http://127.0.0.1:{port}"
         path = directory / "keystone.conf"
@@ -75,6 +85,18 @@ class Keystone(Server):
         """Start it, also again."""
         super().start()
         self.wait_until(self._answers, "Keystone does not answer", START_TIMEOUT)
+
+    def replace_keys(self) -> None:
+        """Make all tokens invalid at once, as rotations of the keys that come too fast."""
+        for path in list(self._keys.iterdir()):
+            new = self._keys.with_name("new-key")
+            new.write_bytes(base64.urlsafe_b64encode(secrets.token_bytes(32)))
+            new.chmod(0o600)
+            new.rename(path)
+
+    def tokens(self) -> int:
+        """Return how many tokens it was asked for so far."""
+        return self.text().count('"POST /v3/auth/tokens')
 
     @property
     def credentials(self) -> str:

@@ -15,9 +15,9 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, handler, port: int = 0) -> None:
+    def __init__(self, handler, port: int = 0, address: str = "127.0.0.1") -> None:
         self.connections = set()
-        super().__init__(("127.0.0.1", port), handler)
+        super().__init__((address, port), handler)
 
     @property
     def url(self) -> str:

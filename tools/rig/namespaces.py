@@ -9,6 +9,8 @@ from typing import Self
 from tools.rig.debian import run_program
 
 BRIDGE_ADDRESS = "10.199.77.1"
+#: Moves from one member to another, as keepalived moves it.
+SHARED_ADDRESS = "10.199.77.2"
 ADDRESS = "10.199.77.{}"
 FIRST = 11
 
@@ -59,6 +61,28 @@ class Network(contextlib.ExitStack):
     def join(self, name: str) -> None:
         """Let everything pass again."""
         _ip("link", "set", self._link(name), "up")
+
+    def separate(self, name: str, others: Sequence[str]) -> None:
+        """Let nothing pass between a member and some others; the rest still reaches it."""
+        for other in others:
+            for chain, end in (("INPUT", "--source"), ("OUTPUT", "--destination")):
+                self._filter(name, "--append", chain, end, self.address(other), "--jump", "DROP")
+
+    def unite(self, name: str) -> None:
+        """Let a member reach all others again."""
+        self._filter(name, "--flush")
+
+    def take_over(self, name: str, before: str | None = None) -> None:
+        """Give the address that moves to a member, while the one that had it is not reachable."""
+        shared = (f"{SHARED_ADDRESS}/24", "dev", "eth0")
+        if before:
+            self.cut(before)
+            _ip("-n", self.namespace(before), "address", "delete", *shared)
+        _ip("-n", self.namespace(name), "address", "add", *shared)
+        _ip("neighbour", "flush", "to", SHARED_ADDRESS, "dev", self._bridge)
+
+    def _filter(self, name: str, *arguments: str) -> None:
+        run_program([*self.inside(name), "iptables", "--wait", *arguments])
 
     def _add(self, name: str) -> None:
         space = self.namespace(name)

@@ -32,23 +32,23 @@ class Packages(NamedTuple):
 
 
 def build(cache: Path, release: str) -> Packages:
-    """Build the packages, unless the cache has those of the same files."""
+    """Build each package, unless the cache has that of the same files."""
     source = debian.copy_source(_empty(cache / f"{release}-source") / "berth-scheduler")
     directory = cache / f"{release}-packages"
-    stamp, found = directory / "digest", digest(source)
-    if not (stamp.exists() and stamp.read_text() == found):
-        _empty(directory)
-        root = cache / f"{release}-build"
-        if not root.exists():
-            debian.unpack(debian.bootstrap(cache, release, "build"), root)
-        for version in VERSIONS:
+    directory.mkdir(exist_ok=True)
+    root, found = cache / f"{release}-build", digest(source)
+    if not root.exists():
+        debian.unpack(debian.bootstrap(cache, release, "build"), root)
+    for version in VERSIONS:
+        stamp = directory / f"{version}.digest"
+        if not (stamp.exists() and stamp.read_text() == found):
+            stamp.unlink(missing_ok=True)
             _build(cache, release, source, version)
             (built,) = source.parent.glob(f"*_{version}_*.deb")
             built.rename(directory / built.name)
-        stamp.write_text(found)
+            stamp.write_text(found)
     shutil.rmtree(source.parent)
-    this, following = sorted(directory.glob("*.deb"))
-    return Packages(this, following)
+    return Packages(*(next(directory.glob(f"*_{version}_*.deb")) for version in VERSIONS))
 
 
 def _build(cache: Path, release: str, source: Path, version: str) -> None:

@@ -41,6 +41,7 @@ sqlite_synchronous = False
 
 #: Placement's default of the option.
 CONFLICT_RETRIES = 10
+LOOPBACK = "127.0.0.1"
 
 
 class PlacementProcess(ServiceProcess):
@@ -54,6 +55,7 @@ class PlacementProcess(ServiceProcess):
         certificate: str | Path | None = None,
         log: Path | None = None,
         keystone: str = "",
+        address: str = LOOPBACK,
     ) -> None:
         """Describe a Placement; it is started on entry.
 
@@ -67,12 +69,15 @@ class PlacementProcess(ServiceProcess):
             log: Where its output is appended; by default beside the SQLite file.
             keystone: Options by which it logs in to a Keystone, which then knows its clients. By default the
                 token ``admin`` is enough.
+            address: Where it listens.
         """
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
         if certificate:
             arguments["--certificate"] = certificate
         if keystone:
             arguments["--keystone"] = keystone
+        if address != LOOPBACK:
+            arguments["--address"] = address
         words = [str(word) for pair in arguments.items() for word in pair]
         command = [sys.executable, "-m", "tools.rig.placement", *words]
         super().__init__(command, log or Path(f"{database}.log"))
@@ -164,6 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
         default=CONFLICT_RETRIES,
         help="allocation_conflict_retry_count (default: %(default)s)",
     )
+    parser.add_argument("--address", default=LOOPBACK, help="where it listens (default: %(default)s)")
     parser.add_argument("--keystone", default="", help="options of keystone_authtoken, as lines")
     parser.add_argument("--certificate", help="file with a certificate and its key, to serve HTTPS")
     options = parser.parse_args(arguments)
@@ -172,11 +178,11 @@ def main(arguments: list[str] | None = None) -> None:
     if connection.startswith("sqlite"):
         application = _OneWriter(application)
     server = wsgi.Server(
-        ("127.0.0.1", options.port), application, request_queue_size=256, timeout=IDLE_TIMEOUT
+        (options.address, options.port), application, request_queue_size=256, timeout=IDLE_TIMEOUT
     )
     server.keep_alive_conn_limit = None
     # a certificate is for a name
-    host = "http://127.0.0.1"
+    host = f"http://{options.address}"
     if options.certificate:
         server.ssl_adapter = BuiltinSSLAdapter(options.certificate, options.certificate)
         host = "https://localhost"

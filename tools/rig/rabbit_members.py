@@ -5,7 +5,6 @@ from pathlib import Path
 
 import kombu
 
-from tools.rig.debian import NSPAWN
 from tools.rig.namespaces import Network
 from tools.rig.servers import RABBIT_START_TIMEOUT, RabbitNode
 
@@ -21,6 +20,16 @@ cluster_name = berth
 NO_DELAY = """\
 cluster_formation.randomized_startup_delay_range.min = 0
 cluster_formation.randomized_startup_delay_range.max = 1
+"""
+#: Runs a program with the files of another system; the mounts end with it.
+ENTER = """\
+system=$1 data=$2
+shift 2
+mount -t proc proc "$system/proc"
+mount --rbind /dev "$system/dev"
+mkdir -p "$system$data"
+mount --bind "$data" "$system$data"
+exec chroot "$system" "$@"
 """
 ERLANG = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
@@ -42,10 +51,9 @@ class Member(RabbitNode):
         if system is None:
             self._command = [*network.inside(name), *self._command]
         else:
-            place = f"--network-namespace-path=/run/netns/{network.namespace(name)}"
-            variables = [f"--setenv={key}={value}" for key, value in self.variables.items()]
-            options = [place, f"--directory={system}", "--ephemeral", f"--bind={directory}", *variables]
-            self._command = [*NSPAWN, "--as-pid2", "--pipe", *options, "--", *self._command]
+            mounts = ("unshare", "--mount", "--propagation=private")
+            within = (*mounts, "sh", "-ec", ENTER, "sh", str(system), str(directory))
+            self._command = [*network.inside(name), *within, *self._command]
         self._environment = {**(self._environment or {}), **self.variables}
 
     @property

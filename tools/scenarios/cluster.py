@@ -1,8 +1,8 @@
-"""Break the members of a cluster under load: Galera behind HAProxy, RabbitMQ nodes, Placements, Keystone.
+"""Break the members of a cluster under load: Galera behind HAProxies, RabbitMQ nodes, Placements, Keystone.
 
-Each database server and each broker has an address of its own on a bridge of this machine, so that it can be
-cut off from the others. Two daemons serve, whose tokens expire all the time. Replies are compared with
-Placement after each fault. Needs root.
+Each database server, each broker and each HAProxy has an address of its own on a bridge of this machine, so
+that it can be cut off from the others. Two daemons serve, whose tokens expire all the time. Replies are
+compared with Placement after each fault. Needs root.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SOFTWARE = ROOT / ".venv" / "cluster"
 def main(arguments: list[str] | None = None) -> int:
     """Run the faults, print a line for each and a table; return 1 if a promise was broken."""
     options = _parse(arguments)
-    debian.need("mariadbd", "haproxy", "rabbitmq-server", "ip", "rsync")
+    debian.need("mariadbd", "haproxy", "rabbitmq-server", "ip", "iptables", "rsync")
     with command.running("cluster", options.directory) as directory:
         logging.disable(logging.CRITICAL)  # of the callers' libraries, which report each lost connection
         system = None
@@ -60,6 +60,7 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
                 break
             seconds = cluster_faults.LOST_FOR if "quorum" in name else options.seconds
             rounds = Rounds(cloud, rng, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
+            errors = cloud.errors()
             outcome = rounds.run(name, drawn[name], seconds, seconds)
             print(
                 f"{name}: {outcome.answered} of {outcome.requests} answered, {outcome.refused} refused,"
@@ -67,6 +68,8 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
                 f" {outcome.recovery:.1f} s",
                 flush=True,
             )
+            seen = ", ".join(f"{code}: {count}" for code, count in sorted((cloud.errors() - errors).items()))
+            print(f"      errors of databases, lost transactions, new tokens: {seen or 'none'}", flush=True)
             for line in outcome.problems[:MOST_PROBLEMS]:
                 print(f"      {line}", flush=True)
             outcomes.append(outcome)

@@ -6,7 +6,7 @@ the systems of Debian, the wheels, and the packages while no file of the checkou
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 import math
 from pathlib import Path
 import shutil
@@ -20,6 +20,8 @@ from tools.scenarios.transcript import Transcript
 
 #: Seconds until systemd's watchdog kills a frozen daemon, of the pause before a start, and of the start.
 WATCHDOG, PAUSE, START = 60, 5, 60
+#: What install.rst names in /var/lib/berth.
+LEFT_BY_TIMERS = ("berth.prom", "berth-survive.prom", "capacity.html", "survive.html", "survive", "report")
 #: Seconds in which copies of requests are compared.
 SHADOWED = 30
 
@@ -35,6 +37,9 @@ def install(steps: Controller) -> None:
     berth = "runuser -u nova -- /opt/berth/bin/"
     show.run(f"{berth}berth-scheduler --config-file {NOVA_CONF} --check-config | tail -n 12")
     show.run(f"{berth}berth-status --config-file {NOVA_CONF} upgrade check")
+    show.run(f"{berth}berth-plan drain --help | grep -o -- ' --run .*' | head -n 1")
+    found = steps.machine.run(f"{berth}python -c 'import openstack.connection; print(openstack.__name__)'")
+    steps.expect("openstack", found.strip(), "the SDK of OpenStack, by which plans are carried out")
 
 
 def start(steps: Controller) -> None:
@@ -131,6 +136,9 @@ def run_the_others(steps: Controller) -> None:
         steps.timed(f"systemctl start {unit}.service")
         show.run(f"systemctl enable --quiet --now {unit}.timer")
     show.run("ls -l /var/lib/berth")
+    for name in LEFT_BY_TIMERS:
+        found = steps.machine.run(f"find /var/lib/berth/{name} -type f -size +0 -print -quit", range(256))
+        steps.expect(True, found.startswith("/var/lib"), f"/var/lib/berth/{name} has content")
     show.run("systemctl list-timers --no-pager 'berth-*'")
     show.step("13 The router")
     steps.machine.run(f"cat >> {NOVA_CONF} <<'END'\n{steps.partitions}\nEND")
@@ -165,19 +173,17 @@ def remove(steps: Controller) -> None:
     show.say(" ".join(sorted(steps.cloud.rabbit.queues("nova"))))
 
 
-STEPS: Sequence[Callable[[Controller], None]] = (
-    install,
-    start,
-    secure,
-    reload,
-    freeze,
-    kill,
-    stop,
-    change_version,
-    run_the_others,
-    compare,
-    remove,
-)
+#: Those without which the others have nothing to act on, and the others by their names.
+FIRST, LAST = (install, start), (compare, remove)
+STEPS: Mapping[str, Callable[[Controller], None]] = {
+    "secure": secure,
+    "reload": reload,
+    "freeze": freeze,
+    "kill": kill,
+    "stop": stop,
+    "upgrade": change_version,
+    "others": run_the_others,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -203,7 +209,8 @@ def _run(options: argparse.Namespace, directory: Path, root: Path, built: packag
         cloud.callback(building.give_up)
         show = Transcript({}, {}, machine.shell)
         steps = Controller(cloud, machine, building, show, built, options.seconds)
-        for step in STEPS:
+        chosen = [STEPS[name] for name in STEPS if name in (options.only or STEPS)]
+        for step in (*FIRST, *chosen, *LAST):
             step(steps)
         show.step(f"16 The package, built on {options.release}")
         for line in steps.lint():
@@ -220,6 +227,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.share(hosts=100, callers=4, seconds=15.0, seed=1, output=None, directory=None)
     parser.add("--release", "bookworm", "release of Debian", choices=sorted(packages.RELEASES))
     parser.add("--pause", 1.0, "seconds between two requests of a caller, at most")
+    steps = "this step between start and removal; may be repeated"
+    parser.add("--only", None, steps, action="append", choices=list(STEPS))
     parser.add("--machines", command.MACHINES, "where systems, wheels and packages are kept", type=Path)
     options = parser.parse_args(arguments)
     parser.bound(options, hosts=(FEWEST_HOSTS, math.inf))

@@ -93,7 +93,7 @@ class Controller:
         """Return a property of a unit."""
         return self.machine.run(f"systemctl show --value -p {name} {unit}").strip()
 
-    def expect(self, wanted: str, found: str, what: str) -> None:
+    def expect(self, wanted: object, found: object, what: str) -> None:
         """Note a problem if something is not as wanted."""
         if found != wanted:
             self.problems.append(f"{what}: {found}, not {wanted}")

@@ -20,14 +20,15 @@ from tools.rig.load import FEWEST_HOSTS
 from tools.scenarios import image_of_kolla, image_wheel
 from tools.scenarios.image_steps import MONITORING, Image
 
+PARTS = ("image", "wheel", "kolla")
+
 
 def build_and_run(steps: Image) -> None:
     """Build the image, start it, ask for its health, stop it under load."""
     show, options = steps.show, steps.options
     show.step(f"1 Build the image on {options.release}")
-    steps.images.import_base(debian.bootstrap(options.machines, options.release, "image"), steps.base)
     source = debian.copy_source(steps.directory / "source")
-    steps.build("localhost/berth-scheduler", source, BASE=steps.base, PBR_VERSION="0.1.0")
+    steps.build("localhost/berth-scheduler", source, steps.base, PBR_VERSION="0.1.0")
     configuration = steps.images.configuration("localhost/berth-scheduler")
     for name in ("User", "Entrypoint", "Cmd", "StopSignal", "Healthcheck"):
         show.say(f"{name}: {configuration.get(name)}")
@@ -41,6 +42,7 @@ def build_and_run(steps: Image) -> None:
             _, *check = configuration["Healthcheck"]["Test"]
             container.run(check)
             show.say("Its health check succeeds.")
+            steps.carries_out_plans(container, "python")
             steps.load().__enter__()
             steps.answers(options.seconds, "Under load")
             _stop(steps, container)
@@ -78,10 +80,7 @@ def _freeze(steps: Image, container: Container, check: Sequence[str]) -> None:
 def _compare(steps: Image) -> None:
     steps.show.step("5 What became of all requests")
     steps.building.stop()
-    found = steps.building.problems()
-    times = steps.building.times()
-    steps.show.say(f"{times}. Compared with Placement, {len(found)} are lost, doubled or wrong.")
-    steps.problems += found
+    steps.compare()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,9 +90,16 @@ def main(arguments: list[str] | None = None) -> int:
     with command.running("image", options.directory) as directory:
         with ControllerCloud(directory, options.hosts, MONITORING) as cloud:
             steps = Image(options, directory, cloud)
-            build_and_run(steps)
-            image_wheel.run(steps)
-            image_of_kolla.run(steps)
+            steps.images.import_base(debian.bootstrap(options.machines, options.release, "image"), steps.base)
+            chosen = options.only or PARTS
+            if "image" in chosen:
+                build_and_run(steps)
+            if "wheel" in chosen or "kolla" in chosen:
+                image_wheel.build(steps)
+            if "wheel" in chosen:
+                image_wheel.install(steps)
+            if "kolla" in chosen:
+                image_of_kolla.run(steps)
         for line in steps.problems:
             steps.show.say(f"NOT AS PROMISED: {line}")
         if options.output:
@@ -105,6 +111,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/image", __doc__)
     parser.share(hosts=100, callers=4, seconds=15.0, seed=1, output=None, directory=None)
     parser.add("--release", "bookworm", "release of Debian of the base", choices=sorted(packages.RELEASES))
+    parser.add("--only", None, "this part; may be repeated", action="append", choices=PARTS)
     parser.add("--machines", command.MACHINES, "where systems, wheels and images are kept", type=Path)
     parser.add("--python", [], "more Pythons to install the wheel with", type=Path, nargs="+", metavar="FILE")
     parser.add("--kolla", image_of_kolla.VERSION, "version of kolla, whose templates and scripts are used")

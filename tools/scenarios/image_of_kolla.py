@@ -20,7 +20,7 @@ BASE_TAG, TAG = "localhost/nova-base:berth", "localhost/nova-scheduler:berth"
 NOVA_BASE = """\
 ARG BASE
 FROM $BASE
-RUN apt-get update && apt-get install -y --no-install-recommends sudo
+RUN apt-get update && apt-get install -y --no-install-recommends sudo procps iproute2
 RUN groupadd --gid 42400 kolla && groupadd --gid 42436 nova \\
     && useradd -l -M --shell /usr/sbin/nologin --uid 42436 --gid 42436 -G kolla nova \\
     && mkdir -p /var/lib/kolla/config_files /var/lib/kolla/venv/bin /var/log/kolla /etc/nova /var/lib/nova \\
@@ -68,8 +68,8 @@ def run(steps: Image) -> None:
     show = steps.show
     show.step(f"7 kolla's image, with the templates and scripts of kolla {steps.options.kolla}")
     templates = _templates(steps)
-    steps.build(BASE_TAG, _nova_base(steps, templates), BASE=steps.base)
-    steps.build(TAG, _nova_scheduler(steps, templates))
+    steps.build(BASE_TAG, _nova_base(steps, templates), steps.base)
+    steps.build(TAG, _nova_scheduler(steps, templates), BASE_TAG)
     configuration = steps.images.configuration(BASE_TAG) | {"User": "nova"}
     show.say(f"User of the image: {steps.images.configuration(TAG)['User']}")
     files = steps.directory / "config_files"
@@ -89,8 +89,16 @@ def run(steps: Image) -> None:
             steps.expect("nova-scheduler", name, "Name of process 1")
             owner = (root / "etc/nova/nova.conf").stat()
             steps.expect((42436, 0o600), (owner.st_uid, owner.st_mode & 0o777), "Owner and mode of nova.conf")
+            container.run(["healthcheck_port", "nova-scheduler", str(steps.cloud.rabbit.port)])
+            show.say("The health check of kolla-ansible, healthcheck_port, succeeds.")
+            steps.carries_out_plans(container, "/opt/berth/bin/python")
             _compare(steps, configuration, binds)
-            _end(steps, container, "nova-scheduler")
+            with steps.load():
+                steps.answers(steps.options.seconds, "Under load")
+                _end(steps, container, "nova-scheduler")
+                steps.serve(container)
+                steps.answers(steps.options.seconds, "After the next start")
+            steps.compare()
         finally:
             container.stop()
 
@@ -155,8 +163,13 @@ def _nova_scheduler(steps: Image, templates: Path) -> Path:
     (wheel,) = (steps.directory / "dist").glob("*.whl")
     with tarfile.open(context / "additions-archive", "w") as archive:
         for path in (wheel, ROOT / "constraints.txt"):
-            archive.add(path, f"additions/berth/{path.name}")
+            archive.add(path, f"additions/berth/{path.name}", filter=_without_time)
     return context
+
+
+def _without_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime = 0
+    return member
 
 
 def _commands(root: Path) -> list[str]:

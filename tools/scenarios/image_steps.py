@@ -1,6 +1,8 @@
 """What the steps with images are made of."""
 
 import argparse
+from collections.abc import Mapping
+import hashlib
 import os
 from pathlib import Path
 import signal
@@ -27,6 +29,7 @@ class Image:
     def __init__(self, options: argparse.Namespace, directory: Path, cloud: ControllerCloud) -> None:
         self.options, self.directory, self.cloud = options, directory, cloud
         self._loads = 0
+        self._earlier: set[str] = set()
         self.images = Images(options.machines / "images")
         self.show = Transcript({}, {})
         self.problems: list[str] = []
@@ -45,10 +48,14 @@ class Image:
         if found != wanted:
             self.problems.append(f"{what}: {found}, not {wanted}")
 
-    def build(self, tag: str, context: Path, **arguments: str) -> None:
-        """Build an image, and show how long it took."""
+    def build(self, tag: str, context: Path, base: str, **arguments: str) -> None:
+        """Build an image, unless there is one of the same files on the same base; show how long it took."""
+        digest = digest_of(context, self.images.identifier(base), arguments)
+        if self.images.built_of(tag) == digest:
+            self.show.say(f"{tag} has the same files as in an earlier run and was not built again.")
+            return
         started = time.monotonic()
-        self.images.build(tag, context, arguments, self.volumes)
+        self.images.build(tag, context, {"BASE": base, **arguments}, self.volumes, digest)
         self.show.say(f"{tag} was built in {time.monotonic() - started:.0f} s.")
 
     def serve(self, container: Container) -> None:
@@ -63,9 +70,18 @@ class Image:
         os.kill(container.init(), signal.SIGTERM)
         until(lambda: container.status is not None, f"{what} does not end", STOP)
 
+    def carries_out_plans(self, container: Container, python: str) -> None:
+        """Check that plans can be carried out in a container: the option, and the SDK of OpenStack."""
+        offered = "--run" in container.run(["berth-plan", "drain", "--help"])
+        self.expect(True, offered, "berth-plan drain --help offers --run")
+        version = container.run([python, "-c", "import openstack.version as v; print(v.__version__)"]).strip()
+        self.show.say(f"openstacksdk {version} can be imported.")
+
     def load(self) -> Building:
         """Return new callers, which ask for hosts for other instances than those before."""
         options, self._loads = self.options, self._loads + 1
+        if self._loads > 1:
+            self._earlier |= {uuid for call in self.building.calls for uuid in call.request.uuids}
         self.building = Building(
             self.cloud,
             self.cloud.bus,
@@ -76,9 +92,22 @@ class Image:
         self.cloud.callback(self.building.give_up)
         return self.building
 
+    def compare(self) -> None:
+        """Compare the answers to the callers, which have stopped, with Placement."""
+        found = self.building.problems(self._earlier)
+        times = self.building.times()
+        self.show.say(f"{times}. Compared with Placement, {len(found)} are lost, doubled or wrong.")
+        self.problems += found
+
     def answers(self, seconds: float, what: str) -> None:
         """Let instances be built for a while."""
         first = len(self.building.answers)
         time.sleep(seconds)
         until(lambda: len(self.building.answers) >= first + 5, "No more instances are built", START)
         self.show.say(f"{what}: {self.building.times(first)}.")
+
+
+def digest_of(context: Path, base: str, arguments: Mapping[str, str]) -> str:
+    """Return a digest of what an image is made of: files of its directory, ID of its base, arguments."""
+    found = (packages.digest(context), (context / "Dockerfile").read_text(), base, sorted(arguments.items()))
+    return hashlib.sha256(repr(found).encode()).hexdigest()

@@ -13,8 +13,8 @@ COMMANDS = ("berth-scheduler", "berth-router", "berth-status", "berth-explain", 
 TOOLS = ("build", "twine", "pbr", "setuptools", "wheel")
 
 
-def run(steps: Image) -> None:
-    """Build wheel and source archive, check them, and install the wheel under each Python."""
+def build(steps: Image) -> None:
+    """Build wheel and source archive, and check them."""
     steps.show.step("6 The wheel and the source archive")
     directory = steps.directory / "dist"
     run_program(["git", "clone", "-q", str(ROOT), str(steps.directory / "clone")])
@@ -37,6 +37,11 @@ def run(steps: Image) -> None:
     (again,) = unpacked.glob("*.whl")
     same = again.read_bytes() == wheel.read_bytes()
     steps.expect(True, same, "The source archive builds the same wheel")
+
+
+def install(steps: Image) -> None:
+    """Install the wheel under each Python."""
+    (wheel,) = (steps.directory / "dist").glob("*.whl")
     for number, each in enumerate((Path(sys.executable), *steps.options.python)):
         _install(steps, wheel, each, steps.directory / f"python-{number}")
 

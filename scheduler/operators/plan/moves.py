@@ -100,7 +100,6 @@ class Mover:
                 number < 0
                 or instances.uuids[index] in instances.group_of
                 or requests.has_devices(number)
-                or requests.is_pinned(number)
                 or requests.names_instances(number)
             )
             return (number, self._cell(index), index if alone else -1)
@@ -198,7 +197,10 @@ class Mover:
         while left:
             spec = self.request(left)
             decision = cloud.decide(
-                spec, [uuids[index] for index in left], explain=None if self._explain else False
+                spec,
+                [uuids[index] for index in left],
+                explain=None if self._explain else False,
+                separately=True,
             )
             done = [self._settle(index, one, spec) for index, one in zip(left, decision.chosen, strict=False)]
             moves += done

@@ -90,9 +90,14 @@ class Asked(NamedTuple):
 
 
 class _Taken(DecisionObserver):
-    """Notes what instances take of their hosts; the build of one ends before the next one comes."""
+    """Notes what instances take of their hosts.
 
-    def __init__(self, request: SchedulingRequest) -> None:
+    If they are decided separately, no guest starts from the fit of the one before, and no build runs any more
+    when the next one comes.
+    """
+
+    def __init__(self, request: SchedulingRequest, *, separately: bool) -> None:
+        self._guest, self._progress, self._separately = request.guest, request.progress, separately
         self._is_fitted = bool(request.guest or request.pci_requests)
         self.chosen: list[Chosen] = []
 
@@ -104,7 +109,9 @@ class _Taken(DecisionObserver):
         if self._is_fitted:
             topology = hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]
         self.chosen.append(Chosen(int(hosts.table_rows[index]), candidate, topology))
-        hosts.consume(int(index), num_io_ops=-1)
+        if self._separately:
+            hosts.consume(int(index), num_io_ops=-1)
+            self._progress.guest = self._guest
 
 
 class _Unnoted(Trace):
@@ -182,18 +189,20 @@ class PlannedCloud:
         *,
         explain: bool | None = None,
         alternates: bool = False,
+        separately: bool = False,
     ) -> Decision:
         """Decide for instances of one request; nothing is charged.
 
         Args:
             explain: Note what led to it; None: only if an instance finds no host.
             alternates: Choose alternates too.
+            separately: Decide as for requests of one instance each, the next one after the build of the last.
 
         Raises:
             PlacementUnavailable: Placement does not answer a query that the mirror cannot answer.
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
-        taken, decision = _Taken(request), Decision()
+        taken, decision = _Taken(request, separately=separately), Decision()
         self.snapshot.keep_time()
         noted = _Unnoted if explain is False else Trace
         trace = noted(request, names=lambda: self._names, also=taken)

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.numa.topology import HostCell, HostTopology
+from scheduler.numa.guest import LARGE
+from scheduler.numa.topology import HostCell, HostTopology, PagePool
 from scheduler.operators.plan.drain import drain
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tests.builders import OTHER_CELL, uuid_of
@@ -169,3 +170,34 @@ def test_services_do_not_go_down_while_a_plan_is_made():
     long_ago = replace(snapshot, read_at=snapshot.read_at - hour)
     # h3 would be better, but was down when it was read
     assert moves_of(drain(PlannedCloud(long_ago), [0])) == {uuid_of("i1"): "h2"}
+
+
+def paged_spec():
+    from scheduler import objects
+
+    cell = objects.InstanceNUMACell(
+        id=0, cpuset={0}, pcpuset=set(), memory=1024, pagesize=LARGE, cpu_policy="shared"
+    )
+    return objects.InstanceNUMATopology(cells=[cell])
+
+
+def with_pages(size, count):
+    """A host's only NUMA cell, with pages of 4 KiB and others."""
+    pages = PagePool(4, 2 * 1024 * 1024), PagePool(size, count)
+    return HostTopology((HostCell(id=0, cpuset=frozenset(range(8)), memory=8192, pages=pages),))
+
+
+def cloud_with_pages(room):
+    """Two hosts with room for so many guests each, on pages of different sizes; h2 has a little more memory."""
+    small = node("h2", ram=8500).numa(with_pages(2048, 512 * room))
+    large = node("h3").numa(with_pages(1024 * 1024, room))
+    return MadeCloud(node("h1"), small, large), flavor("paged", vcpus=1, ram=1024)
+
+
+def test_each_guest_chooses_its_page_size():
+    """nova moves each by a request of its own: the page size that the first one got is not that of the second."""
+    cloud, wanted = cloud_with_pages(2)
+    for name in ("p1", "p2"):
+        cloud.put(name, "h1", wanted, numa_topology=paged_spec())
+    plan = plan_of(cloud, "h1")
+    assert (sorted(moves_of(plan).values()), reasons_of(plan)) == (["h2", "h3"], {})

@@ -8,6 +8,7 @@ from scheduler.operators.plan.shown import shown
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_capacity import request
+from tests.unit.operators.plan.test_drain import cloud_with_pages, paged_spec
 
 
 def test_hosts_alternates_and_weights_are_told():
@@ -77,3 +78,20 @@ def test_hints_without_effect_are_told():
     _, spec = request(cloud, flavor(), scheduler_hints={"differnt_host": ["x"]})
     notes = dry_run(cloud.planned(), spec)["notes"]
     assert any("did you mean different_host" in note for note in notes)
+
+
+def test_guests_of_one_request_get_pages_of_one_size():
+    """In nova each starts from the fit of the one before (spec: numa-and-pci 3.13)."""
+    cloud, wanted = cloud_with_pages(1)
+    _, spec = request(cloud, wanted, numa_topology=paged_spec())
+    spec.num_instances = 2
+    found = dry_run(cloud.planned(), spec)
+    assert (found["placed"], found["fitting"]) == (0, 1)
+
+
+def test_builds_of_one_request_run_at_once():
+    cloud = MadeCloud(node("h1"), enabled_filters=["IoOpsFilter"], max_io_ops_per_host=2)
+    _, spec = request(cloud, flavor("m1"))
+    spec.num_instances = 3
+    found = dry_run(cloud.planned(), spec)
+    assert (found["placed"], found["fitting"]) == (0, 2)

@@ -134,7 +134,7 @@ class FakeCloud:
         if isinstance(error, Refused):
             self.calls.append(("move", uuid, way, target))
             raise error
-        self._change("move", uuid, way, target, act=lambda: self._begin(uuid, way, target))
+        self._change("move", uuid, way, target, act=lambda: self.begin(uuid, way, target))
         if error is not None:
             raise error
 
@@ -154,7 +154,7 @@ class FakeCloud:
         if uuid in self.servers:
             self.servers[uuid] = replace(self.servers[uuid], **values)
 
-    def _begin(self, uuid, way, target):
+    def begin(self, uuid, way, target):
         server = self.servers[uuid]
         if server.task and way != "evacuate":
             raise Refused(f"409 task state {server.task}")
