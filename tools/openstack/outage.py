@@ -17,7 +17,9 @@ from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Service, Services
 
 CALLERS = 4
-PATIENCE = 900
+#: Seconds without any change after which a server that is being built is left in BUILD: with a broker that is
+#: killed go the messages of nova-api and nova-conductor, and nobody repeats these.
+PATIENCE = 180
 #: Seconds after which a scheduler has ended what it did for servers that were deleted.
 LATE = 10
 PARTS = ("scheduler", "rabbitmq", "placement", "mariadb", "keystone")
@@ -147,11 +149,13 @@ class Outage:
         }
 
     def _settled(self, name: str) -> Counter[str]:
-        """Wait until no server of the burst is being built, or the time is over; return their states."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until no server of the burst is built, or nothing changes any more; return their states."""
+        states, deadline = Counter[str](), time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(ApiError):
-                states = Counter(each["status"] for each in self._api.servers(name=name))
+                before, states = states, Counter(each["status"] for each in self._api.servers(name=name))
                 if not states["BUILD"] or time.monotonic() > deadline:
                     return states
+                if states != before:
+                    deadline = time.monotonic() + PATIENCE
             time.sleep(2)
