@@ -19,10 +19,11 @@ from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.explanation import FailureExplainer, World
 from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.decisions.summary import with_summary
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.trace import Trace
 from scheduler.errors import (
     BerthError,
     CallerLeft,
