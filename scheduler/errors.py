@@ -27,9 +27,7 @@
     ├── ClassNotFound            a class path does not lead to a filter or weigher
     ├── CallerLeft               nobody waits for the instances of the request any more
     ├── AllocationUpdateFailed   the consumer changed in Placement during a claim
-    ├── ReturnedToBroker         the call is delivered once more instead of being answered
-    │   ├── SchedulerStopping    the process stops before all is claimed; another one may serve the request
-    │   └── HandedBack           this scheduler cannot decide, and another one can
+    ├── ReturnedToBroker         this process stops, or cannot decide while another scheduler can
     └── ConfigError              the value of an option cannot be used; the daemon does not start
 
 An exception that callers get under the name of one of nova's classes has this name in ``nova_name``.
@@ -110,12 +108,10 @@ class DependencyUnavailable(BerthError):
         reason: Why it is unavailable, for log lines: it may have addresses, and callers show the text of an
             error to users.
         timed_out: Whether a request to it timed out: it may be slow, and answer others.
-        claiming: Whether that happened while hosts were claimed, so that what was written has to be released.
     """
 
     dependency = ""
     timed_out = False
-    claiming = False
 
     def __init__(self, text: str, reason: str = "") -> None:
         self.reason = reason or text
@@ -134,10 +130,9 @@ class PlacementUnavailable(DependencyUnavailable):
     nova_name = "PlacementAPIConnectFailure"
     dependency = "Placement"
 
-    def __init__(self, reason: str, *, timed_out: bool = False, claiming: bool = False) -> None:
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
         super().__init__("Placement is unavailable, so it is not known which hosts have room.", reason)
         self.timed_out = timed_out
-        self.claiming = claiming
 
 
 class InvalidRequest(BerthError):
@@ -299,15 +294,10 @@ class CallerLeft(BerthError):
 
 
 class ReturnedToBroker(BerthError):
-    """The call is not answered here but returned to the broker. Nothing stays claimed for it."""
+    """The call is not answered here but returned to the broker. Nothing stays claimed for it.
 
-
-class HandedBack(ReturnedToBroker):
-    """This scheduler cannot decide during an outage, and another one can."""
-
-
-class SchedulerStopping(ReturnedToBroker):
-    """This process stops and claims nothing any more. What the request has claimed is released."""
+    This process stops and claims nothing any more, or it cannot decide while another scheduler can.
+    """
 
 
 class ConfigError(BerthError):

@@ -19,18 +19,19 @@ from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.explanation import FailureExplainer, World
 from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.decisions.summary import with_summary
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.trace import Trace
 from scheduler.errors import (
     BerthError,
     CallerLeft,
     DependencyUnavailable,
-    HandedBack,
     HostsUnknown,
     NoValidHost,
     PlacementUnavailable,
+    ReturnedToBroker,
 )
 from scheduler.health import catalogue
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
@@ -183,7 +184,7 @@ class SchedulerManager:
     def stop_claiming(self) -> None:
         """Claim nothing more. Requests that have not claimed all they need release what they claimed.
 
-        They end with ``SchedulerStopping``, and are returned to the broker.
+        They end with ``ReturnedToBroker``, and are returned to the broker.
         """
         self.outages.stop()
         self._claimer.stop_claiming()
@@ -260,8 +261,8 @@ class SchedulerManager:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
             DependencyUnavailable: It is not known whether there is a host, and that lasted for
                 [berth]/outage_patience. Nothing stays claimed.
-            SchedulerStopping: The process stops. Nothing stays claimed.
-            HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
+            ReturnedToBroker: The process stops, or there is an outage here and another scheduler can decide.
+                Nothing stays claimed.
             Forwarded: Another scheduler answers the caller (``scheduler/rpc/calls.py``).
             CallerLeft: Nobody waits for the instances any more. Nothing stays claimed.
         """
@@ -294,7 +295,7 @@ class SchedulerManager:
         started, uuids, counts = self._clock(), request.instance_uuids, request.counts
         try:
             yield
-        except HandedBack:
+        except ReturnedToBroker:
             raise
         except CallerLeft as error:
             if request.call is not None:

@@ -157,7 +157,7 @@ def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications)
         mirror=parts.mirror,
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending, looks_up=True),
         groups=ServerGroups(),
-        callers=Callers(parts.claimer, candidate_hosts),
+        callers=Callers(parts.claimer, candidate_hosts, parts.clock),
         claims=Claiming(
             conf, parts.placement, parts.claimer, hosts.pending, candidate_hosts, observer, parts.clock
         ),

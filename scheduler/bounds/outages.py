@@ -22,9 +22,9 @@ from typing import Any, Protocol, TypeVar
 
 from oslo_log import log as logging
 
-from scheduler.bounds.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.bounds.waits import waiting_for
-from scheduler.errors import DependencyUnavailable, HandedBack, HostsUnknown, SchedulerStopping
+from scheduler.errors import DependencyUnavailable, HostsUnknown, ReturnedToBroker
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -76,16 +76,6 @@ class Peers(Protocol):
         """Announce whether this scheduler can decide; must not wait."""
 
 
-class Listener(Protocol):
-    """Receives requests; as ``rpc.amqp.listener.LateListener``."""
-
-    def pause(self) -> None:
-        """Take no more calls. Must not wait."""
-
-    def resume(self) -> None:
-        """Take calls again. Must not wait."""
-
-
 class Outage:
     """One outage, from the first look that found it.
 
@@ -110,6 +100,7 @@ class Outages:
         peers: Peers,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Condition, float], Any] = threading.Condition.wait,
+        make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
         """Begin without an outage; requests are waited for once it is started.
 
@@ -131,9 +122,9 @@ class Outages:
         self._suspect: DependencyUnavailable | None = None
         self._looked_at = -math.inf
         self._stopping = False
-        self._listener: Listener | None = None
+        self._take_calls: Callable[[bool], None] = lambda _take: None
         self._most_waiting = math.inf
-        self._loop = BackgroundLoop("outages", self.look)
+        self._loop = make_loop("outages", self.look)
         self.waiting = 0
         self.paused = False
 
@@ -143,16 +134,20 @@ class Outages:
         """Begin to look after the dependencies."""
         self._loop.start()
 
-    def follow(self, listener: Listener, threads: int) -> None:
-        """Pause and resume a listener from now on, which serves requests by so many threads."""
+    def follow(self, take_calls: Callable[[bool], None], threads: int) -> None:
+        """Decide from now on whether requests are received, which so many threads serve.
+
+        Args:
+            take_calls: Called with whether they are; must not wait.
+        """
         with self._changed:
-            self._listener = listener
+            self._take_calls = take_calls
             self._most_waiting = max(1, threads // 2)
             if self.paused:
-                listener.pause()
+                take_calls(False)
 
     def stop(self) -> None:
-        """End the waits: requests end with ``SchedulerStopping``."""
+        """End the waits: requests end with ``ReturnedToBroker``."""
         self._loop.stop(0)
         with self._changed:
             self._stopping = True
@@ -178,8 +173,7 @@ class Outages:
 
         Raises:
             DependencyUnavailable: The outage outlasts the patience.
-            HandedBack: Another scheduler can decide the request.
-            SchedulerStopping: The process stops.
+            ReturnedToBroker: Another scheduler can decide the request, or the process stops.
             Exception: What ``attempt`` raises otherwise.
         """
         if not (self._loop.running or self._stopping):
@@ -220,9 +214,10 @@ class Outages:
                 self._loop.wake()
             while self._is_out(began) or self._clock() < began + pause:
                 if self._stopping:
-                    raise SchedulerStopping("the scheduler is stopping")
-                if self.paused and not error.claiming and request.call and request.call.can_be_requeued:
-                    raise HandedBack(f"{error.dependency} is unavailable here; another scheduler can decide")
+                    raise ReturnedToBroker("the scheduler is stopping")
+                if self.paused and request.call and request.call.can_be_requeued:
+                    reason = f"{error.dependency} is unavailable here; another scheduler can decide"
+                    raise ReturnedToBroker(reason)
                 end = self._give_up_at(error, request, since)
                 now = self._clock()
                 if now >= end:
@@ -327,12 +322,9 @@ class Outages:
         if paused == self.paused:
             return
         # before waiting requests see it: what they requeue must not be received here again
+        self._take_calls(not paused)
         if paused:
-            if self._listener is not None:
-                self._listener.pause()
             LOG.info("Stopped taking requests: another scheduler can decide them")
         else:
-            if self._listener is not None:
-                self._listener.resume()
             LOG.info("Taking requests again")
         self.paused = paused

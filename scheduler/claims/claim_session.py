@@ -15,7 +15,6 @@ from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, end_of
 from scheduler.claims.spool import NOTHING_KEPT, Kept
-from scheduler.errors import NoValidHost
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
@@ -65,9 +64,9 @@ class ComputeNodes:
 class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    As a context manager it releases claims and reservations if it ends with an error, or too late. If it ends
-    well, its claims have one of three ends: ``keep``, ``release``, or ``leave`` to the spool. Without an end
-    they stay for the next run of the message.
+    As a context manager it releases claims and reservations if it ends with an error. If it ends well, its
+    claims have one of three ends: ``keep``, ``release``, or ``leave`` to the spool. Without an end they stay
+    for the next run of the message.
 
     Attributes:
         claimer: Makes the claims.
@@ -175,27 +174,13 @@ class ClaimSession:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
-        """Release claims and reservations after an error.
-
-        Raises:
-            NoValidHost: The deadline has passed.
-        """
+        """Release claims and reservations after an error."""
         if error is not None:
             self.release()
-        else:
-            self.close()
 
     def close(self) -> None:
-        """Note that nothing more is claimed: the reply follows.
-
-        Raises:
-            NoValidHost: The deadline has passed; the claims are released.
-        """
+        """Note that nothing more is claimed: the reply follows."""
         self._closed_at = self.clock()
-        if self._is_late():
-            self.release()
-            LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
-            raise NoValidHost(TOO_LATE, final=True)
 
     def keep(self) -> None:
         """Keep the claims: the reply that names them was delivered."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler.bounds.background import BackgroundLoop
+from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.claims.spool_file import Line, SpoolFile
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -157,6 +157,7 @@ class Spool:
         file: SpoolFile,
         wall_clock: Callable[[], float] = time.time,
         nodes_of_hosts: NodesOfHosts = no_nodes,
+        make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
         """Begin without entries.
 
@@ -177,7 +178,7 @@ class Spool:
         self._looked_at = 0.0
         self._stopping = False
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, self._clock)
-        self._loop = BackgroundLoop("spool", self._round)
+        self._loop = make_loop("spool", self._round)
 
     # -- life ------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Explanations of decisions: documents of requests, and answers to questions about them.
 
 - document: the document of a decision, the only form in which it is kept
-- trace: fills the document while the decision is made
+- trace: fills the document while the decision is made; host_verdicts: what becomes of its hosts
 - summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes
   (cause_code), with a remedy
 - open_requests: the requests in progress, and what each of them waits for

@@ -1,6 +1,6 @@
 """The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-It is filled during the request (``trace``), encoded once at its end, and interpreted only for a question.
+It is filled during the request (``trace``), encoded once after its end, and interpreted only for a question.
 doc/source/explain.rst has the keys.
 """
 
@@ -19,6 +19,9 @@ from scheduler.placement.claim_events import ClaimEvent
 VERSION = 3
 
 SCHEDULED, FAILED = "scheduled", "failed"
+
+#: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
+LARGEST_SPEC = 64 * 1024
 
 #: The kind of a constraint that stands for several: it is not known which a host fails.
 SEVERAL = "several"
@@ -312,7 +315,8 @@ class Decision(Entry, kw_only=True, gc=False):
     """All that is kept of one decision.
 
     Attributes:
-        spec: The RequestSpec as received, without secrets; null if it is too large.
+        spec: The RequestSpec as received, without secrets; null if it is too large. Until the document is
+            encoded it is the envelope itself.
         notes: Sentences on what a user may not expect.
         partition: The partition of the scheduler, if there are any.
         error: What ended a failed request.
@@ -347,9 +351,16 @@ class Decision(Entry, kw_only=True, gc=False):
         return envelope and objects.hydrate(envelope, None)
 
 
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Decision).decode
 decode_entry = msgspec.json.Decoder(Entry).decode
+
+
+def encode(decision: Decision) -> bytes:
+    """Return the text of a document; a request that is too large is left out."""
+    spec = _encode(decision.spec)
+    decision.spec = msgspec.Raw(spec if len(spec) <= LARGEST_SPEC else b"null")
+    return _encode(decision)
 
 
 def time_text(seconds: float) -> str:

@@ -11,10 +11,10 @@ import numpy as np
 from scheduler.decisions.constraints import DISABLED_TRAIT
 from scheduler.decisions.document import time_text
 from scheduler.decisions.failure_cause import REMEDIES, CauseCode
+from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.hosts_now import MOST_NODES
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.remedies import remedy_of_amount
-from scheduler.decisions.trace import Names
 from scheduler.decisions.why_not import Limit, refusal_of
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRow, TableRows

@@ -1,11 +1,17 @@
-"""The documents of the latest decisions, encoded: a ring bounded in number and in bytes."""
+"""The documents of the latest decisions, encoded: a ring bounded in number and in bytes.
+
+Documents are encoded some at a time: the code and the memory that this takes are cold after each request.
+"""
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 import threading
 
-from scheduler.decisions.document import Decision
+from scheduler.decisions.document import Decision, encode
+
+#: Documents that wait until they are encoded together.
+MOST_WAITING = 32
 
 
 @dataclass(slots=True)
@@ -18,7 +24,7 @@ class Kept:
 
     name: tuple[str, str]
     instances: tuple[str, ...]
-    encoded: bytes
+    encoded: bytes = b""
 
 
 class DecisionMemory:
@@ -35,29 +41,51 @@ class DecisionMemory:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._ring: deque[Kept] = deque()
+        self._waiting: list[tuple[Kept, Decision]] = []
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._ring)
 
-    def add(self, decision: Decision, encoded: bytes) -> None:
+    def add(self, decision: Decision, encoded: bytes | None = None) -> None:
+        """Keep a complete document.
+
+        Args:
+            encoded: Its text; None: it is still to be encoded.
+        """
+        kept = Kept(_name(decision), tuple(decision.instances), encoded or b"")
         with self._lock:
-            self._ring.append(Kept(_name(decision), tuple(decision.instances), encoded))
-            self._bytes += len(encoded)
+            self._ring.append(kept)
+            self._bytes += len(kept.encoded)
+            if encoded is None:
+                self._waiting.append((kept, decision))
+            if len(self._waiting) >= MOST_WAITING:
+                self._encode()
             self._shrink()
 
     def latest_first(self) -> Iterator[bytes]:
         """Yield the documents that are kept now, the latest first."""
-        with self._lock:
-            ring = list(self._ring)
+        ring = self._encoded()
         return (kept.encoded for kept in reversed(ring))
 
     def find(self, name: str) -> bytes | None:
         """Return the latest document of a request id or of an instance uuid; None if there is none."""
-        with self._lock:
-            ring = list(self._ring)
+        ring = self._encoded()
         found = (kept.encoded for kept in reversed(ring) if name == kept.name[0] or name in kept.instances)
         return next(found, None)
+
+    def _encoded(self) -> list[Kept]:
+        with self._lock:
+            self._encode()
+            self._shrink()
+            return list(self._ring)
+
+    def _encode(self) -> None:
+        """Encode what waits. The caller holds the lock."""
+        for kept, decision in self._waiting:
+            kept.encoded = encode(decision)
+            self._bytes += len(kept.encoded)
+        self._waiting.clear()
 
     def _shrink(self) -> None:
         while self._ring and (len(self._ring) > self._count or self._bytes > self._max_bytes):

@@ -15,8 +15,9 @@ from scheduler.decisions.decision_log import DecisionFile, DecisionLog
 from scheduler.decisions.document import Why, encode
 from scheduler.decisions.explanation import Failure
 from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.memory import DecisionMemory
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -88,24 +89,19 @@ class DecisionRecorder:
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
         """Keep the document at the end of the context, also after an error; until then the trace is open."""
-        with self._opened(trace):
-            try:
-                yield
-            except BaseException as error:
-                if isinstance(error, NoValidHost):
-                    trace.write_log()
-                self._end(trace, error)
-                self._add_detail(trace, error)
-                raise
-            trace.write_log()
-            self._end(trace, None)
-
-    @contextmanager
-    def _opened(self, trace: Trace) -> Iterator[None]:
         self._open[id(trace)] = trace
         try:
             with noting(trace.waits):
-                yield
+                try:
+                    yield
+                except BaseException as error:
+                    if isinstance(error, NoValidHost):
+                        trace.write_log()
+                    self._end(trace, error)
+                    self._add_detail(trace, error)
+                    raise
+                trace.write_log()
+                self._end(trace, None)
         finally:
             del self._open[id(trace)]
 
@@ -113,9 +109,11 @@ class DecisionRecorder:
         decision = trace.finish(error, self._explain and self._explained)
         decision.partition = own_name(self._conf) or None
         self._observe(trace, error)
-        encoded = encode(decision)
-        self.memory.add(decision, encoded)
-        if self._log is not None:
+        if self._log is None:
+            self.memory.add(decision)
+        else:
+            encoded = encode(decision)
+            self.memory.add(decision, encoded)
             self._log.add(encoded)
 
     def _explained(self, failure: Failure) -> Why | None:

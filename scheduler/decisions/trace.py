@@ -1,41 +1,25 @@
 """Noting a decision while it is made, straight into its document. It is on the path of every request."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, repeat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 import math
 import time
 
-import msgspec
 import numpy as np
 
 from scheduler.bounds.waits import Waits
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.decisions import document
-from scheduler.decisions.document import (
-    ALTERNATE,
-    CHOSEN,
-    EXCLUDED,
-    PASSED,
-    REFUSED,
-    REJECTED,
-    Best,
-    Decision,
-    Hosts,
-    Place,
-    Verdict,
-    Weights,
-    Why,
-)
+from scheduler.decisions.document import Best, Decision, Place, Weights, Why
 from scheduler.decisions.explanation import Failure
+from scheduler.decisions.host_verdicts import NAMED, HostVerdicts, Names
 from scheduler.decisions.summary import is_unspecific, summarize
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
-from scheduler.logs import count_text, mask_credentials
+from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.answer import AllocationCandidate
@@ -48,9 +32,6 @@ from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.selection.pass_log import PassLog
 from scheduler.weights.scores import Scores
 
-#: Hosts that are named for each filter or exclusion of a served request.
-NAMED = 5
-
 #: Hosts of each filter whose reasons are computed if no host is left, within ``PATIENCE``.
 EXPLAINED = 500
 
@@ -60,26 +41,10 @@ BEST = 10
 #: Filters that are noted; of a request for more instances also those of the last one.
 MOST_STEPS = 1000
 
-#: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
-LARGEST_SPEC = 64 * 1024
-
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 
 FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
-
-
-@dataclass(frozen=True)
-class Names:
-    """Names for the numbers and UUIDs of a table.
-
-    Attributes:
-        cells: The names of the cells by UUID.
-        default_zone: The availability zone of hosts that no aggregate puts in one.
-    """
-
-    cells: Mapping[str, str | None] = field(default_factory=dict)
-    default_zone: str = "nova"
 
 
 class Trace(DecisionObserver):
@@ -118,11 +83,6 @@ class Trace(DecisionObserver):
         self._offered: HostView | None = None
         self._left: int | None = None
         self._last_round = 0
-        self._excluded: list[tuple[int, np.ndarray]] = []
-        self._rejected: list[tuple[int, np.ndarray, list[int]]] = []
-        self._codes: dict[tuple[str, int | None, str], int] = {}
-        self._best_rows: list[int] = []
-        self._rows: list[list[int]] = []
         self._failure = Failure(request, ())
         self._filtered: Filtered | None = None
         self._placed: dict[int, tuple[HostView, ViewIndex, AllocationCandidate | None]] = {}
@@ -132,6 +92,7 @@ class Trace(DecisionObserver):
         self.step = "query"
         self.waits = Waits(clock)
         self.decision = _begun(request, wall_clock())
+        self._verdicts = HostVerdicts(self.decision)
 
     @property
     def message_id(self) -> str:
@@ -253,10 +214,8 @@ class Trace(DecisionObserver):
             narrowed.hosts,
             chain,
         )
-        self._excluded = [
-            (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
-            for each in narrowed.excluded
-        ]
+        for each in narrowed.excluded:
+            self._verdicts.exclude(each.hosts.positions, each.reason)
         self._log.begin(narrowed)
         self._also.begin_ranking(offered, narrowed, chain, request)
 
@@ -264,8 +223,8 @@ class Trace(DecisionObserver):
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
         decision = self.decision
         decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
-        self._offered, self._left, self._last_round, self._best_rows = None, None, 0, []
-        self._codes, self._excluded, self._rejected, self._rows = {}, [], [], []
+        self._offered, self._left, self._last_round = None, None, 0
+        self._verdicts = HostVerdicts(decision)
         self._failure.offered = self._failure.judged = self._failure.chain = None
         self._failure.number, self._placed, self._filtered = 0, {}, None
         self._log.begin()
@@ -275,11 +234,14 @@ class Trace(DecisionObserver):
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
         self._log.filtered(uuid, filtered)
         self._also.filtered(number, hosts, filtered)
-        first, end = not steps, self._clock() + PATIENCE
+        first = not steps
         self._left, self._failure.number = len(filtered.hosts), number
         self._filtered = filtered
         del steps[MOST_STEPS:]
         self._last_round = len(steps)
+        if self._left == len(hosts) and not first:
+            return
+        end = self._clock() + PATIENCE
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
         for step, left in zip(filtered.steps, ends, strict=False):
             start = len(step.hosts)
@@ -291,15 +253,17 @@ class Trace(DecisionObserver):
             reasons = (
                 step.reasons(NAMED) if self._left else step.reasons(EXPLAINED, lambda: self._clock() > end)
             )
-            codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in reasons]
-            self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
+            rejected = step.hosts.positions[~step.kept]
+            self._verdicts.reject(len(steps) - 1, rejected, [reason for _, reason in reasons])
 
-    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        self._also.weighed(number, hosts, scores, totals)
-        if number or self._best_rows:
+    def weighed(
+        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        self._also.weighed(number, hosts, scores, totals, order)
+        if number or self._verdicts.best:
             return
-        indices = best_indices(totals, BEST)
-        self._best_rows = hosts.table_rows[indices].tolist()
+        indices = np.fromiter(islice(order, BEST), np.int64)
+        self._verdicts.best = hosts.table_rows[indices].tolist()
         weights = [Weights(*each) for each in scores.weights(indices)]
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
 
@@ -341,91 +305,23 @@ class Trace(DecisionObserver):
             for uuid, (first, *others) in zip(self.request.instance_uuids, places, strict=True)
         ]
         if self._offered:
-            index = self._offered.table.row_of_uuid
-            self._rows = [[index.get(each.compute_node_uuid, -1) for each in some] for some in selections]
-
-    def _code(self, outcome: str, step: int | None = None, reason: str = "", count: int = 1) -> int:
-        """Return the index of a verdict that ``count`` more hosts have."""
-        key = (outcome, step, reason)
-        code = self._codes.get(key)
-        if code is None:
-            code = self._codes[key] = len(self.decision.verdicts)
-            self.decision.verdicts.append(Verdict(outcome, step, reason))
-        self.decision.verdicts[code].count += count
-        return code
-
-    # -- hosts by name ---------------------------------------------------------------------------------------
+            row = self._offered.table.row_of_uuid.get
+            self._verdicts.chosen = [
+                [row(each.compute_node_uuid, -1) for each in some] for some in selections
+            ]
 
     def _name_hosts(self) -> None:
         """Name the hosts of the document: all, or the most important."""
         offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
         table, self._table = self._table, None
         self._failure, self._placed, self._filtered = Failure(self.request, ()), {}, None
-        decision = self.decision
-        if offered is None or table is None:
-            return
-        verdicts = self._special(table)
-        if decision.error is not None:
-            self._name_all(offered, verdicts)
-        else:
-            others = [row for row in self._best_rows if row not in verdicts]
-            if others:
-                verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
-            if self._rejected or self._excluded:
-                for row, code in self._out(offered.root_rows, whole=False):
-                    verdicts.setdefault(row, code)
-        decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
-        index_of = {row: index for index, row in enumerate(verdicts)}
-        decision.best.host = [index_of[row] for row in self._best_rows]
-
-    def _name_all(self, offered: HostView, verdicts: dict[int, int]) -> None:
-        rows, out = offered.table_rows, dict(self._out(offered.root_rows, whole=True))
-        passed = dict.fromkeys(
-            row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
-        )
-        if passed:
-            verdicts.update(dict.fromkeys(passed, self._code(PASSED, count=len(passed))))
-        for row, code in out.items():
-            verdicts.setdefault(row, code)
-
-    def _out(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
-        """Yield the rows and verdicts of hosts that are out; those of the last filter first.
-
-        Args:
-            whole: Whether to yield all, also those without a computed reason.
-        """
-        for step, positions, codes in reversed(self._rejected):
-            some = rows[positions if whole else positions[: len(codes)]].tolist()
-            if len(some) > len(codes):
-                unexplained = self._code(REJECTED, step, "", len(some) - len(codes))
-                yield from zip(some, [*codes, *repeat(unexplained, len(some) - len(codes))], strict=True)
-            else:
-                yield from zip(some, codes, strict=True)
-        for code, positions in self._excluded:
-            some = rows[positions if whole else positions[:NAMED]].tolist()
-            yield from zip(some, repeat(code), strict=False)
-
-    def _special(self, table: HostTable) -> dict[int, int]:
-        """Return the verdicts of chosen, alternate and refused hosts by row."""
-        chosen = [rows[0] for rows in self._rows]
-        counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
-        found = {
-            row: self._code(CHOSEN, None, f"for {count_text(count, 'instance')}" if count > 1 else "")
-            for row, count in counts.items()
-        }
-        for row in chain.from_iterable(rows[1:] for rows in self._rows):
-            if row not in found:
-                found[row] = self._code(ALTERNATE)
-        for event in self.decision.refused_claims:
-            for row in table.rows_named.get(event.host, ()):
-                if row not in found:
-                    found[row] = self._code(REFUSED, None, event.cause)
-        return found
+        if offered is not None and table is not None:
+            self._verdicts.name(offered, table, self._names())
 
 
 def _begun(request: SchedulingRequest, started_at: float) -> Decision:
     envelope = request.spec.as_received()
-    received, data = document.encode(envelope), envelope[DATA]
+    data = envelope[DATA]
     flavor = data["flavor"][DATA]
     return Decision(
         time=document.time_text(started_at),
@@ -435,7 +331,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
         instances=list(request.instance_uuids),
         flavor=document.Flavor(*map(flavor.get, FLAVOR)),
         availability_zone=data.get("availability_zone"),
-        spec=msgspec.Raw(received if len(received) <= LARGEST_SPEC else b"null"),
+        spec=envelope,
     )
 
 
@@ -447,31 +343,6 @@ def _kind(request: SchedulingRequest) -> str:
         return "build"
     destination = read(request.spec, "requested_destination")
     return "move" if read(destination, "cell") else "evacuation"
-
-
-def _columns(table: HostTable, verdicts: Mapping[int, int], names: Names, *, complete: bool) -> Hosts:
-    rows = [table.rows[number] for number in verdicts]
-    numbers = np.fromiter(verdicts, np.int64, len(verdicts))
-    cell, aggregates = (table.coded[name].take(numbers) for name in ("cell", "aggregates"))
-    cells, zones = cell.codes.tolist(), aggregates.codes.tolist()
-    return Hosts(
-        complete,
-        [row.host for row in rows],
-        [row.nodename for row in rows],
-        cells,
-        zones,
-        list(verdicts.values()),
-        {code: names.cells.get(cell.values[code]) or cell.values[code] for code in set(cells)},
-        {code: aggregates.values[code].availability_zone(names.default_zone) for code in set(zones)},
-    )
-
-
-def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
-    """Return the indices of the largest totals, largest first; equal ones in their order."""
-    indices = np.arange(len(totals))
-    if len(totals) > count:
-        indices = np.flatnonzero(totals >= np.partition(totals, -count)[-count])
-    return indices[np.argsort(-totals[indices], kind="stable")[:count]]
 
 
 def _place(selection: Selection) -> Place:

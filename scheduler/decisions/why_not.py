@@ -15,7 +15,7 @@ from scheduler.decisions.document import Constraint, Failing, Reason, Why
 from scheduler.logs import count_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import ProviderState
+from scheduler.placement.providers import Inventory, ProviderState
 
 #: Sets of several constraints that are kept, and hosts that are named of each set.
 MOST_SETS = 10
@@ -224,17 +224,14 @@ class PlainJudge:
         """Which hosts are not known; bool, shape (hosts,)."""
         return ~self._known
 
-    def spread_limits(self) -> None:
-        """Give nodes of unknown unit limits those of a known one with the same capacities."""
-        known = np.flatnonzero(self._nodes.limits_known())
-        if not len(known) or len(known) == len(self._nodes):
-            return
-        _, kinds = np.unique(self._nodes.capacity, axis=1, return_inverse=True)
-        kinds = kinds.reshape(-1)
-        source = np.full(kinds.max() + 1, -1)
-        source[kinds[known]] = known
-        rows = np.flatnonzero(~self._nodes.limits_known() & (source[kinds] >= 0))
-        self._nodes.copy_limits(rows, self._nodes, source[kinds[rows]])
+    def spread_limits(self, among: np.ndarray) -> None:
+        """Give those of some hosts whose unit limits are not known the limits of one with equal capacities.
+
+        Args:
+            among: Which hosts; bool, shape (hosts,). No limit refuses those that Placement has offered.
+        """
+        if len(self._nodes):
+            self._nodes.spread_limits(self._at[among & self._known])
 
     def samples(self, among: np.ndarray, most: int) -> list[int]:
         """Return hosts of unknown unit limits: all if they are few, otherwise one of each kind of hardware.
@@ -248,7 +245,7 @@ class PlainJudge:
         positions = np.flatnonzero(among & self._known & ~self._read[self._at])
         if len(positions) <= most:
             return [int(position) for position in positions]
-        self.spread_limits()
+        self.spread_limits(among)
         positions = positions[~self._nodes.limits_known()[self._at[positions]]]
         if not len(positions):
             return []
@@ -256,14 +253,17 @@ class PlainJudge:
         _, firsts, counts = np.unique(columns, axis=1, return_index=True, return_counts=True)
         return [int(positions[first]) for first in firsts[np.argsort(-counts, kind="stable")][:most]]
 
-    def learn(self, position: int, state: ProviderState, *, limits_alone: bool) -> None:
-        """Take over what was read of a host, or its unit limits alone."""
+    def learn(self, position: int, state: ProviderState) -> None:
+        """Take over what was read of a host."""
         row = self._at[position]
-        used = self._nodes.used[:, row].copy()
         self._nodes.set_state(row, state)
         self._read[row] = True
-        if limits_alone:
-            self._nodes.used[:, row] = used
+
+    def learn_limits(self, position: int, inventories: Mapping[str, Inventory]) -> None:
+        """Take over the unit limits of a host."""
+        row = self._at[position]
+        self._nodes.set_limits(row, inventories)
+        self._read[row] = True
 
     def can_judge(self, part: Part) -> bool:
         if part.kind is ConstraintKind.AMOUNT:

@@ -96,7 +96,11 @@ class AggregateSet:
 
     def availability_zone(self, default: str) -> str:
         """Return the first zone, in order of text, that the aggregates name; ``default`` without one."""
-        return min(self.metadata.get(AVAILABILITY_ZONE, ()), default=default)
+        return default if self._zone is None else self._zone
+
+    @cached_property
+    def _zone(self) -> str | None:
+        return min(self.metadata.get(AVAILABILITY_ZONE, ()), default=None)
 
 
 def split_metadata(aggregates: Iterable[WithMetadata]) -> dict[str, frozenset[str]]:

@@ -181,7 +181,7 @@ class PendingPlacements:
         self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
-        self._claiming: set[str] = set()  # own ones that are not granted yet
+        self._choosing = 0  # own instances for which hosts are chosen and claimed
         self._others_claiming: dict[str, float] = {}  # when the intents of other schedulers were written
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
@@ -250,7 +250,6 @@ class PendingPlacements:
                 return None
             self._remove([instance])
             self._put(placement)
-            self._claiming.add(instance)
         if self.listener is not None:
             self.listener.reserved(placement)
         return placement
@@ -260,8 +259,18 @@ class PendingPlacements:
         with self._lock:
             placement = self._placements.get(instance)
             if placement is not None:
-                self._claiming.discard(instance)
                 self.claims.end(placement.node, instance, granted=True)
+
+    @contextmanager
+    def choosing(self, instances: int) -> Iterator[None]:
+        """Note in this context that hosts are chosen and claimed for some instances."""
+        with self._lock:
+            self._choosing += instances
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._choosing -= instances
 
     def more_claims_follow(self, queued: int) -> bool:
         """Return whether own claims follow those that are queued, while another scheduler claims too.
@@ -270,7 +279,7 @@ class PendingPlacements:
         """
         with self._lock:
             last = next(reversed(self._others_claiming.values()), -math.inf)
-            return len(self._claiming) > queued and self._clock() - last < CLAIMING_FOR
+            return self._choosing > queued and self._clock() - last < CLAIMING_FOR
 
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
@@ -401,7 +410,6 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
-            self._claiming.discard(placement.instance)
             self._others_claiming.pop(placement.instance, None)
             self.claims.end(placement.node, placement.instance)
             self.demands.remove(placement.node, placement.instance)

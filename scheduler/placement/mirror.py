@@ -182,7 +182,12 @@ class Nodes:
             inventory = state.inventories.get(name)
             self.capacity[number, row] = -1 if inventory is None else min(inventory.capacity, _UNBOUNDED)
             self.used[number, row] = state.used.get(name, 0)
-            if inventory is not None:
+        self.set_limits(row, state.inventories)
+
+    def set_limits(self, row: int, inventories: Mapping[str, Inventory]) -> None:
+        """Set the unit limits of a node."""
+        for name, number in _NUMBER.items():
+            if (inventory := inventories.get(name)) is not None:
                 self.min_unit[number, row] = min(inventory.min_unit, _UNBOUNDED)
                 self.max_unit[number, row] = min(inventory.max_unit, _UNBOUNDED)
                 self.step_size[number, row] = min(inventory.step_size, _UNBOUNDED)
@@ -195,6 +200,24 @@ class Nodes:
     def limits_known(self) -> np.ndarray:
         """Return which nodes have unit limits, as those that were read alone have; bool, shape (nodes,)."""
         return np.any(self.max_unit < MOST_AMOUNT, axis=0)
+
+    def spread_limits(self, rows: np.ndarray, hardware: np.ndarray | None = None) -> None:
+        """Give those of some nodes whose unit limits are not known the limits of one with the same hardware.
+
+        Args:
+            rows: The nodes; int64.
+            hardware: What is the same, one column a node; None: the capacities.
+        """
+        is_known = self.limits_known()
+        known, rows = np.flatnonzero(is_known), rows[~is_known[rows]]
+        if not len(known) or not len(rows):
+            return
+        columns = self.capacity if hardware is None else hardware
+        kinds = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
+        source = np.full(kinds.max() + 1, -1)
+        source[kinds[known]] = known
+        rows = rows[source[kinds[rows]] >= 0]
+        self.copy_limits(rows, self, source[kinds[rows]])
 
     def state(self, row: int) -> ProviderState:
         """Return what is known of a node; its inventories have what can be allocated as their totals."""
@@ -227,6 +250,13 @@ class Nodes:
         for name, amount in query.amounts.items():
             number = _NUMBER[name]
             suits &= self.used[number] + amount <= self.capacity[number]
+        return suits & self.limits_admit(query.amounts)
+
+    def limits_admit(self, amounts: Mapping[str, int]) -> np.ndarray:
+        """Return the nodes whose unit limits admit the amounts; bool, shape (nodes,)."""
+        suits = np.ones(len(self), bool)
+        for name, amount in amounts.items():
+            number = _NUMBER[name]
             suits &= (self.min_unit[number] <= amount) & (amount <= self.max_unit[number])
             odd = np.flatnonzero(self.step_size[number] > 1)  # few: to divide takes longer than all the rest
             suits[odd] &= amount % self.step_size[number, odd] == 0
@@ -482,6 +512,13 @@ class Mirror:
             nodes.generation[row] = UNKNOWN if overlapped else state.generation
             nodes.heard[row], nodes.gone[row] = 0, False
             nodes.read_from[row], nodes.read_to[row] = begun, self.clock()
+
+    def learn_limits(self, nodes: Nodes) -> None:
+        """Take over the unit limits of nodes that are mirrored."""
+        with self._lock:
+            rows = self._nodes.rows(nodes.uuids)
+            known = np.flatnonzero(rows >= 0)
+            self._nodes.copy_limits(rows[known], nodes, known)
 
     def add(self, uuids: Collection[str]) -> None:
         """Mirror further nodes. Each is corrected next."""

@@ -2,7 +2,8 @@
 
 One POST is in flight at a time. What waits meanwhile goes along with the next one, which costs Placement half
 as much for each consumer. A write that need not wait is sent at once. Only while other schedulers claim, so
-that Placement is busy with their writes, it waits for claims that follow, at most as long as the last POST.
+that Placement is busy with their writes, it waits for claims that follow, at most twice as long as the last
+POST took.
 
 Several at a time gain nothing, as Placement's database is busy with one, and they get into each other's way.
 Placement deletes the rows of a consumer before it inserts new ones. For a new consumer there are none, so
@@ -36,7 +37,7 @@ MOST_TOGETHER = 20
 SLOW = 1.0
 
 # Seconds that a write waits at most for further ones while other schedulers claim, and between two looks.
-LONGEST_WAIT = 0.05
+LONGEST_WAIT = 0.25
 LOOK_INTERVAL = 0.01
 
 # A refused POST is sent again without those refused so often; then what is left is sent in halves. More
@@ -155,13 +156,14 @@ class WriteQueue:
 
     def _wait_for_company(self) -> None:
         """Wait for the claims that follow while other schedulers claim, unless the next POST is full."""
-        end = self._clock() + min(LONGEST_WAIT, self._last_seconds)
+        end = self._clock() + min(LONGEST_WAIT, 2 * self._last_seconds)
         while self._clock() < end:
             with self._lock:
                 queued = sum(len(entry.consumers) for entry in self._queue)
             if queued >= self._most or not self._more_follow(queued):
                 break
-            self._sleep(LOOK_INTERVAL)
+            with waiting_for("claims that go along with it"):
+                self._sleep(LOOK_INTERVAL)
 
     def _next_group(self) -> list[_Entry]:
         """Take the entries that go together out of the queue. The lock is held."""

@@ -176,7 +176,7 @@ class Server(library.RPCServer):
             listener.on_stop = stop
             self._late_listener = listener
             if self.outages is not None:
-                self.outages.follow(listener, self.conf.executor_thread_pool_size)
+                self.outages.follow(listener.take_calls, self.conf.executor_thread_pool_size)
             return library.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:

@@ -14,7 +14,7 @@ from scheduler.errors import (
     BerthError,
     NoValidHost,
     PlacementUnavailable,
-    SchedulerStopping,
+    ReturnedToBroker,
 )
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
@@ -119,7 +119,7 @@ class HostClaiming:
         Raises:
             NoValidHost: No host is left, or trying others would be of no use or not safe.
             AllocationUpdateFailed: Another writer changed the allocations of the instance.
-            SchedulerStopping: Nothing is claimed any more.
+            ReturnedToBroker: Nothing is claimed any more.
         """
         return self._choose(instance_uuid, self._claim_on)
 
@@ -136,7 +136,7 @@ class HostClaiming:
         Raises:
             NoValidHost: As ``claim_best``.
             AllocationUpdateFailed: As ``claim_best``.
-            SchedulerStopping: As ``claim_best``.
+            ReturnedToBroker: As ``claim_best``.
         """
         planned, self._planned = self._planned, {}
         if not self._claims or not planned:
@@ -307,10 +307,10 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
         held = result.held.allocations if result.held else ()
         return AllocationUpdateFailed(instance_uuid, result.reason, held=held)
     if result.outcome is Outcome.STOPPING:
-        return SchedulerStopping(result.reason)
+        return ReturnedToBroker(result.reason)
     if result.unavailable:
         timed_out = all(event.status is None for event in result.events[-1:])
-        return PlacementUnavailable(result.reason, timed_out=timed_out, claiming=True)
+        return PlacementUnavailable(result.reason, timed_out=timed_out)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
     return NoValidHost(NOT_ENOUGH, final=result.final)
 

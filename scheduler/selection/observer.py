@@ -4,7 +4,7 @@ Methods are called on the path of every request, so that they only note what the
 changes afterwards: whatever must stay as it is has to be copied.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,8 +32,14 @@ class DecisionObserver:
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         """Note what the filters did with ``hosts`` for instance ``number`` of the request."""
 
-    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        """Note the weights of the hosts that passed, before one is chosen for instance ``number``."""
+    def weighed(
+        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        """Note the weights of the hosts that passed, before one is chosen for instance ``number``.
+
+        Args:
+            order: Yields the indices of the hosts, largest totals first; it sorts as it is read.
+        """
 
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None

@@ -8,7 +8,7 @@ cells of the request, or if hosts have lost candidates that bear on others.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice, tee
 import random
 from typing import Any
 
@@ -165,7 +165,8 @@ class Ranking:
         totals = self.totals()
         if not len(totals):
             return
-        self._observer.weighed(self._number, self.hosts, self.scores, totals)
+        order, noted = tee(descending(totals))
+        self._observer.weighed(self._number, self.hosts, self.scores, totals, noted)
         if LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
         preferred = self._preferred(totals)
@@ -173,11 +174,9 @@ class Ranking:
         if preferred is not None and totals[first] < totals.max():
             LOG.debug("The best of the %d hosts that this scheduler owns is taken first", preferred.sum())
         yield first
-        groups = [np.arange(len(totals))]
         if preferred is not None:
-            groups = [np.flatnonzero(preferred), np.flatnonzero(~preferred)]
-        for group in groups:
-            yield from (ViewIndex(index) for index in _ordered(group, totals) if index != first)
+            order = chain(*(_ordered(np.flatnonzero(group), totals) for group in (preferred, ~preferred)))
+        yield from (ViewIndex(index) for index in order if index != first)
 
     def _owned_for_request(self, owned: Owned) -> np.ndarray | None:
         request = self._request
@@ -261,6 +260,6 @@ def descending(totals: np.ndarray) -> Iterator[int]:
         yield from np.argsort(-totals, kind="stable").tolist()
         return
     limit = np.partition(totals, -HEAD)[-HEAD]
-    for part in (totals > limit, totals == limit, totals < limit):
-        indices = np.flatnonzero(part)
+    for compare in (np.greater, np.equal, np.less):
+        indices = np.flatnonzero(compare(totals, limit))
         yield from indices[np.argsort(-totals[indices], kind="stable")].tolist()

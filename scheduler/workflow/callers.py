@@ -1,11 +1,12 @@
 """Whether somebody still waits for a request, and the release of what instances hold for nobody."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+import time
 
 from oslo_log import log as logging
 
-from scheduler.claims.claimer import Claimer
-from scheduler.errors import CallerLeft
+from scheduler.claims.claimer import TOO_LATE, Claimer
+from scheduler.errors import CallerLeft, NoValidHost
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Resources
 from scheduler.request.instance_state import OVER, InstanceState
@@ -25,20 +26,40 @@ REASONS = {
 
 
 class Callers:
-    """Asks nova whether the caller of a request still waits. Any thread may use it."""
+    """Finds out whether the caller of a request still waits. Any thread may use it.
 
-    def __init__(self, claimer: Claimer, candidate_hosts: CandidateHosts) -> None:
+    Its reply queue is checked before, by the server: a missing one is found without reading the request.
+    """
+
+    def __init__(
+        self,
+        claimer: Claimer,
+        candidate_hosts: CandidateHosts,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._claimer = claimer
         self._kept = candidate_hosts.kept
+        self._clock = clock
 
-    def check(self, request: SchedulingRequest) -> None:
-        """Check that a caller waits for one of the instances, as far as nova knows.
+    def check(self, request: SchedulingRequest, *, ask_nova: bool = True) -> None:
+        """Check that a caller waits for one of the instances: by its deadline, and as far as nova knows.
 
         If none does, or nova gives no answer, the instances are checked later.
 
+        Args:
+            ask_nova: Whether the caller may have left before its deadline.
+
         Raises:
-            CallerLeft: Nobody does.
+            NoValidHost: The deadline has passed.
+            CallerLeft: Nobody waits.
         """
+        if self._clock() > request.deadline:
+            LOG.warning("Request expired (%s); releasing its claims", TOO_LATE)
+            if request.past:
+                self.note_unknown(request)
+            raise NoValidHost(TOO_LATE, final=True)
+        if not ask_nova:
+            return
         states = self._states_of(request)
         if OVER.issuperset(states) or InstanceState.UNKNOWN in states:
             self.note_unknown(request)

@@ -17,9 +17,10 @@ from scheduler.decisions.constraints import ConstraintKind
 from scheduler.decisions.document import REJECTED, time_text
 from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.failure_cause import remedy_of_constraint
+from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.hosts_now import MOST_NODES, HostNow, NodeNow
 from scheduler.decisions.rendering import ACCEPTED, NOT_APPLICABLE, FilterVerdict
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.trace import Trace
 from scheduler.decisions.why_not import with_reasons
 from scheduler.errors import NoValidHost
 from scheduler.filters.base import Judge

@@ -76,7 +76,8 @@ class RequestRun:
         if not self._announced:
             self._announced = True
             self._steps.notifications.select_destinations_start(request.context, request.spec)
-        with self._claiming(table, request, check) as claims:
+        choosing = self._steps.hosts.pending.choosing(len(request.instance_uuids))
+        with choosing, self._claiming(table, request, check) as claims:
             yield claims
         self._decided = request
 
@@ -157,6 +158,11 @@ class RequestRun:
         Another run of the request may have read some before all were there. And what was released and claimed
         again may have the generation that a late try of the release expects: it begins again with a consumer.
 
+        The turn of a server group has ended. Its next request counts these claims as a member, although they
+        may still be released: it then joins their host, and this request, decided again in another turn,
+        counts that one. So the group's policy holds, unless another run of this request is answered with
+        another host. That run takes no turn here, so holding this one during the fence would not prevent it.
+
         Args:
             decided: The request whose progress is written into its spec; None for hosts that were held.
 
@@ -179,10 +185,9 @@ class RequestRun:
                 for uuid, result in results.items():
                     if not result.claimed:
                         raise final_refusal(uuid, result)
-            # After the fence, which may take long.
-            if past or self._steps.clock() > min(self._begun, request.received_at) + SOON:
-                # As it was decided: it may keep more than ``request``.
-                self._steps.callers.check(decided or request)
+            # After the fence, which may take long. And as it was decided: it may keep more than ``request``.
+            slow = self._steps.clock() > min(self._begun, request.received_at) + SOON
+            self._steps.callers.check(decided or request, ask_nova=past or slow)
             if decided is not None:
                 decided.write_progress()
         except BaseException as error:

@@ -80,7 +80,7 @@ class ChangingCloud(Cloud):
         for _ in range(4):
             self.claim_by_another()
         for host in self.fleet.hosts[::2] if self.quiet else ():
-            self._set_status(host, disabled=host.number % 4 == 0, down=host.number % 4 == 2)
+            self.set_status(host, disabled=host.number % 4 == 0, down=host.number % 4 == 2)
         host_state = "" if self.quiet else "host_state_max_age = 0"
         self.configure("fake://", sections=OPTIONS.format(host_state=host_state))
         self.changes = [
@@ -156,14 +156,14 @@ class ChangingCloud(Cloud):
         body = {"resource_provider_generation": found["resource_provider_generation"]}
         return self.call("PUT", path, {**body, key: edit(found[key])}, allowed=(400, 409)).ok
 
-    def _set_trait(self, provider, trait, *, has):
+    def set_trait(self, provider, trait, *, has):
         self.edit(
             provider, "traits", "traits", lambda now: sorted({*now, trait} if has else {*now} - {trait})
         )
 
     def change_trait(self):
         host, trait, has = self.any_host(), self.rng.choice(self.traits), self.rng.random() < 0.5
-        self._set_trait(host, trait, has=has)
+        self.set_trait(host, trait, has=has)
         self.note("trait", trait, "given to" if has else "taken from", host)
 
     def change_inventory(self):
@@ -200,7 +200,7 @@ class ChangingCloud(Cloud):
 
     def make_child(self):
         """Put a device into a host, or move its disk or memory to a provider below, as for NUMA nodes."""
-        host, child = self.any_host(), self._new_uuid()
+        host, child = self.any_host(), self.new_uuid()
         name = self.rng.choice(["VGPU"] if self.flat else ["VGPU", "DISK_GB", "PCPU", "MEMORY_MB"])
         inventories = {name: {"total": 10000 if name == "MEMORY_MB" else 8}}
         self._create(Provider(f"child {child}", child, inventories, (), (), host))
@@ -209,7 +209,7 @@ class ChangingCloud(Cloud):
 
     def make_sharing(self):
         name = self.rng.choice(["IPV4_ADDRESS"] if self.flat else ["DISK_GB", "IPV4_ADDRESS"])
-        uuid_ = self._new_uuid()
+        uuid_ = self.new_uuid()
         aggregates = [self.rng.choice(self.fleet.aggregates).uuid]
         self._create(Provider(f"sharing {uuid_}", uuid_, {name: {"total": 500}}, [SHARES], aggregates))
         self.sharing.add(uuid_)
@@ -218,13 +218,13 @@ class ChangingCloud(Cloud):
     def _create(self, provider):
         create_fleet(self.placement_url, [provider])
 
-    def _new_uuid(self):
+    def new_uuid(self):
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     # -- what instances hold ---------------------------------------------------------------------------------
 
     def claim_by_another(self):
-        host, consumer = self.any_host(), self._new_uuid()
+        host, consumer = self.any_host(), self.new_uuid()
         amounts = {"VCPU": self.rng.choice([1, 2, 4]), "MEMORY_MB": self.rng.choice([1024, 2048])}
         body = {
             "allocations": {host: {"resources": amounts}},
@@ -272,13 +272,13 @@ class ChangingCloud(Cloud):
         with self._cell.begin() as connection:
             connection.execute(statement.values(updated_at=schema.utcnow()))
 
-    def _set_status(self, host, **columns):
+    def set_status(self, host, **columns):
         """Write whether the service of a host is ``disabled`` or ``down``."""
         if "down" in columns:
             columns["forced_down"] = columns.pop("down")
         self._write(sa.update(schema.services).where(schema.services.c.host == host.name).values(columns))
         if "disabled" in columns and self.rng.random() < 0.8:  # the compute writes it, unless it is down
-            self._set_trait(host.uuid, DISABLED, has=columns["disabled"])
+            self.set_trait(host.uuid, DISABLED, has=columns["disabled"])
 
     def change_status(self):
         """Disable, enable, stop or start the service of a host; a quiet cloud has one more of its hosts."""
@@ -287,14 +287,14 @@ class ChangingCloud(Cloud):
             return
         host, what = self._host_of(self.any_host()), self.rng.choice(["disabled", "down"])
         value = self.rng.random() < 0.5
-        self._set_status(host, **{what: value})
+        self.set_status(host, **{what: value})
         self.note(host.uuid, "is" if value else "is not", what)
 
     def open_host(self):
         """Enable and start the service of a host, and return the host."""
         host = self.rng.choice(self.fleet.hosts)
-        self._set_status(host, down=False, disabled=False)
-        self._set_trait(host.uuid, DISABLED, has=False)
+        self.set_status(host, down=False, disabled=False)
+        self.set_trait(host.uuid, DISABLED, has=False)
         self.note(host.uuid, "is up and enabled")
         return host
 

@@ -142,7 +142,7 @@ class Requests:
         self._names = [host.name for host in cloud.fleet.hosts]
         self.count = rng.choice([1, 1, 1, 2, 3])
         self._arguments = (extra, sizes, fields)
-        self.uuids = [cloud._new_uuid() for _ in range(self.count)]
+        self.uuids = [cloud.new_uuid() for _ in range(self.count)]
 
     def want_only(self, host):
         """Leave out all other hosts, which no question to Placement does."""
@@ -273,8 +273,8 @@ def _comes_up(cloud):
 def _is_enabled(cloud):
     """Enable the service of a host again."""
     host = cloud.fleet.hosts[0]
-    cloud._set_status(host, disabled=False)
-    cloud._set_trait(host.uuid, DISABLED, has=False)
+    cloud.set_status(host, disabled=False)
+    cloud.set_trait(host.uuid, DISABLED, has=False)
     return host
 
 
@@ -294,8 +294,8 @@ def test_a_host_that_may_be_chosen_since_a_moment_ago_is_among_those_that_may_be
     fields = {"availability_zone": "az3"} if change is _is_put_into_zone else {}
     with ChangingCloud(tmp_path, placement, random.Random(5), quiet=False) as cloud:
         first, *others = cloud.fleet.hosts
-        cloud._set_status(first, disabled=change is _is_enabled, down=False)
-        cloud._set_trait(first.uuid, DISABLED, has=change is _is_enabled)
+        cloud.set_status(first, disabled=change is _is_enabled, down=False)
+        cloud.set_trait(first.uuid, DISABLED, has=change is _is_enabled)
         cloud.put(first, [cloud.fleet.aggregates[0]])
         for other in others[:2]:
             cloud.put(other, [cloud.fleet.aggregates[ZONE]])
@@ -303,7 +303,7 @@ def test_a_host_that_may_be_chosen_since_a_moment_ago_is_among_those_that_may_be
             scheduler.refresh(wide=True)
 
             def allowed():
-                sizes, instance = {"vcpus": 1, "memory_mb": 1, "root_gb": 0}, cloud._new_uuid()
+                sizes, instance = {"vcpus": 1, "memory_mb": 1, "root_gb": 0}, cloud.new_uuid()
                 spec = make_spec({}, sizes=sizes, user_id="u", instance_uuid=instance, **fields)
                 cloud.instances.add(instance)
                 return scheduler.allowed(spec, [instance])

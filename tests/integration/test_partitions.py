@@ -55,7 +55,7 @@ class PartitionedCloud(SmallCloud):
             self.other_router = self._start_process(BerthRouterProcess, name)
 
     def _start_process(self, program, name, partition=""):
-        path = self.configure(self.transport_url, host=name, sections=self._sections(partition))
+        path = self.configure(self.transport_url, host=name, sections=self.sections(partition))
         process = program(path, self.directory / f"{name}.log")
         process.start()
         self.callback(process.stop)

@@ -9,11 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from scheduler import objects
-from scheduler.decisions.document import decode
 from scheduler.decisions.failure_cause import REMEDIES, cause_of
 from scheduler.decisions.remedies import (
     OF_AFFINITY,
@@ -26,7 +24,7 @@ from scheduler.decisions.remedies import (
     for_fewer,
 )
 from scheduler.decisions.why_not import STALE
-from scheduler.operators.plan.dry_run import dry_run
+from scheduler.operators.plan.capacity import capacity
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tools.rig.fleet import Cell, Fleet, Hardware
@@ -42,7 +40,6 @@ INVENTORIES = {
 }
 CELL1 = Cell("cell1", "").uuid
 SSD, AVX = "STORAGE_DISK_SSD", "HW_CPU_X86_AVX512F"
-UNKNOWN_TO_PLANS = "max_unit"
 
 Situation = Callable[[RefusingCloud], AbstractContextManager[object]]
 
@@ -269,21 +266,22 @@ def test_a_refusal_has_its_cause_and_a_remedy_that_helps(cloud, case):
     uuids = case.uuids(cloud)
     with case.situation(cloud):
         told = cloud.decide(case.spec(cloud, uuids), uuids, explain=True)
-        planned = dry_run_of(cloud, case.spec(cloud, uuids))
+        planned = cloud.dry_run(case.spec(cloud, uuids))
     cause = cause_of(told)
     assert (cause.code, cause.remedy) == (case.code, case.remedy)
     assert case.words in cause.words
-    if case.name != UNKNOWN_TO_PLANS:
-        assert cause_of(planned) == cause
+    assert cause_of(planned) == cause
     if case.better:
         with case.helped(cloud):
             assert finds_hosts(cloud, replace(case, wanted=case.better, change=nothing))
 
 
-@pytest.mark.xfail(strict=True, reason="a plan knows no unit limits of hosts that no request has read")
-def test_a_dry_run_knows_unit_limits(cloud):
-    (case,) = (one for one in CASES if one.name == UNKNOWN_TO_PLANS)
-    assert cause_of(dry_run_of(cloud, case.spec(cloud, case.uuids(cloud))))
+def test_no_instance_beyond_a_unit_limit_is_counted(cloud):
+    (case,) = (one for one in CASES if one.name == "max_unit")
+    with snapshot.read(cloud.conf) as read:
+        found = capacity(PlannedCloud(read), case.spec(cloud, case.uuids(cloud)))
+    assert found["instances"] == 0
+    assert case.words in found["reason"]
 
 
 def finds_hosts(cloud, case):
@@ -291,9 +289,3 @@ def finds_hosts(cloud, case):
     found = cloud.decide(case.spec(cloud, uuids), uuids).error is None
     cloud.release(uuids)
     return found
-
-
-def dry_run_of(cloud, spec):
-    with snapshot.read(cloud.conf) as read:
-        document = dry_run(PlannedCloud(read), spec)["decision"]
-    return decode(msgspec.json.encode(document))

@@ -17,7 +17,7 @@ class NovaDatabases:
 
     def __init__(self, make_database):
         """``make_database``: from a name to the URL of an empty database."""
-        self._make_database = make_database
+        self.make_database = make_database
         self._ids = itertools.count(1)
         self.conf = options.new()
         self.conf([], default_config_files=[])
@@ -44,7 +44,7 @@ class NovaDatabases:
         """Make a cell; its uuid. An unreachable one has a database URL that leads nowhere."""
         cell_uuid = columns.pop("uuid", None) or str(uuid.uuid4())
         if reachable:
-            url = url or self._make_database(name)
+            url = url or self.make_database(name)
             self.cells[cell_uuid] = self.engines.cell(cell_uuid, url)
             schema.CELL.create_all(self.cells[cell_uuid])
         else:

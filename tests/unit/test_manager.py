@@ -29,7 +29,7 @@ from scheduler.errors import (
     NoValidHost,
     PlacementUnavailable,
     RequestFilterFailed,
-    SchedulerStopping,
+    ReturnedToBroker,
 )
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -697,7 +697,7 @@ def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world)
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
     stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
     world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.DONE), uuid_of("h2"): stopped})
-    with pytest.raises(SchedulerStopping, match="is stopping"):
+    with pytest.raises(ReturnedToBroker, match="is stopping"):
         ask(world, make_spec(project_id="p", num_instances=2), uuids=("i1", "i2"))
     assert world.placement.released == ["i1"]
 
@@ -783,6 +783,27 @@ def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):
 def test_callers_without_a_timeout(make_world, conf, forever):
     conf.set_override("long_rpc_timeout", forever)
     assert ask(make_world([host_with_candidate("h1")]))
+
+
+def test_a_request_that_ends_after_its_deadline_keeps_nothing(make_world, caplog):
+    clock = Clock(0.0)
+    world = make_world([host_with_candidate("h1")], clock=clock)
+    world.placement.before_a_claim = lambda: setattr(clock, "now", 1e6)
+    with pytest.raises(NoValidHost, match="its caller has given up by now"):
+        ask(world)
+    assert world.placement.released == ["i1"]
+    assert world.hosts.pending.node_of("i1") is None
+    assert "Request expired" in caplog.text
+
+
+def test_a_call_with_a_past_that_comes_after_its_deadline_claims_nothing(make_world, monkeypatch):
+    """What its instances hold is looked at later."""
+    world, noted = make_world(two_hosts(), clock=Clock(1e6)), []
+    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    call = Call(received=0.0, past=lambda: Past.QUEUED)
+    with pytest.raises(NoValidHost, match="its caller has given up by now"):
+        ask(world, None, call=call)
+    assert (world.placement.claimed, world.placement.queries, noted) == ([], [], ["i1"])
 
 
 def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):

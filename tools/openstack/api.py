@@ -111,8 +111,14 @@ class Api:
         """Return the compute of a server."""
         return self.server(server)["OS-EXT-SRV-ATTR:host"]
 
-    def wait(self, server: str, *states: str, patience: float = PATIENCE) -> Json:
+    def wait(self, server: str, *states: str, off: str = "", patience: float = PATIENCE) -> Json:
         """Wait until a server has one of these states and no task, and return it.
+
+        Args:
+            server: Its UUID.
+            states: States of the API.
+            off: A host that it has to have left: an evacuated server gets its new host last.
+            patience: Seconds.
 
         Raises:
             NotReachedError: It gets the state ERROR, or the time is over.
@@ -121,7 +127,8 @@ class Api:
         while True:
             found = self.server(server)
             state = found["status"]
-            if state in states and not found["OS-EXT-STS:task_state"]:
+            left = not off or found["OS-EXT-SRV-ATTR:host"] != off
+            if state in states and not found["OS-EXT-STS:task_state"] and left:
                 return found
             if state == "ERROR" or time.monotonic() > deadline:
                 fault = found.get("fault", {}).get("message", "")
@@ -172,6 +179,18 @@ class Api:
             found = self.compute("GET", "/flavors")["flavors"]
             self._flavors = {each["name"]: each["id"] for each in found}
         return self._flavors
+
+    def consumers(self) -> set[str]:
+        """Return who has allocations in Placement."""
+        providers = self("placement", "GET", "/resource_providers")["resource_providers"]
+        paths = (f"/resource_providers/{each['uuid']}/allocations" for each in providers)
+        return {each for path in paths for each in self("placement", "GET", path)["allocations"]}
+
+    def drop_allocations(self, consumers: Collection[str]) -> None:
+        """Delete the allocations of consumers in Placement."""
+        for each in consumers:
+            with _missing_is_fine():
+                self("placement", "DELETE", f"/allocations/{each}")
 
     def services(self, binary: str = "nova-compute") -> list[Json]:
         """Return nova's services."""

@@ -100,13 +100,13 @@ def seconds_of(server: Json) -> float:
 
 def line_of(found: Burst) -> str:
     """Return a burst in one line."""
-    active, calls = found.until_active, found.calls
+    active, calls = found.until_active or [0.0], found.calls or [0.0]
     return (
-        f"{found.scheduler:6} {len(active):4} ACTIVE, {found.failed} ERROR; until ACTIVE:"
+        f"{found.scheduler:6} {len(found.until_active):4} ACTIVE, {found.failed} ERROR; until ACTIVE:"
         f" median {statistics.median(active):.1f} s, longest {max(active):.1f} s;"
-        f" {len(calls)} calls of the scheduler:"
+        f" {len(found.calls)} calls of the scheduler:"
         f" median {statistics.median(calls) * 1000:.0f} ms, longest {max(calls) * 1000:.0f} ms;"
-        f" {found.cpu * 1000 / max(len(calls), 1):.0f} ms of CPU each"
+        f" {found.cpu * 1000 / max(len(found.calls), 1):.0f} ms of CPU each"
     )
 
 

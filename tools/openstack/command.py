@@ -12,7 +12,8 @@ Scenarios, each with nova-scheduler and with Berth:
   burst                many boots at once: time until ACTIVE, and the scheduler's share
   tempest              OpenStack's own tests: what passes with nova-scheduler passes with Berth
   outage               a part is killed, stopped or frozen in a burst: builds that end in ERROR
-  plans                drain, balance, survive and capacity of berth-plan, carried out
+  plans                drain, balance, survive, losses and capacity of berth-plan, carried out
+  shadow               berth-shadow beside nova-scheduler, with users: what it would have refused
   runs                 berth-plan --run: interrupted, killed, refused, and with what others do
   short                a little of each, for continuous integration
 """
@@ -23,7 +24,7 @@ import os
 from pathlib import Path
 import shlex
 
-from tools.openstack import burst, migrate, outage, plans, runs, short, tempest
+from tools.openstack import burst, migrate, outage, plans, runs, shadow, short, tempest
 from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
@@ -92,6 +93,7 @@ COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
     "outage": outage.main,
     "plans": plans.main,
     "runs": runs.main,
+    "shadow": shadow.main,
     "tempest": tempest.main,
     "short": short.main,
 }
@@ -130,7 +132,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each["migrate"].add("--revision", "", "another revision of this repository, which serves in between")
     each["burst"].add("--servers", 100, "servers of a burst")
     each["burst"].add("--rounds", 1, "bursts of each scheduler")
-    each["outage"].share(seconds=30.0, seed=1)
+    each["outage"].share(seconds=30.0, seed=1, minutes=90.0)
     each["outage"].add("--servers", 24, "servers of each burst")
     faults = [f"{part}:{way}" for part in outage.PARTS for way in outage.WAYS]
     each["outage"].add(
@@ -146,6 +148,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each["plans"].add("--only", [], "plans (default: all)", nargs="+", choices=plans.PLANS)
     each["runs"].share(seed=1)
     each["runs"].add("--only", [], "runs (default: all)", nargs="+", choices=runs.RUNS)
+    each["shadow"].share(callers=4, seed=1, minutes=60.0)
     each["tempest"].add("--tests", "scheduler", "which tests", choices=tempest.SETS)
     each["tempest"].add_argument("--resume", action="store_true", help="use results of earlier runs")
     for name in ("outage", "tempest"):

@@ -17,7 +17,11 @@ from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Service, Services
 
 CALLERS = 4
-PATIENCE = 900
+#: Seconds without any change after which a server that is being built is left in BUILD: with a broker that is
+#: killed go the messages of nova-api and nova-conductor, and nobody repeats these.
+PATIENCE = 180
+#: Seconds after which a scheduler has ended what it did for servers that were deleted.
+LATE = 10
 PARTS = ("scheduler", "rabbitmq", "placement", "mariadb", "keystone")
 WAYS = ("kill", "stop", "freeze")
 
@@ -31,26 +35,33 @@ class Result:
         fault: What was broken, and how.
         refused: Requests that nova's API did not accept.
         states: How many servers ended in each state.
+        left: Servers that have allocations in Placement after they were deleted.
     """
 
     scheduler: str
     fault: str
     refused: int
     states: Counter[str]
+    left: int = 0
 
 
 def main(layout: Layout, options: argparse.Namespace) -> int:
     """Break each chosen part with each scheduler; return 1 if a build failed with Berth."""
     chosen = options.only or [f"{part}:{way}" for part in PARTS for way in WAYS]
     results = []
-    for fault in chosen:
-        part, _, way = fault.partition(":")
-        for name in options.schedulers:
-            Schedulers(layout).replace(name)
-            results.append(Outage(layout, name, options).result(part, way))
+    deadline = time.monotonic() + options.minutes * 60
+    for name in options.schedulers:
+        Schedulers(layout).replace(name)
+        outage = Outage(layout, name, options)
+        for fault in chosen:
+            if time.monotonic() > deadline:
+                print(f"no time for {fault} with {name}")
+                continue
+            part, _, way = fault.partition(":")
+            results.append(outage.result(part, way))
             print(line_of(results[-1]), flush=True)
-    print("scheduler  fault                 ACTIVE  ERROR  other  not accepted")
-    for each in results:
+    print("scheduler  fault                 ACTIVE  ERROR  other  not accepted  left in Placement")
+    for each in sorted(results, key=lambda each: chosen.index(each.fault.replace(" ", ":"))):
         print(line_of(each))
     clean = show_audits(layout)
     return 1 if not clean or any(each.states["ERROR"] for each in results if each.scheduler == "berth") else 0
@@ -60,7 +71,8 @@ def line_of(result: Result) -> str:
     """Return a row of the table."""
     active, error = result.states["ACTIVE"], result.states["ERROR"]
     other = result.states.total() - active - error
-    return f"{result.scheduler:9}  {result.fault:20}  {active:6}  {error:5}  {other:5}  {result.refused:12}"
+    ended = f"{active:6}  {error:5}  {other:5}"
+    return f"{result.scheduler:9}  {result.fault:20}  {ended}  {result.refused:12}  {result.left:17}"
 
 
 class Outage:
@@ -93,7 +105,15 @@ class Outage:
             accepted = [each.result() for each in jobs]
         found = self._settled(name)
         self._api.delete_named(name)
-        return Result(self._scheduler, f"{part} {way}", accepted.count(False), found)
+        left = self._left()
+        self._api.drop_allocations(left)
+        return Result(self._scheduler, f"{part} {way}", accepted.count(False), found, len(left))
+
+    def _left(self) -> list[str]:
+        """Return who still has allocations but is no server, once a scheduler can make none of them."""
+        time.sleep(LATE)
+        servers = {each["id"] for each in self._api.servers()}
+        return sorted(self._api.consumers() - servers)
 
     def _boot(self, name: str, at: float) -> bool:
         time.sleep(max(0, at - time.monotonic()))
@@ -129,11 +149,13 @@ class Outage:
         }
 
     def _settled(self, name: str) -> Counter[str]:
-        """Wait until no server of the burst is being built, or the time is over; return their states."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until no server of the burst is built, or nothing changes any more; return their states."""
+        states, deadline = Counter[str](), time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(ApiError):
-                states = Counter(each["status"] for each in self._api.servers(name=name))
+                before, states = states, Counter(each["status"] for each in self._api.servers(name=name))
                 if not states["BUILD"] or time.monotonic() > deadline:
                     return states
+                if states != before:
+                    deadline = time.monotonic() + PATIENCE
             time.sleep(2)

@@ -61,6 +61,11 @@ class PlannedCloud:
             for group in groups:
                 self._api.delete_group(group)
 
+    def fullest(self, cell: str | None = None) -> str:
+        """Return the host with most servers, of a cell or of all."""
+        hosts = [host for host, its in self._layout.hosts.items() if cell in {None, its}]
+        return max(hosts, key=lambda host: len(self._api.on(host)))
+
     def plan(self, *words: str) -> dict[str, Any]:
         """Return a plan of berth-plan; raises as ``run``."""
         return json.loads(self.run(*words, "-f", "json"))
@@ -95,3 +100,8 @@ def berth_plan(layout: Layout, *words: str) -> "subprocess.CompletedProcess[str]
         check=False,
         timeout=TIMEOUT,
     )
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)

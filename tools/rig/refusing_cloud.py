@@ -17,11 +17,14 @@ import uuid
 import sqlalchemy as sa
 
 from scheduler import objects
-from scheduler.decisions.document import Decision
+from scheduler.decisions.document import Decision, decode
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import BerthError
 from scheduler.manager import SchedulerManager
 from scheduler.nova_db import schema
+from scheduler.operators.plan.dry_run import dry_run
+from scheduler.operators.snapshot import snapshot
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.parts import Outside, put_together
 from scheduler.rpc import notifications
 from scheduler.rpc.context import RequestContext
@@ -225,6 +228,11 @@ class RefusingCloud(Cloud):
         with contextlib.suppress(BerthError):
             self.manager.select_destinations(context, spec, uuids, True, True)
         return self.decisions[-1]
+
+    def dry_run(self, spec: Any) -> Decision:
+        """Have a request decided on a snapshot, as ``berth-plan dry-run`` does."""
+        with snapshot.read(self.conf) as read:
+            return decode(json.dumps(dry_run(PlannedCloud(read), spec)["decision"]))
 
     def passing(self, make: Callable[[], Any]) -> int:
         """Return for how many hosts a request passes all filters; nothing is claimed."""

@@ -170,7 +170,7 @@ class SmallCloud(Cloud):
 
     def _start_scheduler(self, name, partition):
         self.announce(name if self.fleet.partitions or self.schedulers.each > 1 else "the scheduler")
-        self.configure(self.transport_url, host=name, sections=self._sections(partition))
+        self.configure(self.transport_url, host=name, sections=self.sections(partition))
         decider = Decider(name, partition)
         self.deciders.append(decider)
         parts = put_together(self.conf, Outside.from_conf(self.conf))
@@ -189,7 +189,7 @@ class SmallCloud(Cloud):
 
     def _start_router(self, name):
         self.announce(name)
-        self.configure(self.transport_url, host=name, sections=self._sections())
+        self.configure(self.transport_url, host=name, sections=self.sections())
         router = RouterService(self.conf)
         router.start()
         self.callback(router.stop, 10)
@@ -197,7 +197,7 @@ class SmallCloud(Cloud):
         self._schedulers += 1
         return router
 
-    def _sections(self, own=""):
+    def sections(self, own=""):
         """Return the sections on partitions in the configuration of a scheduler, or of a router."""
         if not self.fleet.partitions:
             return ""

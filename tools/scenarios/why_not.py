@@ -2,7 +2,8 @@
 
 Random clouds, and each request without one constraint. For each constraint that an explanation names as the
 only one that hosts fail, the request without exactly this constraint must find as many hosts as it says; for
-each other constraint, the request without it must find none.
+each other constraint, the request without it must find none. A dry run of each request, on a snapshot of the
+same cloud, must find hosts if the request does, and name the same constraints if not.
 """
 
 from collections import Counter
@@ -68,9 +69,14 @@ def run(directory: Path, seeds: Iterable[int], requests: int = REQUESTS) -> Iter
 def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -> None:
     uuids = [random_uuid(cloud.rng) for _ in range(wanted.count)]
     before = len(cloud.decisions)
+    planned = cloud.dry_run(wanted.spec(uuids))
     decision = cloud.decide(wanted.spec(uuids), uuids, explain=True)
     report.counts["requests"] += 1
     if len(cloud.decisions) == before or decision.error is None:
+        if len(cloud.decisions) > before and planned.error is not None:
+            report.problems.append(
+                f"{where}: {wanted} finds hosts, but not by its dry run: {planned.summary}"
+            )
         _release(cloud, uuids)
         return
     report.counts["refused"] += 1
@@ -86,6 +92,10 @@ def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -
             f"{where}: {text}\n  {wanted}\n  {decision.queries}\n  " + "\n  ".join(texts(why))
         )
 
+    # which hosts lack several constraints is known better by the dry run: it has read all unit limits
+    by_plan = _said(planned.why) if planned.why else {}
+    if by_plan != _said(why):
+        found(f"by its dry run {by_plan}, by the request {_said(why)}")
     if why.suitable:
         found(f"{why.suitable} hosts are said to suit")
     for removal in removals(cloud, wanted):

@@ -349,7 +349,7 @@ class Balance:
     def _ways_to_room(self, query: PlainQuery, most: int) -> Iterator[tuple[int, list[int]]]:
         """Yield hosts with the instances to move off them; Placement has room for the query then."""
         nodes = self._snapshot.mirror.known.nodes()
-        suits = nodes.traits.suits(query.traits_suit)
+        suits = nodes.traits.suits(query.traits_suit) & nodes.limits_admit(query.amounts)
         free = {name: self._cloud.free(name) for name in query.amounts}
         for row, known in enumerate(self._snapshot.table.rows):
             node = nodes.row_of_uuid.get(known.uuid)

@@ -13,13 +13,23 @@ HEADER = f"""\
 export OS_COMPUTE_API_VERSION={MICROVERSION}
 set -e
 check_host() {{
-    host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
-    if [ "$host" != "$2" ]; then
-        echo "Stopped: instance $1 is on host ${{host:-unknown}}, the plan says $2" >&2
-        exit 1
-    fi
+    tries=${{3:-1}}
+    while
+        host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
+        [ "$host" != "$2" ]
+    do
+        tries=$((tries - 1))
+        if [ "$tries" -lt 1 ]; then
+            echo "Stopped: instance $1 is on host ${{host:-unknown}}, the plan says $2" >&2
+            exit 1
+        fi
+        sleep 2
+    done
 }}"""
 
+#: An evacuated instance is active on its old host for some seconds: nova-compute sets the host last, when no
+#: other work on the resources of the host is going on.
+TRIES_AFTER_EVACUATION = 30
 
 _VERBS = {LIVE: "migrate --live-migration", COLD: "migrate", EVACUATE: "evacuate"}
 
@@ -36,7 +46,8 @@ def commands(plan: Document) -> list[str]:
         if move.get("reset_state"):
             lines.append(f"openstack server set --state error {instance}")
         lines.append(f"openstack server {_VERBS[move['way']]} --host {host} --wait {instance}")
-        lines.append(f"check_host {instance} {host}")
+        tries = f" {TRIES_AFTER_EVACUATION}" if move["way"] == EVACUATE else ""
+        lines.append(f"check_host {instance} {host}{tries}")
         if move["way"] == COLD:
             lines.append(f"openstack server migration confirm {instance}")
     return lines

@@ -90,12 +90,14 @@ class Action:
         started_at: In seconds since the epoch, by nova's clock.
         error: Why it failed; "" if it did not, or goes on.
         moved: Whether it failed after computes had begun to move the instance.
+        goes_on: Whether a part of it has not ended.
     """
 
     name: str
     started_at: float
     error: str = ""
     moved: bool = False
+    goes_on: bool = False
 
 
 class NovaApi(Protocol):
@@ -188,7 +190,8 @@ class SdkNova:
         error = _last_line(failed[0].traceback) if failed else latest.message or ""
         names = {one.event for one in failed}
         moved = any(name.startswith("compute_") for name in names - CHECKS)
-        return Action(latest.action, seconds_of(latest.start_time), error, moved)
+        goes_on = any(one.result is None for one in events)
+        return Action(latest.action, seconds_of(latest.start_time), error, moved, goes_on)
 
 
 def connect(cloud: str | None) -> SdkNova:

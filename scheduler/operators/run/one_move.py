@@ -246,6 +246,8 @@ class OneMove:
             step.tries -= 1
             self._end(step, REFUSED, "nova did not receive the request")
             return
+        if action is not None and action.goes_on:
+            return  # nova-compute sets the host of an evacuated instance after it has ended the task
         error = action.error if action else ""
         if not error and not server.fault and not seen.stayed:
             seen.stayed = True  # nova notes the reason after it has ended the task

@@ -4,7 +4,7 @@ It is decided twice: with the placements that no compute has reported yet, as Be
 as nova-scheduler does, so that a difference can be distinguished from them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 import math
 
@@ -105,7 +105,9 @@ class EqualHosts(DecisionObserver):
         self.table = offered.table
         self.choices = []
 
-    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+    def weighed(
+        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    ) -> None:
         """Note the hosts that may be chosen as well as the best one."""
         size = min(self._subset, len(totals))
         least = np.partition(totals, -size)[-size]

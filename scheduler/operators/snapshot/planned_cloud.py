@@ -15,7 +15,8 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.decisions import document as documents
 from scheduler.decisions.explanation import FailureExplainer, World
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex
@@ -120,8 +121,10 @@ class _Unnoted(Trace):
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         self._also.filtered(number, hosts, filtered)
 
-    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
-        self._also.weighed(number, hosts, scores, totals)
+    def weighed(
+        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        self._also.weighed(number, hosts, scores, totals, order)
 
 
 class PlannedCloud:

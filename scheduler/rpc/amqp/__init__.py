@@ -14,7 +14,6 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 - listener: receives messages
 - deliveries: the calls that are not answered yet, and their acknowledgements
 - backlog: which calls may have waited while nobody could receive them
-- consumers: the queues that are read from
 - message: one received message, and its reply
 - library: what is private in oslo.messaging
 - publisher: sends one message and waits for the confirmation of the broker

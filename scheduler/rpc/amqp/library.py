@@ -8,7 +8,6 @@ line that says which.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from importlib import import_module, metadata
 from typing import Protocol
 
@@ -233,11 +232,6 @@ def add_consumer(connection: ConnectionContext, consumer: Consumer) -> None:
     tag = next(connection._tags)
     connection._consumers[consumer] = tag
     connection._new_tags.add(tag)
-
-
-def cancellations(connection: ConnectionContext) -> list[Callable[[], None]]:
-    """Return what cancels each consumer; it raises if the connection is lost."""
-    return [partial(consumer.cancel, tag) for consumer, tag in connection._consumers.items()]
 
 
 def declare_where_needed(consumer: Consumer, connection: Connection) -> None:

@@ -1,14 +1,16 @@
 """Receives messages, and acknowledges calls after their replies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.backlog import Backlog
-from scheduler.rpc.amqp.consumers import Consumers
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import ConfirmedMessage
+
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Characters of the identity of a message. oslo.messaging writes 32.
 LONGEST_IDENTITY = 255
@@ -34,7 +36,7 @@ class LateListener(library.Listener):
         largest_message: Bytes of the largest reply.
         deliveries: The calls that are not answered yet.
         backlog: Which of them may have waited before.
-        consumers: The queues that it reads from.
+        always_read: The consumers that go on when no calls are taken: of casts to all schedulers.
         on_stop: Called when it stops; must not wait.
     """
 
@@ -50,7 +52,8 @@ class LateListener(library.Listener):
         self.on_stop: Callable[[], None] = lambda: None
         self.deliveries = Deliveries(self.do, lambda: connection.channel)
         self.backlog = Backlog()
-        self.consumers = Consumers(connection)
+        self.always_read: Collection[library.Consumer] = ()
+        self._parked: list[library.Consumer] = []
         self._stopping = False
         self._overdue_checked = 0.0
 
@@ -72,7 +75,7 @@ class LateListener(library.Listener):
             unique_id = message.get(library.UNIQUE_ID)
             super().__call__(message)  # acknowledges it
             self.msg_id_cache.add(unique_id)
-        elif self._stopping or self.consumers.paused:
+        elif self._stopping or self._parked:
             self.deliveries.return_message(message)
         else:
             self.take(message)
@@ -83,28 +86,42 @@ class LateListener(library.Listener):
                 self.incoming.pop()
 
     def returns(self, message: ConfirmedMessage) -> bool:
-        """Return whether a message goes back to the broker: in a stop, or a call in a pause."""
-        return self._stopping or (self.consumers.paused and bool(message.orig_msg_id))
+        """Return whether a message goes back to the broker: in a stop, or a call while none are taken."""
+        return self._stopping or bool(self._parked and message.orig_msg_id)
 
-    def pause(self) -> None:
-        """Take no more calls until ``resume``. What is not begun is returned to the broker."""
-        self.do(self.consumers.pause)
-
-    def resume(self) -> None:
-        """Take calls again."""
-        self.do(lambda: None if self._stopping else self.consumers.resume())
+    def take_calls(self, take: bool) -> None:
+        """Take calls from now on, or none. What is not begun then is returned to the broker."""
+        self.do(self._resume if take else self._pause)
 
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
         self._stopping = True
         self.on_stop()
-        self.do(self.consumers.cancel)
+        self.do(self._pause)
         super().stop()
 
     def cleanup(self) -> None:
         """Acknowledge what was answered, and close the connection."""
         self.finish()
         super().cleanup()
+
+    def _pause(self) -> None:
+        for consumer in library.consumers_of(self.conn):
+            if consumer in self.always_read:
+                continue
+            # before it is cancelled: what arrives meanwhile is returned
+            self._parked.append(consumer)
+            try:
+                consumer.cancel(library.remove_consumer(self.conn, consumer))
+            except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
+                LOG.info("Cannot cancel a consumer: %s", error)
+
+    def _resume(self) -> None:
+        if self._stopping:
+            return
+        parked, self._parked = self._parked, []
+        for consumer in parked:
+            library.add_consumer(self.conn, consumer)
 
     def _look_round(self) -> None:
         now = self.backlog.look()
@@ -151,7 +168,7 @@ def listen(
         _watch(consumer, listener, priority)
     if fanout:
         connection.declare_fanout_consumer(fanout, listener)
-        listener.consumers.always_read = frozenset(library.consumers_of(connection)) - set(of_calls)
+        listener.always_read = frozenset(library.consumers_of(connection)) - set(of_calls)
     return listener
 
 

@@ -31,13 +31,17 @@ def test_claims_are_confirmed_after_the_broker_has_confirmed_the_reply(serve, bu
     assert manager.redelivered == [False]
 
 
+def reply_queue_of(bus):
+    return library.driver_of(bus)._reply_q
+
+
 def test_claims_are_given_back_if_the_reply_queue_is_missing(serve, bus, broker):
     manager = Manager()
     manager.may_answer.clear()
     serve(manager)
     Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    reply_queue = library.driver_of(bus)._reply_q
+    reply_queue = reply_queue_of(bus)
     bus.cleanup()  # a caller that lives would declare its queue anew
     broker.queue_delete(reply_queue)
     manager.may_answer.set()
@@ -52,7 +56,7 @@ class Gone(Caller):
         super().__init__(self.bus)
 
     def leave(self):
-        reply_queue = library.driver_of(self.bus)._reply_q
+        reply_queue = reply_queue_of(self.bus)
         self.bus.cleanup()  # a caller that lives would declare its queue anew
         self._broker.queue_delete(reply_queue)
 
@@ -83,7 +87,7 @@ def test_a_caller_whose_reply_queue_is_missing_for_some_time_is_answered(serve, 
     serve(manager)
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    broker.queue_delete(library.driver_of(bus)._reply_q)  # the caller makes it anew
+    broker.queue_delete(reply_queue_of(bus))  # the caller makes it anew
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == ["a host"]
@@ -119,7 +123,7 @@ def test_a_stopping_server_returns_what_it_has_not_begun(serve, bus, conf):
     callers = [Caller(bus)]
     assert first.begun.acquire(timeout=30)
     callers += [Caller(bus), Caller(bus)]
-    assert eventually(lambda: stopping._work_executor._work_queue.qsize() == 2)
+    assert eventually(lambda: stopping.unanswered == 3)
     stopping.stop()
     serve(second)
     callers.append(Caller(bus))

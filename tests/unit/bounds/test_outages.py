@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.bounds.outages import IDLE_INTERVAL, LOOK_INTERVAL, Outages
-from scheduler.errors import HandedBack, HostsUnknown, NoValidHost, PlacementUnavailable, SchedulerStopping
+from scheduler.errors import HostsUnknown, NoValidHost, PlacementUnavailable, ReturnedToBroker
 from tests.support.clock import Clock
+from tests.support.idle_loop import IdleLoop
 
 PATIENCE = 60.0
 REFUSED = PlacementUnavailable("no connection")
@@ -44,19 +45,6 @@ class Peers:
         self.announced.append(can_decide)
 
 
-class Listener:
-    """Notes when it is paused and resumed."""
-
-    def __init__(self):
-        self.calls = []
-
-    def pause(self):
-        self.calls.append("pause")
-
-    def resume(self):
-        self.calls.append("resume")
-
-
 class World:
     """Outages whose looks happen while a request waits, on one clock.
 
@@ -66,14 +54,22 @@ class World:
     def __init__(self):
         self.clock = Clock(0.0)
         self.problem = None
-        self.peers, self.listener = Peers(), Listener()
-        self.outages = Outages(self.find, lambda: PATIENCE, self.peers, self.clock, self.wait)
-        self.outages._loop = SimpleNamespace(running=True, wake=lambda: None, stop=lambda _timeout: None)
-        self.outages.follow(self.listener, threads=4)
+        self.peers = Peers()
+        self.taken = []
+        self.patience = PATIENCE
+        self.outages = Outages(
+            self.find, lambda: self.patience, self.peers, self.clock, self.wait, self.make_loop
+        )
+        self.outages.start()
+        self.outages.follow(self.taken.append, threads=4)
         self.meanwhile = lambda: None
         self.tries = []
         self.suspects = []
         self.next_look = 0.0
+
+    def make_loop(self, name, work):
+        self.loop = IdleLoop(name, work)
+        return self.loop
 
     def find(self, suspect):
         self.suspects.append(suspect)
@@ -82,7 +78,8 @@ class World:
     def wait(self, _condition, seconds):
         self.clock.now += seconds
         self.meanwhile()
-        if self.clock.now >= self.next_look or self.outages._suspect:
+        if self.clock.now >= self.next_look or self.loop.woken:
+            self.loop.woken = False
             self.next_look = self.clock.now + self.outages.look()
 
     def run(self, attempt, **values):
@@ -177,7 +174,7 @@ def test_a_request_that_has_waited_for_a_thread_has_no_more_patience_than_others
 
 
 def test_without_patience_nothing_waits(world):
-    world.outages._patience = lambda: 0.0
+    world.patience = 0.0
     for error in (REFUSED, SLOW):
         with pytest.raises(PlacementUnavailable):
             world.run(lambda _now, error=error: error)
@@ -191,7 +188,7 @@ def test_other_errors_are_not_waited_for(world):
 
 
 def test_before_the_start_nothing_is_waited_for(world):
-    world.outages._loop.running = False
+    world.loop.running = False
     with pytest.raises(PlacementUnavailable):
         world.run(lambda _now: REFUSED)
     assert world.clock.now == 0.0
@@ -200,14 +197,13 @@ def test_before_the_start_nothing_is_waited_for(world):
 def test_a_stop_ends_the_wait(world):
     world.problem = REFUSED
     world.meanwhile = world.outages.stop
-    with pytest.raises(SchedulerStopping):
+    with pytest.raises(ReturnedToBroker):
         world.run(lambda _now: REFUSED)
 
 
 def test_requests_that_fail_while_the_process_stops_are_returned_as_well(world):
     world.outages.stop()
-    world.outages._loop.running = False
-    with pytest.raises(SchedulerStopping):
+    with pytest.raises(ReturnedToBroker):
         world.run(lambda _now: REFUSED)
 
 
@@ -235,13 +231,13 @@ def returnable():
 def test_while_another_scheduler_can_decide_no_requests_are_taken_and_those_that_wait_are_returned(world):
     world.problem = REFUSED
     world.peers.able = True
-    with pytest.raises(HandedBack):
+    with pytest.raises(ReturnedToBroker):
         world.run(lambda _now: REFUSED, call=returnable())
-    assert (world.listener.calls, world.peers.announced) == (["pause"], [False])
+    assert (world.taken, world.peers.announced) == ([False], [False])
     assert world.clock.now <= 3.0
     world.problem = None
     world.outages.look()
-    assert (world.listener.calls, world.peers.announced) == (["pause", "resume"], [False, True])
+    assert (world.taken, world.peers.announced) == ([False, True], [False, True])
 
 
 def test_others_have_a_moment_to_find_out_too(world):
@@ -249,11 +245,11 @@ def test_others_have_a_moment_to_find_out_too(world):
     world.problem = REFUSED
     world.peers.able = True
     world.outages.look()
-    assert world.listener.calls == []
+    assert world.taken == []
     world.peers.able = False
     world.clock.now += 1.5
     world.outages.look()
-    assert world.listener.calls == []
+    assert world.taken == []
 
 
 def test_requests_are_taken_again_when_no_other_scheduler_can_decide_any_more(world):
@@ -263,14 +259,7 @@ def test_requests_are_taken_again_when_no_other_scheduler_can_decide_any_more(wo
         world.outages.look()
     world.peers.able = False
     world.outages.look()
-    assert world.listener.calls == ["pause", "resume"]
-
-
-def test_a_request_whose_claims_have_to_be_released_here_is_not_returned(world):
-    world.problem = until(20.0, REFUSED, None)
-    world.peers.able = True
-    claiming = PlacementUnavailable("no response", claiming=True)
-    assert world.run(until(20.0, claiming), call=returnable()) == "hosts"
+    assert world.taken == [False, True]
 
 
 def test_a_listener_that_starts_during_an_outage_is_paused_at_once(world):
@@ -278,9 +267,9 @@ def test_a_listener_that_starts_during_an_outage_is_paused_at_once(world):
     world.peers.able = True
     for world.clock.now in (0.0, 2.0):
         world.outages.look()
-    later = Listener()
-    world.outages.follow(later, threads=4)
-    assert later.calls == ["pause"]
+    later = []
+    world.outages.follow(later.append, threads=4)
+    assert later == [False]
 
 
 # -- cells -------------------------------------------------------------------------------------------------

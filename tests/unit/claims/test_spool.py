@@ -11,6 +11,7 @@ from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TO
 from scheduler.claims.spool_file import PART, SpoolFile
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
+from tests.support.idle_loop import IdleLoop
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 
@@ -33,17 +34,27 @@ class World:
         self.nodes = {}
         self.spool = Spool(
             writer,
-            lambda uuids, _: dict.fromkeys(uuids, self.state),
+            self.ask_nova,
             self.file,
             self.clock,
             lambda hosts: [self.nodes[host] for host in hosts if host in self.nodes],
+            self.make_loop,
         )
-        self.spool._loop.wake = lambda: None
+
+    def make_loop(self, name, work):
+        self.loop = IdleLoop(name, work)
+        return self.loop
+
+    def ask_nova(self, uuids, hosts):
+        return self.states_of(uuids, hosts)
+
+    def states_of(self, uuids, _hosts):
+        return dict.fromkeys(uuids, self.state)
 
     def work(self, seconds=0.0):
         """Let time pass, and do a round."""
         self.clock.now += seconds
-        self.spool._round()
+        self.loop.work()
 
     @property
     def held(self):
@@ -181,7 +192,7 @@ def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplo
     for _ in range(3):
         world.work(LATE_WRITE_WINDOW)
     assert not world.api.consumers
-    assert list(world.spool._entries) == ["bad"]
+    assert len(world.spool) == 1
     assert [
         record.exc_info for record in caplog.records if "Cannot settle instance bad" in record.message
     ] == [None]
@@ -238,18 +249,16 @@ def test_a_good_day_writes_no_file(tmp_path):
 
 
 def test_the_next_process_goes_on_and_nothing_is_left_afterwards(tmp_path):
-    first = World(tmp_path, held=holding(A))
+    first = World(tmp_path, held=holding(A, B))
     first.spool.note_lost({UUID: candidate(A).allocations}, OWNER, Kept(frozenset({B}), frozenset({"b"})))
     (path,) = tmp_path.iterdir()
     assert len(path.read_bytes().splitlines()) == 1
     end(first)
     second = World(tmp_path, api=first.api, clock=first.clock)
     second.work()
-    (entry,) = second.spool._entries.values()
-    (expected,) = first.spool._entries.values()
-    assert entry == expected
+    assert (len(second.spool), second.held) == (1, [A, B])
     second.work(3600.0)
-    assert second.held == []
+    assert second.held == [B]
     assert not list(tmp_path.iterdir())
 
 
@@ -273,11 +282,11 @@ def test_what_was_settled_is_not_taken_over(tmp_path):
     first.work(1.0)
     first.spool.note_unknown(["another"])
     first.work(LATE_WRITE_WINDOW - 1.0)
-    assert list(first.spool._entries) == ["another"]
+    assert (first.held, len(first.spool)) == ([], 1)
     end(first)
     second = World(tmp_path, clock=first.clock, state=WAITING)
     second.work()
-    assert list(second.spool._entries) == ["another"]
+    assert len(second.spool) == 1
 
 
 def test_what_is_noted_while_it_is_settled_is_not_settled_for_the_next_process_either(tmp_path):
@@ -288,13 +297,13 @@ def test_what_is_noted_while_it_is_settled_is_not_settled_for_the_next_process_e
         first.spool.note_unknown([UUID])  # a request, meanwhile
         return dict.fromkeys(uuids, GIVEN_UP)
 
-    first.spool._states_of = states
+    first.states_of = states
     first.work(LATE_WRITE_WINDOW)
-    assert list(first.spool._entries) == [UUID]
+    assert len(first.spool) == 1
     end(first)
     second = World(tmp_path, clock=first.clock, state=WAITING)
     second.work()
-    assert list(second.spool._entries) == [UUID]
+    assert len(second.spool) == 1
 
 
 def test_a_file_is_there_until_its_entries_are_in_that_of_the_next_process(tmp_path):
@@ -307,7 +316,7 @@ def test_a_file_is_there_until_its_entries_are_in_that_of_the_next_process(tmp_p
         second.work()
     third = World(tmp_path, clock=first.clock, state=WAITING)
     third.work()
-    assert list(third.spool._entries) == [UUID]
+    assert len(third.spool) == 1
 
 
 def test_what_an_ended_process_knew_of_an_instance_is_added_to_what_this_one_knows(tmp_path):
@@ -444,7 +453,7 @@ def test_a_spool_that_is_full_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(spool_module, "MOST_ENTRIES", 2)
     world = World(state=WAITING)
     world.spool.note_unknown(["a", "b", "c", "d"])
-    assert sorted(world.spool._entries) == ["a", "b"]
+    assert len(world.spool) == 2
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
@@ -476,7 +485,7 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path):
     path.write_bytes(path.read_bytes() + b'{"v": 1, "cons')
     second = World(tmp_path, clock=first.clock, state=WAITING)
     second.work()
-    assert list(second.spool._entries) == [UUID]
+    assert len(second.spool) == 1
 
 
 def test_nothing_is_kept_for_an_instance_that_holds_nothing():

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import oslo_messaging as messaging
 import pytest
 
@@ -6,6 +8,7 @@ from conductor_client.client import SchedulerClient
 from scheduler import errors as scheduler_errors
 from scheduler import objects
 from scheduler.rpc.errors import for_caller
+from scheduler.rpc.serializer import ObjectSerializer
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import Scheduler, context, make_selection, make_spec, private_bus
 
@@ -23,13 +26,18 @@ def scheduler(bus):
         bus.transport,
         target,
         [scheduler],
-        serializer=bus._serializer,
+        serializer=ObjectSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
     )
     server.start()
     yield scheduler
     server.stop()
     server.wait()
+
+
+def bus_of(client):
+    """A bus with such an RPC client."""
+    return SimpleNamespace(client=lambda *_topic, **_options: client)
 
 
 @pytest.fixture
@@ -83,13 +91,11 @@ def test_other_errors_are_left_alone(bus, served):
         ("AllocationUpdateFailed", messaging.RemoteError),
     ],
 )
-def test_errors_of_a_real_broker_are_told_apart_by_name(bus, monkeypatch, exc_type, expected):
-    client = SchedulerClient(bus)
-
+def test_errors_of_a_real_broker_are_told_apart_by_name(exc_type, expected):
     def call(*_args, **_arguments):
         raise messaging.RemoteError(exc_type, "No valid host was found. Why", ["trace"])
 
-    monkeypatch.setattr(client._client, "call", call)
+    client = SchedulerClient(bus_of(SimpleNamespace(call=call)))
     with pytest.raises(expected) as caught:
         client.select_destinations(context(), make_spec(), ["1"])
     assert "Why" in str(caught.value)
@@ -115,20 +121,21 @@ def test_news_reach_every_scheduler(bus, served):
         ("delete_instance_info", {"host_name": "a", "instance_uuid": "1"}),
     ],
 )
-def test_casts_name_their_arguments(bus, monkeypatch, method, arguments):
+def test_casts_name_their_arguments(method, arguments):
     sent = []
-    client = SchedulerClient(bus)
 
     class Prepared:
         def cast(self, _context, name, **given):
             sent.append((name, given))
 
-    monkeypatch.setattr(client._client, "prepare", lambda fanout: Prepared())
+    client = SchedulerClient(bus_of(SimpleNamespace(prepare=lambda fanout: Prepared())))
     getattr(client, method)(context(), *arguments.values())
     assert sent == [(method, arguments)]
 
 
-def test_time_limits_are_the_configurations(bus):
-    client = SchedulerClient.from_conf(bus)
-    assert client._client.timeout == bus.conf.long_rpc_timeout
-    assert client._client.call_monitor_timeout == bus.conf.rpc_response_timeout
+def test_time_limits_are_the_configurations(bus, monkeypatch):
+    limits, make = [], bus.client
+    monkeypatch.setattr(bus, "client", lambda *given, **options: limits.append(options) or make(*given))
+    SchedulerClient.from_conf(bus)
+    timeout, monitor = bus.conf.long_rpc_timeout, bus.conf.rpc_response_timeout
+    assert limits == [{"timeout": timeout, "call_monitor_timeout": monitor}]

@@ -12,6 +12,7 @@ from conductor_client.client import SchedulerClient
 from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.journal import Journal, Reporter
 from conductor_client.super_conductor import SuperConductor
+from scheduler.rpc.serializer import ObjectSerializer
 from tests.unit.conductor_client.doubles import (
     Allocations,
     Rows,
@@ -45,7 +46,7 @@ def start(running, answer, allocations, failures):
         bus.transport,
         messaging.Target(topic="scheduler", server="s", exchange=bus.exchange),
         [Scheduler(answer)],
-        serializer=bus._serializer,
+        serializer=ObjectSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
     )
     client, reports = SchedulerClient(bus), Reporter(bus, "one")

@@ -3,7 +3,8 @@
 import numpy as np
 
 from scheduler.decisions.document import Candidates
-from scheduler.decisions.trace import Names, Trace
+from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements

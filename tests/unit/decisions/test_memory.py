@@ -1,5 +1,6 @@
 """The latest decisions are kept, within bounds of number and bytes."""
 
+from scheduler.decisions import memory as module
 from scheduler.decisions.document import decode, encode
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -34,7 +35,7 @@ def decisions(*wanted_mb):
 def memory_of(made, count=10, max_bytes=PLENTY):
     memory = DecisionMemory(count, max_bytes)
     for decision in made:
-        memory.add(decision, encode(decision))
+        memory.add(decision)
     return memory
 
 
@@ -51,6 +52,27 @@ def test_the_oldest_decision_goes_first():
 
 def test_no_decision_is_kept_if_none_is_wanted():
     assert len(memory_of(decisions(1), 0)) == 0
+
+
+def test_documents_are_encoded_when_some_wait_or_one_is_wanted(monkeypatch):
+    encoded = []
+    monkeypatch.setattr(module, "encode", lambda decision: encoded.append(decision) or encode(decision))
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    made = decisions(1, 1, 1, 1)
+    memory = memory_of(made[:2])
+    assert encoded == []
+    memory.add(made[2])
+    assert encoded == made[:3]
+    memory.add(made[3])
+    assert decode(memory.find("req-3")).request_id == "req-3"
+    assert encoded == made
+
+
+def test_a_document_that_is_encoded_already_is_kept_as_it_is():
+    (made,) = decisions(1)
+    memory = DecisionMemory(10, PLENTY)
+    memory.add(made, b"{}")
+    assert list(memory.latest_first()) == [b"{}"]
 
 
 def test_bytes_are_those_of_the_documents():

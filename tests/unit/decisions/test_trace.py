@@ -5,12 +5,12 @@ from copy import deepcopy
 import math
 from random import Random
 
-import numpy as np
 import pytest
 
 from scheduler import objects
-from scheduler.decisions import rendering, trace
-from scheduler.decisions.document import decode, encode
+from scheduler.decisions import host_verdicts, rendering, trace
+from scheduler.decisions.document import LARGEST_SPEC, decode, encode
+from scheduler.decisions.host_verdicts import NAMED
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
 from tests.support.options import make_conf
@@ -18,21 +18,6 @@ from tests.unit.decisions.decisions import decide
 from tests.unit.filters import per_host
 from tests.unit.filters.asking import make_spec
 from tests.unit.selection.requests import REFUSED, FakeClaims, host_with_candidate
-
-
-@pytest.mark.parametrize(
-    ("totals", "expected"),
-    [
-        ([1.0, 3.0, 2.0], [1, 2, 0]),
-        ([1.0, 1.0, 1.0, 1.0], [0, 1, 2]),
-        ([5.0, 1.0, 7.0, 5.0, 5.0], [2, 0, 3]),
-        ([-np.inf, -np.inf, -np.inf, 0.0], [3, 0, 1]),
-        ([], []),
-    ],
-    ids=["few", "all alike", "ties at the end", "refused hosts", "none"],
-)
-def test_the_best_three_are_those_that_are_tried_first(totals, expected):
-    assert trace.best_indices(np.array(totals), 3).tolist() == expected
 
 
 def test_the_weights_of_the_best_hosts_add_up_to_their_totals():
@@ -92,8 +77,11 @@ def test_the_request_is_kept_as_it_was_received():
     spec = received(hints={"same_host": ["A"]})
     found = trace.Trace(SchedulingRequest.of(spec, ["i"]))
     spec.requested_destination = objects.Destination(host="what a pre-filter makes")
+    spec.flavor.extra_specs["trait:HW_GPU"] = "required"
+    spec.scheduler_hints["same_host"].append("B")
     kept = decode(encode(found.finish(None))).request_spec()
     assert kept.scheduler_hints == {"same_host": ["A"]}
+    assert kept.flavor.extra_specs == {}
     assert kept.requested_destination is None
 
 
@@ -106,17 +94,17 @@ def test_a_password_in_the_cell_of_a_destination_is_not_kept():
     )
     destination = objects.Destination(host="h1", cell=cell)
     for spec in (received(requested_destination=destination), make_spec(requested_destination=destination)):
-        decision = trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None)
-        assert b"secret" not in encode(decision)
-        assert decision.request_spec().requested_destination.cell.name == "cell1"
+        encoded = encode(trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None))
+        assert b"secret" not in encoded
+        assert decode(encoded).request_spec().requested_destination.cell.name == "cell1"
         assert spec.requested_destination.cell.transport_url == "rabbit://u:secret@h/"
 
 
 def test_a_request_that_is_too_large_is_not_kept():
-    spec = received(hints={"query": ["x" * trace.LARGEST_SPEC]})
-    decision = trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None)
-    assert decision.request_spec() is None
-    assert len(encode(decision)) < 4096
+    spec = received(hints={"query": ["x" * LARGEST_SPEC]})
+    encoded = encode(trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None))
+    assert decode(encoded).request_spec() is None
+    assert len(encoded) < 4096
 
 
 def test_of_a_served_request_some_hosts_are_named_for_each_filter():
@@ -124,10 +112,10 @@ def test_of_a_served_request_some_hosts_are_named_for_each_filter():
     full = [host_with_candidate(f"full{number}").num_instances(3) for number in range(20)]
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     decision = decide(conf, [*full, host_with_candidate("good")], request).decision
-    assert decision.hosts.host == ["good", *(f"full{number}" for number in range(trace.NAMED))]
+    assert decision.hosts.host == ["good", *(f"full{number}" for number in range(NAMED))]
     assert not decision.hosts.complete
     (stage,) = [one for one in rendering.funnel(decision) if one.kind == "filter"]
-    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - trace.NAMED)
+    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - NAMED)
 
 
 def test_of_a_failed_request_all_hosts_are_named_and_some_explained(monkeypatch):
@@ -216,7 +204,8 @@ def random_spec(random):
 
 def test_documents_of_random_requests_say_what_the_plain_rules_say(conf, monkeypatch):
     """With all hosts, as of a failed request: each is rejected by the first rule that the host does not pass."""
-    monkeypatch.setattr(trace, "NAMED", 100)
+    for module in (trace, host_verdicts):
+        monkeypatch.setattr(module, "NAMED", 100)
     monkeypatch.setattr(trace, "BEST", 100)
     monkeypatch.setattr(trace, "PATIENCE", math.inf)  # this process may have to wait for a processor
     seen = Counter()

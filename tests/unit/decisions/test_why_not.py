@@ -126,9 +126,20 @@ def test_unit_limits_are_those_of_a_node_with_the_same_capacities():
     for row, (uuid, total, most) in enumerate([("u0", 8, 2), ("u1", 8, 2**31 - 1), ("u2", 16, 2**31 - 1)]):
         nodes.set_state(row, state(uuid, VCPU=Inventory(total, max_unit=most)))
     judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
-    judge.spread_limits()
+    judge.spread_limits(np.ones(3, bool))
     assert judge.samples(np.ones(3, bool), 1) == [2]
     assert judge.samples(np.ones(3, bool), 5) == [1, 2]
+    found = FailedConstraints(3)
+    judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
+    assert names(found.why(str)) == [("4 VCPU", 2, ["0", "1"])]
+
+
+def test_hosts_that_are_left_out_do_not_get_the_unit_limits_of_others():
+    nodes = Nodes(["u0", "u1", "u2"])
+    for row, most in enumerate([2, 2**31 - 1, 2**31 - 1]):
+        nodes.set_state(row, state(f"u{row}", VCPU=Inventory(8, max_unit=most)))
+    judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
+    judge.spread_limits(np.array([True, True, False]))
     found = FailedConstraints(3)
     judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
     assert names(found.why(str)) == [("4 VCPU", 2, ["0", "1"])]

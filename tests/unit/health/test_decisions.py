@@ -56,7 +56,7 @@ def world():
         (errors.HostsUnknown(["cell1"]), "outage"),
         (errors.PlacementUnavailable("HTTP 403"), "outage"),
         (errors.InvalidRequest("bad"), "invalid"),
-        (errors.SchedulerStopping(), "returned"),
+        (errors.ReturnedToBroker(), "returned"),
         (errors.NetworkError("away"), "error"),
         (ValueError("a rule of the operator"), "error"),
         (SystemExit(), "error"),

@@ -22,14 +22,15 @@ def good(**changes):
     return WorkerState(**(values | changes))
 
 
-def readiness(*states, phase="serving", clock=None):
+def readiness(*states, phase="serving", clock=None, state_path=None):
     table = WorkerTable(len(states), lambda: 60.0, clock or Clock())
     table.reported(
         Report(number, 100 + number, phase, 0, state, {})
         for number, state in enumerate(states)
         if state is not None
     )
-    return Readiness(table, "controller", "1.2.3", lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    return Readiness(table, "controller", "1.2.3", lambda: moment, state_path=state_path)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +89,8 @@ def test_why_placement_is_of_no_use_is_told_also_before_requests_are_taken(phase
 
 
 def test_a_directory_for_claims_that_cannot_be_written_is_a_warning(tmp_path):
-    checks = readiness(good())
-    checks._state_path = tmp_path
-    assert checks.ready()[0] is Health.PASS
-    checks._state_path = tmp_path / "missing"
-    health, document = checks.ready()
+    assert readiness(good(), state_path=tmp_path).ready()[0] is Health.PASS
+    health, document = readiness(good(), state_path=tmp_path / "missing").ready()
     assert health is Health.WARN
     assert "[DEFAULT]/state_path cannot be written" in document["checks"]["state-path:writable"][0]["output"]
 

@@ -117,12 +117,14 @@ def test_what_may_be_written():
 
 
 def test_instances_with_those_of_this_request():
-    view = make_view([make_host("h1").holding("i1")])
+    hosts = [make_host("h1").holding("i1")]
+    source = Instances(hosts)
+    view = make_view(hosts, instances=source)
     assert list(view.host(0).instances) == ["i1"]
     view.place_instance(0, "i2")
     assert list(view.host(0).instances) == ["i1", "i2"]
     assert view.host(0).instances["i2"].uuid == "i2"
-    assert view._shared.instances.source.asked == 1
+    assert source.asked == 1
 
 
 def test_text():

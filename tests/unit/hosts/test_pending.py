@@ -187,30 +187,28 @@ def test_a_shared_placement_has_the_rest_of_its_lifetime(pending, clock):
     assert len(pending) == 0
 
 
-def test_own_claims_follow_until_they_are_granted_or_given_up(pending):
-    table = table_of(three())
+def test_own_claims_follow_while_hosts_are_chosen_and_claimed(pending):
     pending.share("other", uuid_of("h1"), ONE, None)
-    for number in range(3):
-        pending.add(f"own{number}", table, 0, ONE)
-    assert (pending.more_claims_follow(2), pending.more_claims_follow(3)) == (True, False)
-    pending.grant("own0")
-    pending.remove(["own1"])
-    assert (pending.more_claims_follow(0), pending.more_claims_follow(1)) == (True, False)
+    with pending.choosing(1):
+        with pending.choosing(2):
+            assert (pending.more_claims_follow(2), pending.more_claims_follow(3)) == (True, False)
+        assert (pending.more_claims_follow(0), pending.more_claims_follow(1)) == (True, False)
+    assert not pending.more_claims_follow(0)
 
 
 def test_others_claim_from_their_intent_until_they_say_what_became_of_it(pending, clock):
-    pending.add("own", table_of(three()), 0, ONE)
-    assert not pending.more_claims_follow(0)
-    for end in ("granted", "unshared", "late"):
-        pending.share("i1", uuid_of("h1"), ONE, None, age=0.5)
-        assert pending.more_claims_follow(0)
-        if end == "granted":
-            pending.share("i1", uuid_of("h1"), ONE, None, granted=True)
-        elif end == "unshared":
-            pending.unshare("i1", uuid_of("h1"))
-        else:
-            clock.now += CLAIMING_FOR - 0.5
+    with pending.choosing(1):
         assert not pending.more_claims_follow(0)
+        for end in ("granted", "unshared", "late"):
+            pending.share("i1", uuid_of("h1"), ONE, None, age=0.5)
+            assert pending.more_claims_follow(0)
+            if end == "granted":
+                pending.share("i1", uuid_of("h1"), ONE, None, granted=True)
+            elif end == "unshared":
+                pending.unshare("i1", uuid_of("h1"))
+            else:
+                clock.now += CLAIMING_FOR - 0.5
+            assert not pending.more_claims_follow(0)
 
 
 def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):

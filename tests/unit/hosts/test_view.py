@@ -4,7 +4,7 @@ import pytest
 from scheduler.hosts.host_state import instances_held
 from scheduler.hosts.request_instances import Needs, NoInstances
 from scheduler.hosts.view import HostView
-from tests.builders import CELL, OTHER_CELL, make_host, make_table, make_view
+from tests.builders import CELL, OTHER_CELL, Instances, make_host, make_table, make_view
 
 
 def names(view):
@@ -82,8 +82,9 @@ def test_counting_instances():
 
 
 def test_each_instance_is_looked_up_once():
-    view = make_view([make_host("h1").holding("i1")])
-    source = view._shared.instances.source
+    hosts = [make_host("h1").holding("i1")]
+    source = Instances(hosts)
+    view = make_view(hosts, instances=source)
     for _ in range(2):
         view.load(Needs(frozenset({"i1", "i2"})))
         view.count_instances(["i1", "i2"])
@@ -91,14 +92,16 @@ def test_each_instance_is_looked_up_once():
 
 
 def test_what_was_not_loaded_is_not_looked_up():
-    view = make_view([make_host("h1").holding("i1")])
+    hosts = [make_host("h1").holding("i1")]
+    source = Instances(hosts)
+    view = make_view(hosts, instances=source)
     with pytest.raises(LookupError):
         view.count_instances(["i1"])
     with pytest.raises(LookupError):
         view.image_properties()
     with pytest.raises(LookupError):
         instances_held(view.host(0), ["i1"])
-    assert view._shared.instances.source.asked == 0
+    assert source.asked == 0
 
 
 def test_instances_held_by_a_host_are_the_located_and_the_placed_ones():
@@ -149,7 +152,9 @@ def test_limits_of_many_hosts():
 
 
 def test_image_properties_are_read_once_a_host():
-    view = make_view([make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2")])
+    hosts = [make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2")]
+    source = Instances(hosts)
+    view = make_view(hosts, instances=source)
     part = view.at([0])
     part.load(Needs(image_properties=True))
     assert [list(found) for found in part.image_properties()] == [[{"os_distro": "linux"}]]
@@ -157,7 +162,7 @@ def test_image_properties_are_read_once_a_host():
     assert view.image_properties() == [[{"os_distro": "linux"}], [{}]]
     view.load(Needs(image_properties=True))
     view.image_properties()
-    assert view._shared.instances.source.asked == 2
+    assert source.asked == 2
 
 
 def test_no_instances():

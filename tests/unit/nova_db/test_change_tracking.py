@@ -68,7 +68,7 @@ class Services:
     def __init__(self, nova):
         self.clock = Clock()
         self._nova = nova
-        self._tracker = ServiceTracker(lambda: DOWN_TIME, self.clock, self.now)
+        self.tracker = ServiceTracker(lambda: DOWN_TIME, self.clock, self.now)
 
     def now(self):
         return STAMP + timedelta(seconds=self.clock.now)
@@ -87,8 +87,8 @@ class Services:
     def update(self):
         """The rows by host."""
         with self._nova.cells[self._nova.cell1].connect() as connection:
-            self._tracker.update(connection)
-        return {row.host: row for row in self._tracker.rows.values()}
+            self.tracker.update(connection)
+        return {row.host: row for row in self.tracker.rows.values()}
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ class Nodes:
         self.clock = Clock()
         self.slow = self.set_by = timedelta()
         self._nova = nova
-        self._tracker = NodeTracker(self.clock, lambda: self.now() + self.set_by)
+        self.tracker = NodeTracker(self.clock, lambda: self.now() + self.set_by)
 
     def now(self):
         return STAMP + timedelta(seconds=self.clock.now)
@@ -225,7 +225,7 @@ class Nodes:
 
     def read(self):
         """The names of the hosts that were read."""
-        return update(self._tracker, self._nova)
+        return update(self.tracker, self._nova)
 
 
 @pytest.fixture
@@ -311,11 +311,11 @@ def test_nodes_that_have_not_changed_are_compared_by_one_sum(nova, rows_read, wa
     nodes = Nodes(nova)
     nodes.add(*(f"cmp{number}" for number in range(9)))
     for _ in range(2):
-        update(nodes._tracker, nova, wanted)
+        update(nodes.tracker, nova, wanted)
         nodes.clock.now += ALL_NODES_INTERVAL
     nodes.write("cmp3", free_ram_mb=1)
     rows_read.clear()
-    assert update(nodes._tracker, nova, wanted) == ["cmp3"]
+    assert update(nodes.tracker, nova, wanted) == ["cmp3"]
     assert rows_read == expected
 
 

@@ -346,7 +346,7 @@ def test_a_reading_that_finds_no_change_gives_the_same_table_of_a_later_time(nov
 def test_a_cell_with_another_url_is_read_anew(nova, stores):
     nova.add_host("cmp1")
     stores.store.refresh()
-    moved = nova._make_database("moved")
+    moved = nova.make_database("moved")
     other = nova.engines.cell("moved", moved)
     compute_nodes.metadata.create_all(other)
     with nova.engines.api().begin() as connection:

@@ -62,9 +62,17 @@ def clock():
     return Clock()
 
 
+class Mirror(CandidateMirror):
+    """A mirror with the Placement that it reads, and the clock by which it does so."""
+
+    def __init__(self, placement, clock, interval=INTERVAL, **options):
+        self.placement, self.time = placement, clock
+        super().__init__(placement, lambda: interval, clock, **options)
+
+
 @pytest.fixture
 def mirror(client, clock):
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     next_round(mirror)
     mirror.find([QUERY])  # a mirror that is asked does not rest
     return mirror
@@ -72,11 +80,11 @@ def mirror(client, clock):
 
 def next_round(mirror, later=1.0):
     """Run a round so many seconds later; return the seconds to wait, and what it asked."""
-    mirror._clock.now += later
-    mirror._client.asked.clear()
+    mirror.time.now += later
+    mirror.placement.asked.clear()
     wait = mirror.run_round()
-    mirror._clock.now += 0.5
-    return wait, list(mirror._client.asked)
+    mirror.time.now += 0.5
+    return wait, list(mirror.placement.asked)
 
 
 def found(mirror, wanted=QUERY):
@@ -89,8 +97,8 @@ def refuse(mirror, provider="a", name="MEMORY_MB"):
 
 
 def write(mirror, provider):
-    begun = mirror._clock.now
-    mirror._clock.now += 0.1
+    begun = mirror.time.now
+    mirror.time.now += 0.1
     body = {"allocations": allocation(provider, MEMORY_MB=1024), "consumer_generation": None}
     mirror.known.written([body], begun, done=True)
 
@@ -99,7 +107,7 @@ def write(mirror, provider):
 
 
 def test_before_the_first_round_placement_is_asked(client, clock):
-    assert found(CandidateMirror(client, lambda: INTERVAL, clock)) is None
+    assert found(Mirror(client, clock)) is None
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["complete", "failed"])
@@ -108,7 +116,7 @@ def test_a_start_waits_for_the_first_round_and_no_longer_if_it_fails(client, clo
     client.before = lambda path: may_answer.wait(10)
     if not answers:
         client.failures[WIDE] = PlacementUnreachable("down")
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     mirror.start()
     mirror.wait_until_tried(0.01)
     may_answer.set()
@@ -118,7 +126,7 @@ def test_a_start_waits_for_the_first_round_and_no_longer_if_it_fails(client, clo
 
 
 def test_a_mirror_that_is_not_started_is_not_waited_for(client, clock):
-    CandidateMirror(client, lambda: INTERVAL, clock).wait_until_tried(float("inf"))
+    Mirror(client, clock).wait_until_tried(float("inf"))
 
 
 def test_queries_are_answered_without_a_get(mirror, client):
@@ -184,7 +192,7 @@ def test_the_names_of_a_query_are_waited_for_until_its_deadline(mirror, client):
 
 def test_the_mirror_of_a_partition_is_of_the_nodes_in_its_aggregates(client, clock):
     client.providers["a"].aggregates = {"x"}
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock, lambda: frozenset({"y", "x"}))
+    mirror = Mirror(client, clock, aggregates=lambda: frozenset({"y", "x"}))
     asked = next_round(mirror)[1]
     assert asked == [
         "/resource_providers?member_of=in%3Ax%2Cy",
@@ -219,7 +227,7 @@ def test_after_a_rest_a_query_waits_for_a_round(client):
 
 
 def test_the_first_round_asks_the_wide_question_and_the_next_ones_compare_generations(client, clock):
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     assert next_round(mirror)[1] == [EVERYTHING, WIDE, SHARERS]
     assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
 
@@ -323,7 +331,7 @@ def test_a_list_that_takes_long_is_read_more_rarely_and_counts_for_longer(mirror
 def test_schedulers_that_share_their_decisions_take_turns_with_the_list(
     client, clock, interval, schedulers, turn
 ):
-    mirror = CandidateMirror(client, lambda: interval, clock, schedulers=lambda: schedulers)
+    mirror = Mirror(client, clock, interval, schedulers=lambda: schedulers)
     next_round(mirror)
     found(mirror)
     assert next_round(mirror)[0] == turn
@@ -335,7 +343,7 @@ def test_schedulers_that_share_their_decisions_take_turns_with_the_list(
 def test_full_nodes_are_read_a_few_in_each_round(client, clock):
     for number in range(READ_FULL + 2):
         client.providers[f"f{number:02}"] = FakeProvider(f"f{number:02}", used={"MEMORY_MB": 4096})
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     assert next_round(mirror)[1] == [EVERYTHING, WIDE, FREE, SHARERS]
     assert found(mirror) == ["a", "b"]
     lengths = [len(next_round(mirror)[1]) for _ in range(3)]
@@ -350,7 +358,7 @@ def full_node(client, number):
 def test_a_full_node_that_is_freed_is_read_at_once(client, clock, told):
     for number in range(READ_FULL + 1):
         full_node(client, number)
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     next_round(mirror)
     last = client.providers[f"f{READ_FULL:02}"]
     if told == "by nova":
@@ -386,7 +394,7 @@ def test_unit_limits_are_known_until_the_node_has_changed(mirror, client):
 def test_an_answer_that_placement_cuts_is_completed_before_queries_are_answered(client, clock, caplog):
     many_change(client, 2 * READ_SINGLY)
     client.most_candidates = 10
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     with caplog.at_level(logging.WARNING):
         assert next_round(mirror)[0] == INCOMPLETE_INTERVAL
     total = 2 * READ_SINGLY + 2
@@ -405,7 +413,7 @@ def test_a_node_that_was_freed_amid_the_wide_question_is_no_sign_of_a_cut(client
     full_node(client, 1)
     node = client.providers["f01"]
     client.before = lambda path: node.change(used={}) if path == FREE else None
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = Mirror(client, clock)
     next_round(mirror)
     assert (found(mirror), caplog.text) == (None, "")
     next_round(mirror)

@@ -3,14 +3,12 @@
 import pytest
 
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
-from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import PlainQuery
 from scheduler.placement.winner_check import MOST_REFUSED
 from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement, FakeProvider
-from tests.unit.placement.test_mirror_source import QUERY, next_round, query, reads, write
+from tests.unit.placement.test_mirror_source import QUERY, Mirror, next_round, query, reads, write
 
-INTERVAL = 8.0
 MEMORY = {"MEMORY_MB": 1024}
 
 
@@ -29,7 +27,7 @@ def client():
 
 @pytest.fixture
 def mirror(client):
-    mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
+    mirror = Mirror(client, Clock())
     next_round(mirror)
     client.asked.clear()
     return mirror
@@ -98,10 +96,10 @@ ZONE = PlainQuery(MEMORY, member_of=(frozenset(["zone"]),))
 ELSEWHERE = PlainQuery(MEMORY, not_member_of=frozenset(["other"]))
 
 
-def learn_aggregates(mirror):
+def learn_aggregates(mirror, client):
     mirror.find([query(member_of="in:zone")])
     mirror.find([query(member_of="!in:other")])
-    mirror._client.asked.clear()
+    client.asked.clear()
 
 
 @pytest.mark.parametrize("wanted", [ZONE, ELSEWHERE], ids=["left", "joined"])
@@ -113,7 +111,7 @@ def test_a_host_that_left_or_joined_an_aggregate_is_refused(mirror, client, want
 
 
 def test_a_host_whose_aggregates_suit_costs_two_reads(mirror, client):
-    learn_aggregates(mirror)
+    learn_aggregates(mirror, client)
     assert checking(mirror, ZONE)(["a"]) == {}
     assert client.asked == [node("a"), aggregates("a")]
 
@@ -122,7 +120,7 @@ def test_a_host_whose_aggregates_suit_costs_two_reads(mirror, client):
 @pytest.mark.parametrize("nodes", [["a"], ["a", "b", "c"]], ids=["alone", "in a list"])
 def test_aggregates_that_were_set_without_a_generation_are_seen(mirror, client, wanted, nodes):
     """As with microversions below 1.19."""
-    learn_aggregates(mirror)
+    learn_aggregates(mirror, client)
     client.providers["a"].aggregates = {"other"}
     refused = checking(mirror, wanted)(nodes)
     assert refused == {"a": "changed in Placement since the mirror was read: its aggregates do not suit"}
@@ -214,7 +212,7 @@ def test_a_list_tells_which_other_hosts_suit(mirror, client):
 def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
     for number in range(400):
         client.providers[f"n{number}"] = FakeProvider(f"n{number}")
-    mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
+    mirror = Mirror(client, Clock())
     next_round(mirror)
     client.asked.clear()
     client.providers["b"].change(used={"MEMORY_MB": 4096})
@@ -224,7 +222,7 @@ def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
 
 def test_a_request_does_not_go_through_all_hosts_of_a_mirror_that_is_stale(client):
     client.providers = {f"n{number:02}": FakeProvider(f"n{number:02}") for number in range(MOST_REFUSED + 1)}
-    mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
+    mirror = Mirror(client, Clock())
     next_round(mirror)
     for provider in client.providers.values():
         provider.change(used={"MEMORY_MB": 4096})

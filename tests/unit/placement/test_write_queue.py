@@ -1,10 +1,12 @@
 import threading
+import time
 from types import SimpleNamespace
 
 import orjson
 import pytest
 
 from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.bounds.waits import Waits, noting
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
@@ -419,7 +421,7 @@ def test_a_context_is_sent_along(client):
 # -- company ---------------------------------------------------------------------------------------------
 
 
-class Waits:
+class Pauses:
     """A clock that sleeps move on, and what happens at the first of them."""
 
     def __init__(self, client, seconds=1.0):
@@ -447,7 +449,7 @@ class Waits:
 
 
 def test_a_write_waits_for_the_claims_that_follow(client):
-    waits = Waits(client)
+    waits = Pauses(client)
     queue = waits.queue(client, follow=2)
     send(queue, *put("a"))
     assert waits.slept == 0  # nothing is known of how long Placement takes
@@ -465,11 +467,23 @@ def test_a_write_waits_for_the_claims_that_follow(client):
     assert waits.slept == 1
 
 
+def test_a_write_that_waits_for_others_is_listed_as_waiting(client):
+    noted, listed = Waits(time.monotonic), []
+    waits = Pauses(client)
+    queue = waits.queue(client, follow=2)
+    send(queue, *put("a"))
+    waits.meanwhile = lambda: listed.append(noted.current.text)
+    with noting(noted):
+        send(queue, *put("b"))
+    assert listed == ["claims that go along with it"]
+    assert noted.current is None
+
+
 @pytest.mark.parametrize(
-    ("follow", "seconds", "waited"), [(1, 1.0, 0.0), (2, 1.0, LONGEST_WAIT), (2, 0.02, 0.02)]
+    ("follow", "seconds", "waited"), [(1, 1.0, 0.0), (2, 1.0, LONGEST_WAIT), (2, 0.02, 0.04)]
 )
-def test_a_write_waits_as_long_as_the_last_took_and_only_if_claims_follow(client, follow, seconds, waited):
-    waits = Waits(client, seconds)
+def test_a_write_waits_twice_as_long_as_the_last_and_only_if_claims_follow(client, follow, seconds, waited):
+    waits = Pauses(client, seconds)
     queue = waits.queue(client, follow=follow)
     send(queue, *put("a"))
     begun = waits.clock.now

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.rpc import heartbeats
 from tests.support.clock import Clock
+from tests.support.idle_loop import IdleLoop
 from tests.support.waiting import eventually
 
 
@@ -21,29 +22,13 @@ class Incoming:
             raise ConnectionError("broker away")
 
 
-class NoLoop:
-    """A background loop without a thread: the tests call ``send_due``."""
-
-    def __init__(self, name, work):
-        pass
-
-    def start(self):
-        pass
-
-    def stop(self, timeout):
-        pass
-
-    def wake(self):
-        pass
-
-
 @pytest.fixture
 def clock():
     return Clock(100.0)
 
 
 def make(clock):
-    return heartbeats.Heartbeats(clock, make_loop=NoLoop)
+    return heartbeats.Heartbeats(clock, make_loop=IdleLoop)
 
 
 def beats_at(clock, watched, times):

@@ -7,7 +7,7 @@ import pytest
 from scheduler.rpc.calls import State
 from scheduler.rpc.reply_queues import FOUND_FOR, IDLE, LOOK_INTERVAL, ReplyQueues
 from tests.support.clock import Clock
-from tests.unit.rpc.test_heartbeats import NoLoop
+from tests.support.idle_loop import IdleLoop
 
 PATIENCE = 60.0
 
@@ -18,7 +18,7 @@ class World:
     def __init__(self):
         self.clock, self.missing, self.asked, self.ends = Clock(), set(), [], []
         self.broker_is_away = False
-        self.queues = ReplyQueues(self.clock, NoLoop)
+        self.queues = ReplyQueues(self.clock, IdleLoop)
 
     def call(self, name, queue):
         def has_reply_queue():

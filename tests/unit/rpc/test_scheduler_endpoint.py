@@ -294,7 +294,7 @@ def test_only_the_documented_methods_are_there():
 def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
     endpoint, manager, can_be_requeued
 ):
-    manager.answer = errors.SchedulerStopping("it stops")
+    manager.answer = errors.ReturnedToBroker("it stops")
     current = calls.Call(can_be_requeued=can_be_requeued)
     token = calls.CURRENT.set(current)
     try:

@@ -19,9 +19,9 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
 from tests.support.clock import Clock
 from tests.support.held_claims import Claims
+from tests.support.idle_loop import IdleLoop
 from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
-from tests.unit.rpc.test_heartbeats import NoLoop
 
 UUIDS = ["7900ba8a-8511-4a08-8212-8b095944aa3f", "2b54e988-4739-4ca3-96e9-82b0ebb53539"]
 
@@ -465,7 +465,7 @@ def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
     conf, manager, monkeypatch, past, headers, due
 ):
     clock, beats = Clock(100.0), []
-    watching = heartbeats.Heartbeats(clock, make_loop=NoLoop)
+    watching = heartbeats.Heartbeats(clock, make_loop=IdleLoop)
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager, heartbeats=watching)
     monkeypatch.setattr(library_server.RPCServer, "_on_incoming", lambda *_: None)
     message = Redelivered({})
@@ -649,7 +649,7 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
 
     def answer(context, *_):
         context.call.hold(claims)
-        raise errors.SchedulerStopping("the scheduler is stopping")
+        raise errors.ReturnedToBroker("the scheduler is stopping")
 
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
@@ -733,7 +733,6 @@ def without_callers(conf, manager):
 
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
-    running._reply_queues._loop = NoLoop("", None)
     return running, claims
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.mirror_reader import WIDE_INTERVAL
 from scheduler.placement.mirror_source import FIRST_WAIT, MOST_LOOKED_UP, CandidateMirror
 from scheduler.request.query import Query
 from scheduler.selection.mirrored_hosts import DISABLED, MirroredHosts
@@ -18,10 +19,10 @@ class NotingMirror(CandidateMirror):
 
     def __init__(self, names):
         providers = (FakeProvider(uuid_of(name)) for name in names)
-        super().__init__(FakePlacement(*providers), lambda: 8.0, Clock())
-        self.changed = []
+        self.placement, self.time, self.changed = FakePlacement(*providers), Clock(), []
+        super().__init__(self.placement, lambda: 8.0, self.time)
         self.run_round()
-        self._clock.now += 1.0
+        self.time.now += 1.0
 
     def nodes_changed(self, nodes):
         self.changed += nodes
@@ -113,15 +114,15 @@ def state_of(name):
 
 def come_up(mirror, name, **fields):
     """Let Placement have a node since a moment ago."""
-    mirror._client.providers[uuid_of(name)] = FakeProvider(uuid_of(name), **fields)
-    mirror._client.asked.clear()
+    mirror.placement.providers[uuid_of(name)] = FakeProvider(uuid_of(name), **fields)
+    mirror.placement.asked.clear()
 
 
 def newer(**options):
     """A mirror of h1, and a table that has h2 too."""
     hosts = [node("h1").az("a"), node("h2").az("a")]
     mirror, mirrored = make(hosts, ["h1"], looks_up=True)
-    mirror._client.providers[uuid_of("h1")].aggregates = {ZONE}
+    mirror.placement.providers[uuid_of("h1")].aggregates = {ZONE}
     return hosts, mirror, mirrored
 
 
@@ -129,19 +130,19 @@ def test_a_node_that_came_up_since_the_last_round_is_found():
     hosts, mirror, mirrored = newer()
     come_up(mirror, "h2")
     assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1", "h2"]
-    mirror._client.asked.clear()
+    mirror.placement.asked.clear()
     assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1", "h2"]
-    assert mirror._client.asked == []
+    assert mirror.placement.asked == []
 
 
 def test_a_node_that_placement_lacks_is_read_once_and_later_and_later():
     hosts, mirror, mirrored = newer()
     readings = []
     for _ in range(200):
-        mirror._client.asked.clear()
+        mirror.placement.asked.clear()
         mirrored.find(query(), lambda: make_table(hosts), None)
-        readings.append(mirror._client.asked.count(state_of("h2")))
-        mirror._clock.now += 0.25
+        readings.append(mirror.placement.asked.count(state_of("h2")))
+        mirror.time.now += 0.25
     assert readings[:9] == [1, 0, 0, 0, 1, 0, 0, 0, 0]
     assert sum(readings) == 6
 
@@ -152,7 +153,7 @@ def test_a_node_that_is_closed_is_not_read(change):
     change(hosts[1])
     come_up(mirror, "h2")
     assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
-    assert mirror._client.asked == []
+    assert mirror.placement.asked == []
 
 
 def test_a_node_of_another_cell_is_not_read():
@@ -160,7 +161,7 @@ def test_a_node_of_another_cell_is_not_read():
     hosts[1].cell(OTHER_CELL)
     come_up(mirror, "h2")
     assert names(mirrored.find(query(), lambda: make_table(hosts), CELL)) == ["h1"]
-    assert mirror._client.asked == []
+    assert mirror.placement.asked == []
 
 
 def test_few_nodes_are_read_for_one_request():
@@ -177,10 +178,10 @@ def test_a_node_that_was_put_into_the_zone_since_the_last_round_is_found():
     hosts, mirror, mirrored = newer()
     come_up(mirror, "h2")
     mirror.run_round()
-    mirror._clock.now += 1.0
+    mirror.time.now += 1.0
     assert names(mirrored.find(query(IN_ZONE), lambda: make_table(hosts), None)) == ["h1"]
-    mirror._client.providers[uuid_of("h2")].change(aggregates={ZONE})
-    mirror._clock.now += FIRST_WAIT
+    mirror.placement.providers[uuid_of("h2")].change(aggregates={ZONE})
+    mirror.time.now += FIRST_WAIT
     assert names(mirrored.find(query(IN_ZONE), lambda: make_table(hosts), None)) == ["h1", "h2"]
 
 
@@ -188,7 +189,7 @@ def test_a_node_that_was_enabled_since_the_last_round_is_found():
     hosts, mirror, mirrored = newer()
     come_up(mirror, "h2", traits={DISABLED})
     mirror.run_round()
-    mirror._client.providers[uuid_of("h2")].change(traits=set())
+    mirror.placement.providers[uuid_of("h2")].change(traits=set())
     assert names(mirrored.find(query(OPEN), lambda: make_table(hosts), None)) == ["h1", "h2"]
 
 
@@ -197,23 +198,23 @@ def test_nodes_of_another_zone_are_not_read():
     come_up(mirror, "h2")
     hosts[1] = node("h2").az("b")
     assert names(mirrored.find(query(IN_ZONE), lambda: make_table(hosts), None)) == ["h1"]
-    assert state_of("h2") not in mirror._client.asked
+    assert state_of("h2") not in mirror.placement.asked
 
 
 def test_full_nodes_are_not_read_for_a_request():
     hosts = [node("h1"), node("h2")]
     mirror, mirrored = make(hosts, ["h1"], looks_up=True)
     come_up(mirror, "h2", used={"MEMORY_MB": 4096})
-    mirror._reader.wants_wide = True
+    mirror.time.now += WIDE_INTERVAL
     mirror.run_round()
-    mirror._client.asked.clear()
+    mirror.placement.asked.clear()
     assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
-    assert mirror._client.asked == []
+    assert mirror.placement.asked == []
 
 
 def test_without_placement_the_hosts_that_are_known_are_offered():
     hosts, mirror, mirrored = newer()
-    mirror._client.failures[state_of("h2")] = PlacementUnreachable("down")
+    mirror.placement.failures[state_of("h2")] = PlacementUnreachable("down")
     assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
 
 
@@ -222,7 +223,7 @@ def test_nothing_is_read_for_a_cloud_as_it_was():
     mirror, mirrored = make(hosts, ["h1"])
     come_up(mirror, "h2")
     assert names(mirrored.find(query(), lambda: make_table(hosts), None)) == ["h1"]
-    assert mirror._client.asked == []
+    assert mirror.placement.asked == []
 
 
 def test_rows_of_a_view_are_those_of_the_table():

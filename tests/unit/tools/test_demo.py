@@ -96,10 +96,10 @@ def test_an_argument_that_cannot_work_is_refused_in_one_line(capsys, argv):
 )
 def test_each_partition_has_requests_of_its_own(tmp_path, partitions, purposes):
     cloud = small_cloud.SmallCloud(tmp_path, 6, 1, schedulers=Schedulers(partitions, 1, ("a", "b", "c")))
-    lines = cloud._sections("part1").splitlines()
+    lines = cloud.sections("part1").splitlines()
     assert [line for line in lines if line.startswith(("flavors", "zones"))] == purposes
     assert lines[:2] == ["[berth]", "partition = part1"]
-    assert cloud._sections().splitlines() == lines[2:], "as a router has them"
+    assert cloud.sections().splitlines() == lines[2:], "as a router has them"
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,9 @@ def test_services_listen_on_loopback_only(layout, monkeypatch):
 
 
 def test_the_modules_of_berth_that_are_run_exist():
-    from tools.openstack import audits, planned_cloud, schedulers
+    from tools.openstack import audits, planned_cloud, schedulers, shadow
 
-    for module in (audits.STATUS_MODULE, planned_cloud.MODULE, schedulers.MODULE):
+    for module in (audits.STATUS_MODULE, planned_cloud.MODULE, schedulers.MODULE, shadow.MODULE):
         assert callable(importlib.import_module(module).main)
 
 
@@ -199,8 +199,12 @@ def test_operations_are_counted_by_phase():
 
 
 def test_a_build_that_is_not_accepted_is_no_build_in_error():
-    line = outage.line_of(outage.Result("berth", "mariadb kill", 3, Counter(ACTIVE=5, ERROR=1, BUILD=2)))
-    assert line.split() == ["berth", "mariadb", "kill", "5", "1", "2", "3"]
+    line = outage.line_of(outage.Result("berth", "mariadb kill", 3, Counter(ACTIVE=5, ERROR=1, BUILD=2), 4))
+    assert line.split() == ["berth", "mariadb", "kill", "5", "1", "2", "3", "4"]
+
+
+def test_a_burst_in_which_nothing_became_active_has_a_line():
+    assert burst.line_of(burst.Burst("nova", [], [], 1.0, 7)).startswith("nova      0 ACTIVE, 7 ERROR;")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

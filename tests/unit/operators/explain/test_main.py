@@ -95,7 +95,7 @@ def serving(config, host, trace, waiting=()):
     conf = options.load(["--config-file", str(config)])
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
-    memory.add(trace.decision, encode(trace.decision))
+    memory.add(trace.decision)
     explainer = Explainer(memory, HostNows().explain, HostNows(), lambda: list(waiting))
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()

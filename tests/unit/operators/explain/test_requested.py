@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from scheduler import objects
+from scheduler.decisions.document import decode, encode
 from scheduler.decisions.trace import Trace
 from scheduler.operators.explain.requested import requested_lines
 from tests.builders import uuid_of
@@ -14,7 +15,7 @@ GROUP = {"uuid": uuid_of("group"), "policy": "anti-affinity", "members": ["a", "
 
 
 def lines(**fields):
-    return list(requested_lines(Trace(make_request(**fields)).decision))
+    return list(requested_lines(decode(encode(Trace(make_request(**fields)).decision))))
 
 
 @pytest.mark.parametrize(

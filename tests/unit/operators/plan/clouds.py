@@ -13,6 +13,7 @@ from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
 from scheduler.operators.snapshot.snapshot import UNREAD, Instances, Snapshot
+from scheduler.operators.snapshot.unit_limits import learn_unit_limits
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, make_host, make_table, uuid_of
@@ -48,7 +49,7 @@ def group(name, policy, members=()):
 class MadeCloud:
     """Hosts and the instances on them; ``planned`` makes what plans are made on.
 
-    ``traits`` has further traits of hosts by name.
+    ``traits`` has further traits of hosts by name, ``inventories`` further fields of their inventories by class.
     """
 
     def __init__(self, *hosts, **options):
@@ -57,7 +58,7 @@ class MadeCloud:
         self.requests = {}
         self.groups = {}
         self.flavors = {}
-        self.traits = {}
+        self.traits, self.inventories = {}, {}
         self._placed = []
 
     def put(self, name, host, of=None, state="active", task="", in_group=None, **fields):
@@ -100,6 +101,7 @@ class MadeCloud:
         ticks = iter(range(10**9))
         mirror = CandidateMirror(placement, lambda: 0.0, lambda: next(ticks) * 1e-9)
         mirror.read()
+        learn_unit_limits(mirror.known, placement, table)
         names = {row.cell_uuid: row.cell_uuid[-4:] for row in table.rows}
         hosts = SimpleNamespace(
             aggregates=lambda: table.aggregates,
@@ -148,6 +150,8 @@ class MadeCloud:
             "MEMORY_MB": {"total": columns["total_usable_ram_mb"]},
             "DISK_GB": {"total": columns["total_usable_disk_gb"]},
         }
+        for name, fields in self.inventories.get(columns["host"], {}).items():
+            inventories[name] |= fields
         spent = {"VCPU": vcpus, "MEMORY_MB": ram, "DISK_GB": disk}
         traits = {"COMPUTE_NODE", "OWNER_NOVA", *self.traits.get(columns["host"], ())}
         return FakeProvider(columns["uuid"], 0, spent, traits, inventories=inventories)

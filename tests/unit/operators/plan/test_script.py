@@ -8,7 +8,8 @@ import pytest
 from scheduler.operators.plan.script import commands
 
 #: A client: a file named after an instance has its host. $FAILED names an instance whose migrations fail as
-#: those of nova do after ``--wait``: with status 0.
+#: those of nova do after ``--wait``: with status 0. An evacuated instance is shown on its old host twice, or for
+#: ever if it is $FAILED.
 CLIENT = """\
 #!/bin/sh
 cd "$HOSTS" || exit 9
@@ -16,7 +17,14 @@ echo "$OS_COMPUTE_API_VERSION $*" >> calls
 for instance; do :; done
 case "$*" in
     *REFUSED*) exit 1 ;;
-    "server show"*) cat "$instance" ;;
+    "server show"*)
+        cat "$instance"
+        if [ -e "$instance.2" ]; then mv "$instance.2" "$instance.1"
+        elif [ -e "$instance.1" ]; then mv "$instance.1" "$instance"; fi ;;
+    "server evacuate"*)
+        [ "$instance" = "$FAILED" ] && exit 0
+        while [ "$1" != --host ]; do shift; done
+        echo "$2" > "$instance.2" ;;
     "server migrate"*)
         [ "$instance" = "$FAILED" ] && exit 0
         while [ "$1" != --host ]; do shift; done
@@ -43,6 +51,7 @@ def run(tmp_path):
         client = programs / "openstack"
         client.write_text(CLIENT)
         client.chmod(0o755)
+        (programs / "sleep").symlink_to("/bin/true")
         for move in made["moves"]:
             (hosts / move["instance"]).write_text("h1\n")
         environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOSTS": str(hosts), "FAILED": failed}
@@ -87,12 +96,21 @@ def test_the_script_stops_at_a_command_that_fails(run):
 def test_instances_of_a_dead_host_are_evacuated_after_a_reset_if_they_need_it(run):
     made = plan(("i1", "h2", "evacuate"), ("i2", "h3", "evacuate"))
     made["moves"][0]["reset_state"] = True
-    lines = [line for line in commands(made) if line.startswith("openstack")]
-    assert lines == [
-        "openstack server set --state error i1",
-        "openstack server evacuate --host h2 --wait i1",
-        "openstack server evacuate --host h3 --wait i2",
+    ended, where, calls = run(made)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert where == {"i1": "h2", "i2": "h3"}
+    assert [call for call in calls if "show" not in call] == [
+        "2.56 server set --state error i1",
+        "2.56 server evacuate --host h2 --wait i1",
+        "2.56 server evacuate --host h3 --wait i2",
     ]
+
+
+def test_the_script_stops_at_an_instance_that_is_not_evacuated(run):
+    ended, where, _calls = run(plan(("i1", "h2", "evacuate"), ("i2", "h3", "evacuate")), failed="i1")
+    assert ended.returncode == 1
+    assert ended.stderr == "Stopped: instance i1 is on host h1, the plan says h2\n"
+    assert where == {"i1": "h1", "i2": "h1"}
 
 
 def test_the_version_of_the_api_comes_first():

@@ -37,7 +37,7 @@ class FakeCloud:
     Attributes:
         begins: What happens when the move of an instance is requested: an error to raise, once each.
         ends: How the move of an instance ends in place of success: "no host", "compute error", "error", "lost" (on
-            another host), "hangs", "allocations stay".
+            another host), "hangs", "allocations stay", "late host" (the task ends a minute before the host changes).
         at: Functions to call at a time.
         crash: Raise Crash at this call that changes something; "before" it is carried out, or "after".
     """
@@ -134,7 +134,7 @@ class FakeCloud:
         if isinstance(error, Refused):
             self.calls.append(("move", uuid, way, target))
             raise error
-        self._change("move", uuid, way, target, act=lambda: self._begin(uuid, way, target))
+        self._change("move", uuid, way, target, act=lambda: self.begin(uuid, way, target))
         if error is not None:
             raise error
 
@@ -154,7 +154,7 @@ class FakeCloud:
         if uuid in self.servers:
             self.servers[uuid] = replace(self.servers[uuid], **values)
 
-    def _begin(self, uuid, way, target):
+    def begin(self, uuid, way, target):
         server = self.servers[uuid]
         if server.task and way != "evacuate":
             raise Refused(f"409 task state {server.task}")
@@ -196,6 +196,11 @@ class FakeCloud:
             self._set(uuid, host=target, task="", vm_state="error", fault="disk is gone")
             return
         state = {"cold": "resized", "evacuate": "active"}.get(way, self.servers[uuid].vm_state)
+        self.actions[uuid] = replace(self.actions[uuid], goes_on=ends == "late host")
+        if ends == "late host":
+            self._set(uuid, task="", vm_state=state)
+            self.later(60.0, lambda: self._end(uuid, way, target, "", source))
+            return
         self._set(uuid, host=target, task="", vm_state=state)
         if ends == "allocations stay":
             self.allocations[uuid] = self.allocations[uuid] | source

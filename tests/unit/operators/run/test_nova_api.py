@@ -116,7 +116,7 @@ def event(name, result, traceback=None):
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
-        ([event("conductor_migrate_server", None)], ("", False)),
+        ([event("conductor_migrate_server", None)], ("", False, True)),
         ([event("cold_migrate", "Error", "  File x\nNoValidHost: none\n")], ("NoValidHost: none", False)),
         (
             [event("compute_check_can_live_migrate_destination", "Error", "MigrationPreCheckError: no\n")],
@@ -128,6 +128,10 @@ def event(name, result, traceback=None):
                 event("conductor_live_migrate_instance", "Success"),
             ],
             ("x", True),
+        ),
+        (
+            [event("compute_rebuild_instance", None), event("rebuild_server", "Success")],
+            ("", False, True),
         ),
         ([event("compute_resize_instance", "Error")], ("nova records no reason", True)),
     ],

@@ -57,7 +57,7 @@ def cloud(monkeypatch, tmp_path):
     monkeypatch.setattr(snapshot.Snapshot, "close", lambda _self: None)
     for module in (command_base, planner):
         monkeypatch.setattr(module.snapshot, "read", lambda _conf, _progress: made.snapshot())
-    begin = nova._begin
+    begin = nova.begin
 
     def with_nodes(uuid, way, target):
         begin(uuid, way, target)
@@ -66,7 +66,7 @@ def cloud(monkeypatch, tmp_path):
             for key, held in nova.allocations.items()
         }
 
-    nova._begin = with_nodes
+    nova.begin = with_nodes
     monkeypatch.setattr(nova_api, "connect", lambda _name: nova)
     monkeypatch.setattr(run_command.ReadPlacement, "from_conf", lambda _conf: nova)
     monkeypatch.setattr(run_command.RunnablePlan, "timing", nova.timing)

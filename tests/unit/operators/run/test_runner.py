@@ -108,6 +108,14 @@ def test_balance_is_not_planned_again_while_nothing_differs(file):
     assert cloud.plans == 1
 
 
+def test_an_evacuated_instance_is_active_before_it_has_its_new_host(file):
+    cloud = FakeCloud(evacuates=True, ends={"i1": "late host"}).put("i1").put("i2")
+    cloud.machines["h1"].up = False
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)) == ("done", {"i1": "moved", "i2": "moved"})
+    assert len(calls_of(cloud, "move")) == 2
+
+
 # -- what differs from the plan
 
 

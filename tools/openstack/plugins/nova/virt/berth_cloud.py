@@ -54,6 +54,10 @@ class Driver(fake.FakeDriver):
         super().destroy(*args, **kwargs)
         self._keep()
 
+    def post_live_migration(self, context, instance, *args, **kwargs):
+        super().post_live_migration(context, instance, *args, **kwargs)
+        self.destroy(context, instance, None)  # the guest has left this host, and may come back
+
     def finish_revert_migration(self, *args, **kwargs):
         super().finish_revert_migration(*args, **kwargs)
         self._keep()

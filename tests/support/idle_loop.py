@@ -1,0 +1,24 @@
+"""A background loop without a thread: a test runs its rounds."""
+
+
+class IdleLoop:
+    """Takes the place of ``BackgroundLoop``.
+
+    Attributes:
+        work: Does a round.
+        running: Whether it was started.
+        woken: Whether it was woken; a test sets it back.
+    """
+
+    def __init__(self, name, work):
+        self.work = work
+        self.running = self.woken = False
+
+    def start(self):
+        self.running = True
+
+    def stop(self, timeout):
+        self.running = False
+
+    def wake(self):
+        self.woken = True
