@@ -96,7 +96,9 @@ def run(steps: Image) -> None:
             steps.expect("nova-scheduler", name, "Name of process 1")
             owner = (root / "etc/nova/nova.conf").stat()
             steps.expect((42436, 0o600), (owner.st_uid, owner.st_mode & 0o777), "Owner and mode of nova.conf")
-            container.run(["healthcheck_port", "nova-scheduler", str(steps.cloud.rabbit.port)])
+            container.run(
+                ["bash", "/usr/local/bin/healthcheck_port", "nova-scheduler", str(steps.cloud.rabbit.port)]
+            )
             show.say("The health check of kolla-ansible, healthcheck_port, succeeds.")
             steps.carries_out_plans(container, "/opt/berth/bin/python")
             _compare(steps, configuration, binds)
