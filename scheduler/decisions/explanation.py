@@ -55,7 +55,7 @@ from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import ProviderState
+from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -159,6 +159,9 @@ class FailureExplainer:
         self._states: cachetools.TTLCache[str, ProviderState | None] = cachetools.TTLCache(
             1024, REMEMBERED_FOR, timer=clock
         )
+        self._inventories: cachetools.TTLCache[str, Mapping[str, Inventory]] = cachetools.TTLCache(
+            1024, REMEMBERED_FOR, timer=clock
+        )
         self._answers: cachetools.TTLCache[str, OfferedHosts] = cachetools.TTLCache(
             256, REMEMBERED_FOR, timer=clock
         )
@@ -184,6 +187,16 @@ class FailureExplainer:
     def state(self, uuid: str) -> ProviderState | None:
         """Return what Placement has of a compute node, as of some seconds ago; the mirror learns it."""
         return self._remembered(self._states, uuid, self._read)
+
+    def inventories(self, uuid: str) -> Mapping[str, Inventory]:
+        """Return what a compute node has, as of some seconds ago; the mirror learns the unit limits."""
+        return self._remembered(self._inventories, uuid, self._read_inventories)
+
+    def _read_inventories(self, uuid: str) -> Mapping[str, Inventory]:
+        nodes, inventories = Nodes([uuid]), self._world.questions.inventories(uuid)
+        nodes.set_limits(0, inventories)
+        self._world.mirror.known.learn_limits(nodes)
+        return inventories
 
     def forget(self, uuid: str) -> None:
         """Forget what was read of a compute node."""
@@ -359,11 +372,11 @@ class _Explanation:
         if self._world.closed is not None or self._alone is not None:  # a plan's mirror is what it decides by
             return
         for judge in filter(None, judges):
-            samples = judge.samples(near, MOST_READ)
-            states = self._states(self._row(at).uuid for at in samples)
-            for at in samples:
-                if state := states.get(self._row(at).uuid):
-                    judge.learn(at, state)
+            try:
+                for at in judge.samples(near, MOST_READ):
+                    judge.learn_limits(at, self._explainer.inventories(self._row(at).uuid))
+            except PlacementError as error:
+                LOG.debug("Cannot read inventories: %s", error)
             judge.spread_limits(~self._offered)
 
     def _read_suitable(self, judges: Sequence[PlainJudge | None], suitable: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ from scheduler.decisions.document import Constraint, Failing, Reason, Why
 from scheduler.logs import count_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import ProviderState
+from scheduler.placement.providers import Inventory, ProviderState
 
 #: Sets of several constraints that are kept, and hosts that are named of each set.
 MOST_SETS = 10
@@ -257,6 +257,12 @@ class PlainJudge:
         """Take over what was read of a host."""
         row = self._at[position]
         self._nodes.set_state(row, state)
+        self._read[row] = True
+
+    def learn_limits(self, position: int, inventories: Mapping[str, Inventory]) -> None:
+        """Take over the unit limits of a host."""
+        row = self._at[position]
+        self._nodes.set_limits(row, inventories)
         self._read[row] = True
 
     def can_judge(self, part: Part) -> bool:

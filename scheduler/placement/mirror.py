@@ -516,7 +516,9 @@ class Mirror:
     def learn_limits(self, nodes: Nodes) -> None:
         """Take over the unit limits of nodes that are mirrored."""
         with self._lock:
-            self._nodes.copy_limits(self._nodes.rows(nodes.uuids), nodes, np.arange(len(nodes)))
+            rows = self._nodes.rows(nodes.uuids)
+            known = np.flatnonzero(rows >= 0)
+            self._nodes.copy_limits(rows[known], nodes, known)
 
     def add(self, uuids: Collection[str]) -> None:
         """Mirror further nodes. Each is corrected next."""

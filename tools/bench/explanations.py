@@ -4,7 +4,7 @@ The hosts are those of the other benchmarks; a mirror read once takes the place 
 request is explained from a mirror whose unit limits nobody has read yet, and then once more.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -93,6 +93,10 @@ class Placement:
     def provider(self, uuid: str) -> ProviderState | None:
         self.asked += 1
         return self.states.get(uuid)
+
+    def inventories(self, uuid: str) -> Mapping[str, Inventory]:
+        self.asked += 1
+        return self.states[uuid].inventories
 
     def offer(self, querystring: str, placed: Sequence[Any] = ()) -> Any:
         raise AssertionError(f"a plain query is not sent to Placement: {querystring}")

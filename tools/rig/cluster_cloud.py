@@ -33,8 +33,8 @@ rabbit_quorum_queue = true
 rabbit_transient_quorum_queue = true
 heartbeat_timeout_threshold = 15
 """
-#: Seconds for which a token is valid. keystoneauth gets another one 30 s before, at each request if need be.
-TOKEN_SECONDS = 45
+#: Seconds for which a token is valid. keystoneauth gets another one 120 s before: each is used for 30 s.
+TOKEN_SECONDS = 150
 #: Seconds for which Placement does not ask again whether a token is valid.
 MIDDLEWARE = "token_cache_time = 10\n"
 USER = "nova"  # without the right to write while a server is read only, which root has

@@ -83,8 +83,15 @@ def run(steps: Image) -> None:
         container = Container(root, configuration, log, binds, KOLLA_CONFIG_STRATEGY="COPY_ALWAYS")
         steps.serve(container)
         try:
-            copied = [line for line in container.text().splitlines() if "INFO:__main__" in line]
-            show.say(f"kolla_set_configs: {len(copied)} lines, the last one {copied[-1]!r}")
+            copied = [
+                line for line in container.text().splitlines() if " INFO " in line and " nova." not in line
+            ]
+            show.say(f"kolla_set_configs: {len(copied)} lines")
+            steps.expect(
+                True,
+                copied[-1].endswith("INFO Writing out command to execute"),
+                "The last one is that of its end",
+            )
             name = Path(f"/proc/{container.init()}/comm").read_text().strip()
             steps.expect("nova-scheduler", name, "Name of process 1")
             owner = (root / "etc/nova/nova.conf").stat()

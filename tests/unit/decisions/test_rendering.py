@@ -137,8 +137,10 @@ def test_a_host_that_refused_the_claim_is_one(conf):
     class Claimed(Trace):
         def finish(self, error):
             self.claiming(Claims())
-            self._rows = []
             return super().finish(error)
+
+        def selected(self, selections):
+            """No host was claimed."""
 
     hosts = [host_with_candidate("h1"), host_with_candidate("full").num_instances(9)]
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
