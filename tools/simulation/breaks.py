@@ -301,7 +301,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
     "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
     "a release removes what another run wrote": (
-        "channel on hosts",
+        "together",
         _wrap(Claimer, "release", _whatever_generation),
     ),
     "the release is skipped if a reply cannot be delivered": (
@@ -332,7 +332,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(Outcome.DONE))),
     "a refusal that follows a lost write counts": (
-        "late",
+        "overlaps",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
     "a failed read counts as nothing held": (
@@ -380,14 +380,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "partitions",
         lambda: setattr(product.Hosts, "outside", lambda _hosts, _uuids: product.NO_HOSTS),
     ),
-    "one held instance answers for all": ("channel", _wrap(HeldHosts, "of_each", _one_for_all)),
+    "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
     # the spool
     "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
     "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
-        "crash",
+        "overlaps",
         _wrap(ClaimSession, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
