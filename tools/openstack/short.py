@@ -1,4 +1,4 @@
-"""The short form: operations, thirty tests of tempest and a swap there and back, within ten minutes."""
+"""The short form: operations, almost thirty tests of tempest and a swap there and back."""
 
 import argparse
 from collections.abc import Callable
