@@ -1,4 +1,4 @@
-"""The short form: operations, almost thirty tests of tempest and a swap there and back."""
+"""The short form: operations, some twenty tests of tempest and a swap there and back."""
 
 import argparse
 from collections.abc import Callable
