@@ -157,12 +157,12 @@ class WriteQueue:
     def _wait_for_company(self) -> None:
         """Wait for the claims that follow while other schedulers claim, unless the next POST is full."""
         end = self._clock() + min(LONGEST_WAIT, 2 * self._last_seconds)
-        while self._clock() < end:
-            with self._lock:
-                queued = sum(len(entry.consumers) for entry in self._queue)
-            if queued >= self._most or not self._more_follow(queued):
-                break
-            with waiting_for("claims that go along with it"):
+        with waiting_for("claims that go along with it"):
+            while self._clock() < end:
+                with self._lock:
+                    queued = sum(len(entry.consumers) for entry in self._queue)
+                if queued >= self._most or not self._more_follow(queued):
+                    break
                 self._sleep(LOOK_INTERVAL)
 
     def _next_group(self) -> list[_Entry]:
