@@ -1,4 +1,4 @@
-"""The nova.conf of a deployment on a real RabbitMQ whose databases nothing reads."""
+"""The nova.conf of a deployment whose databases nothing reads."""
 
 CONFIGURATION = """\
 [DEFAULT]

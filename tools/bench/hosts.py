@@ -17,7 +17,7 @@ from scheduler.numa.topology import HostCell, HostTopology
 from scheduler.pci.pools import from_flat
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.mirror import Mirror, MirrorAnswer, read_wide
-from scheduler.placement.plain_query import plain_query
+from scheduler.placement.plain_query import only_plain_query
 from scheduler.request.query import Query
 
 CELLS = tuple(str(uuid.UUID(int=number)) for number in range(1, 5))
@@ -98,7 +98,7 @@ class ReadOnce:
         self.known.publish(read_wide(body).nodes, self.known.begin_reading(), {}, {})
 
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
-        plain = plain_query(queries[0])
+        plain = only_plain_query(queries)
         return None if plain is None else self.known.find(plain)
 
     def nodes_changed(self, nodes: Collection[str]) -> None: ...

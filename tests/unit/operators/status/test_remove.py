@@ -8,24 +8,13 @@ import pytest
 
 from scheduler.operators.command import app
 from scheduler.operators.status import main as status
-
-CONFIGURATION = """\
-[DEFAULT]
-transport_url = {url}
-host = ctl
-state_path = {directory}
-tempdir = {directory}
-[berth]
-decision_log = {directory}/decisions
-"""
+from tests.support.deployment import write_configuration
 
 
 @pytest.fixture
 def remove(tmp_path):
-    config = tmp_path / "nova.conf"
-
     def remove(*argv, url="fake://"):
-        config.write_text(CONFIGURATION.format(directory=tmp_path, url=url))
+        config = write_configuration(tmp_path, url, "", f"[berth]\ndecision_log = {tmp_path}/decisions\n")
         output, errors = io.StringIO(), io.StringIO()
         argv = ["remove", *argv, "--config-file", str(config), "-f", "json"]
         code = status.main(argv, stdout=output, stderr=errors)
