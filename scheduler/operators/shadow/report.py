@@ -170,7 +170,7 @@ def sentence(report: Report) -> str:
     explained = 100.0 * counts[Verdict.UNREPORTED] / report.compared
     return (
         f"Of {report.compared:,} requests in {period}: {refused} refused that nova-scheduler served, {other} "
-        f"unexplained; {alike:.1f} % the same or of equal weight, {explained:.1f} % since Berth counts "
+        f"unexplained; {alike:.1f} % the same or of equal weight, {explained:.1f} % another by "
         f"placements that no compute has reported yet; decided in {report.berth_seconds * 1000:.0f} ms "
         f"(median), where the choice of nova-scheduler was seen after {report.nova_seconds:.1f} s."
     )
