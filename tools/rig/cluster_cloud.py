@@ -70,12 +70,13 @@ class ClusterCloud(Cloud):
         return f"mysql+pymysql://{USER}@{SHARED_ADDRESS}:{MARIADB}/nova_{name}"
 
     def errors(self) -> Counter[str]:
-        """Return how often the logs have each error of a database, transactions that lost, and new tokens."""
+        """Return how often logs have each error of a database, and lost transactions, tokens, paused brokers."""
         found: Counter[str] = Counter()
         for service in (*self.placements, *self.schedulers):
             found.update(re.findall(r"\((1047|1205|1213|1290|2003|2006|2013), ['\"]", service.text()))
         found["aborted"] = sum(node.aborted() for node in self.galera.nodes)
         found["tokens"] = self.keystone.tokens()
+        found["paused"] = sum(member.pauses() for member in self.rabbits)
         return found
 
     def waiting_messages(self) -> int:

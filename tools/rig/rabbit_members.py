@@ -13,6 +13,8 @@ CONFIGURATION = """\
 listeners.tcp.1 = {address}:{port}
 loopback_users = none
 cluster_partition_handling = pause_minority
+# A fault of seconds would otherwise end before a node regards another one as lost and pauses
+net_ticktime = 8
 cluster_formation.peer_discovery_backend = classic_config
 cluster_name = berth
 """
@@ -64,6 +66,11 @@ class Member(RabbitNode):
     def wait(self) -> None:
         """Wait until clients can log in; raises as ``wait_until``."""
         self.wait_until(self.answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
+
+    def pauses(self) -> int:
+        """Return how often it has stopped serving because it did not see most of the others."""
+        log = self._directory / f"{self.name}.log"
+        return log.read_text().count("Cluster minority/secondary status detected") if log.exists() else 0
 
     def answers(self) -> bool:
         """Return whether clients can log in."""
