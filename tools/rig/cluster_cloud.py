@@ -70,7 +70,7 @@ class ClusterCloud(Cloud):
         return f"mysql+pymysql://{USER}@{SHARED_ADDRESS}:{MARIADB}/nova_{name}"
 
     def errors(self) -> Counter[str]:
-        """Return how often logs have each error of a database, and lost transactions, tokens, paused brokers."""
+        """Return how often logs have errors of databases, lost transactions, tokens and paused brokers."""
         found: Counter[str] = Counter()
         for service in (*self.placements, *self.schedulers):
             found.update(re.findall(r"\((1047|1205|1213|1290|2003|2006|2013), ['\"]", service.text()))
