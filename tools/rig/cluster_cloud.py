@@ -108,10 +108,12 @@ class ClusterCloud(Cloud):
     def _start_brokers(self) -> None:
         directory = self.directory / "rabbit"
         directory.mkdir()
+        rabbit_members.write_cookie(directory)
         self.rabbits = [Member(self.network, name, BROKERS, directory, self._system) for name in BROKERS]
         for member in self.rabbits:
             self.start_server(member)
-            if member is self.rabbits[0]:
+            # A new node of RabbitMQ 4 waits for the others; one of 3.10 needs one that is up to join
+            if member is self.rabbits[0] and not self._system:
                 member.wait()
         for member in self.rabbits:
             member.wait()

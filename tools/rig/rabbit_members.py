@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+import secrets
 
 import kombu
 
@@ -14,7 +15,7 @@ listeners.tcp.1 = {address}:{port}
 loopback_users = none
 cluster_partition_handling = pause_minority
 # A fault of seconds would otherwise end before a node regards another one as lost and pauses
-net_ticktime = 8
+net_ticktime = 5
 cluster_formation.peer_discovery_backend = classic_config
 cluster_name = berth
 """
@@ -81,6 +82,13 @@ class Member(RabbitNode):
                 return True
         except Exception:  # noqa: BLE001 - of many libraries; it does not answer
             return False
+
+
+def write_cookie(directory: Path) -> None:
+    """Write what nodes know each other by; those that begin at once would each draw their own."""
+    cookie = directory / ".erlang.cookie"
+    cookie.write_text(secrets.token_hex(16))
+    cookie.chmod(0o400)
 
 
 def transport_url(members: Sequence[Member]) -> str:

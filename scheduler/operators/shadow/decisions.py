@@ -122,8 +122,7 @@ class ShadowDecision:
         others = [known[node] for node in fuller if node in known]
         for choice, instance in zip_longest(choices, self.instance_uuids):
             row = known.get(nodes.get(instance, ""))
-            heavier = None if choice is None or row is None else choice.heavier(row)
-            if heavier is None:
+            if choice is None or row is None or (heavier := choice.heavier(row)) is None:
                 return False
             left = heavier[~np.isin(heavier, others)]
             if owned and len(left):
