@@ -61,9 +61,8 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     assert found["compared"] == REQUESTS
     counts = {line["verdict"]: line["count"] for line in found["lines"]}
     assert counts["nova-refused"] == counts["berth-refused"] == counts["unknown"] == 0
-    # A reason is known for each difference: two workers serve, and each prefers its own hosts
+    # A reason is known for each difference: which worker decides, and what it counts
     assert counts["same"] + counts["equal"] + counts["unreported"] + counts["owned"] == REQUESTS
-    assert counts["owned"], "no other worker has chosen"
     assert "Traceback" not in shadow.text()
     assert f"Of {REQUESTS} requests" in printed_report(cloud, directory)
 
