@@ -170,7 +170,7 @@ class History:
                 violations = self._let_settle(runtime)
         finally:
             logger.removeHandler(self._trace)
-            threads.close_files()
+            threads.clear()
             self._directory.cleanup()
         counts = {"calls": len(self._callers.calls), "instances": len(self._callers.instances)}
         return Outcome(self.plan, violations, self._trace.lines, runtime.clock, counts)
