@@ -1,11 +1,9 @@
 """The virtual clock, threads and processes that the simulation runs on."""
 
 import contextlib
-import gc
 import sys
 import threading as real_threading
 from types import ModuleType
-import weakref
 
 import pytest
 
@@ -376,29 +374,6 @@ def test_a_file_lock_ends_with_its_process(tmp_path):
         runtime.run(100)
         threads.clear()
     assert seen == [("first", "got it"), ("second", "refused"), ("again", "got it")]
-
-
-def test_nothing_is_kept_of_a_thread_that_was_killed_in_a_pool():
-    class Work:
-        def __call__(self):
-            TIME.sleep(1000)
-
-    work = Work()
-    kept = weakref.ref(work)
-
-    def submit():
-        FUTURES.ThreadPoolExecutor(1).submit(kept())
-        TIME.sleep(1000)
-
-    with Runtime(1) as runtime:
-        process = runtime.process("p")
-        runtime.spawn(process, "t", submit)
-        runtime.after(1, runtime.kill, process)
-        runtime.run(100)
-    threads.clear()
-    del runtime, process, work
-    gc.collect()
-    assert kept() is None
 
 
 def test_processes_have_numbers_of_their_own():
