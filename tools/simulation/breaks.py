@@ -36,6 +36,7 @@ from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMi
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
+from scheduler.workflow.request_run import RequestRun
 from tools.simulation import product, threads
 
 #: Histories within which a break is to be noticed.
@@ -219,6 +220,13 @@ def _certainly_here(forward: Any) -> Any:
     return forwarded
 
 
+def _failing(_open: Any) -> Any:
+    def failing(*_arguments: Any) -> Any:
+        raise AttributeError("an error of the product")
+
+    return failing
+
+
 def _settling_first(_hand_over: Any) -> Any:
     def handed_over(deliveries: Deliveries, call: ConfirmedMessage, publish: Any) -> None:
         deliveries.settle(call)
@@ -368,10 +376,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
     ),
     "a call that comes back from another scheduler counts as new": (
-        "groups",
+        "forwarded",
         lambda: setattr(amqp_message, "RETURNED", "x-nothing"),
     ),
-    "a call that may be elsewhere counts as new": ("groups", _wrap(forwarding, "forward", _certainly_here)),
+    "a call that may be elsewhere counts as new": (
+        "forwarded",
+        _wrap(forwarding, "forward", _certainly_here),
+    ),
+    "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "open", _failing)),
     "a call is acknowledged before it is forwarded": (
         "groups",
         _wrap(Deliveries, "hand_over", _settling_first),
@@ -382,7 +394,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
     # the spool
-    "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
+    "the file of the spool is not read": ("full", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
     "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
@@ -391,7 +403,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ClaimSession, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
-        "channel on hosts",
+        "full",
         _wrap(Callers, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (

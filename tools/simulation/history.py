@@ -90,7 +90,7 @@ class Trace(logging.Handler):
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
     """Return whether the product logs a traceback of an error that the simulation has not made."""
-    if not (record.exc_info and record.exc_info[0] and record.name.startswith("scheduler")):
+    if not (record.exc_info and record.exc_info[0] and record.name.startswith("nova.scheduler")):
         return False
     return not any(text in str(record.exc_info[1]) for text in (threads.NO_THREAD, product.BROKEN))
 

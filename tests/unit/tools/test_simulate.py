@@ -36,6 +36,7 @@ NOTICED_SOON = (
     "the backlog is taken for new calls",
     "a message is acknowledged in the place of being requeued",
     "a reply without a queue counts",
+    "an unexpected error ends a request",
 )
 
 
