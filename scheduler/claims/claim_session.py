@@ -20,17 +20,13 @@ from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.outcomes import Outcome
+from scheduler.request.past import SOON
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
 Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
-
-
-#: Seconds from the end of a session until the reply is confirmed, after which its caller may have left. Most
-#: replies take milliseconds; so a good day writes nothing to the spool.
-SOON = 5.0
 
 
 class Reservations(Protocol):

@@ -17,11 +17,13 @@ B stops. Such a call counts as delivered before.
 
 from collections.abc import Callable
 import secrets
+import time
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler.logs import RateLimitedLogger
+from scheduler.request.past import SOON
 from scheduler.rpc.amqp.library import Consumer
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
@@ -124,8 +126,10 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
     Raises:
         Forwarded: It was forwarded.
     """
+    # The other scheduler does not know how long the call has waited here.
+    is_old = bool(call.past) or time.monotonic() > call.received + SOON
     try:
-        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: bool(call.past)}, SEND_TIMEOUT)
+        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: is_old}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
         _REPEATED.warning(
             ("no queue", topic),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes
+from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.spool import Kept, Spool
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.hosts.pending import PendingPlacements
@@ -17,6 +17,7 @@ from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.instance_state import InstanceState
+from scheduler.request.past import SOON
 from scheduler.rpc.calls import Call
 from tests.builders import make_host, make_table
 from tests.support.idle_loop import IdleLoop
