@@ -189,7 +189,7 @@ def _not_waiting(_send: Any) -> Any:
     def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
-        queue._send_units(units, context)  # noqa: SLF001
+        queue._send(units, context)  # noqa: SLF001
 
     return sent
 
@@ -356,7 +356,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "kill",
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
-    "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
+    "no message counts as redelivered": ("forwarded", _wrap(ConfirmedMessage, "redelivered", _property(False))),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
@@ -364,7 +364,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _alias(Deliveries, "requeue", "settle"),
     ),
     "a reply that was not confirmed counts": (
-        "reply",
+        "unconfirmed",
         _wrap(ConfirmedMessage, "_send_once", _swallowing()),
     ),
     "a reply without a queue counts": (
@@ -395,7 +395,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
     # the spool
     "the file of the spool is not read": ("full", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
-    "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
+    "the spool is never worked through": ("full", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
     "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
