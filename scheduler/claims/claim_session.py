@@ -116,15 +116,11 @@ class ClaimSession:
         """Whether another run of the request could have released some of its claims meanwhile."""
         return len(self.made) > 1 and self._writes > 1
 
-    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
-        """Claim a candidate for an instance. Never raises for a failure of Placement.
+    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
+        """Claim a candidate for each instance, by instance UUID, as ``Claimer.claim``.
 
         A claim that put a provider over its capacity is released, and refused.
         """
-        return self.claim_many({instance_uuid: candidate})[instance_uuid]
-
-    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
-        """Claim a candidate for each instance, by instance UUID; as ``claim``, and ``Claimer.claim``."""
         requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
         results = self._unsent(requests)
         if left := [request for request in requests if request.uuid not in results]:

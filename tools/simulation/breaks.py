@@ -356,7 +356,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "kill",
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
-    "no message counts as redelivered": ("forwarded", _wrap(ConfirmedMessage, "redelivered", _property(False))),
+    "no message counts as redelivered": (
+        "forwarded",
+        _wrap(ConfirmedMessage, "redelivered", _property(False)),
+    ),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
