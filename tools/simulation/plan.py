@@ -361,7 +361,9 @@ def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Even
         lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}
         return (Event(0.0, "lost", lost),)
     if "forwarded" in kinds:
-        return (Event(0.0, "unconfirmed", {"rate": 1.0, "duration": 20.0}),)
+        # A short one has ended when the scheduler that forwards gives up, and serves the call itself.
+        how = {"rate": chance.choice((0.5, 1.0)), "duration": chance.choice((2.5, 20.0))}
+        return (Event(0.0, "unconfirmed", how),)
     if "full" in kinds:
         return _full_events(chance)
     return ()
