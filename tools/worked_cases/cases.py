@@ -134,6 +134,7 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
         path.rename(aside)
         path.mkdir()
         try:
+            cloud.notice_lost_cell("cell2")
             yield
         finally:
             path.rmdir()

@@ -1,12 +1,11 @@
 """A small cloud in which builds can be made to fail, and what is asked of its scheduler."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import json
 from pathlib import Path
 import subprocess
 import sys
-import time
 from typing import Any
 import uuid
 
@@ -14,6 +13,7 @@ import sqlalchemy as sa
 
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
+from scheduler.placement.providers import list_path
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
 from tools.rig.daemon_cloud import DaemonCloud
@@ -52,9 +52,6 @@ unread_cell_max_age = 0
 outage_patience = 0
 mirror_interval = 1
 """
-
-#: Seconds in which the scheduler has read what changed in Placement once a request has come.
-REFRESH_TIME = 2.5
 
 #: A finding on a query is remembered for a minute, so cases that need one differ in flavor or zone.
 FLAVORS = (
@@ -122,8 +119,26 @@ class CasesCloud(DaemonCloud):
 
     def refresh_mirror(self) -> None:
         """Let the scheduler read what was changed in Placement, as it does some seconds later in any case."""
-        self.boot(f"req-{uuid.uuid4()}", str(uuid.uuid4()), "m1.wide", "az2")
-        time.sleep(REFRESH_TIME)
+        # The second list begins when what the first one showed as changed has been read.
+        wanted = self._lists() + 2
+        self._ask_until(lambda: self._lists() >= wanted, "does not read its mirror again")
+
+    def notice_lost_cell(self, name: str) -> None:
+        """Let the scheduler find that it cannot read a cell: the hosts it has read may still be new enough."""
+        line = f"Cannot read the hosts of cell {name}"
+        self._ask_until(lambda: line in self.scheduler.text(), f"does not say: {line}")
+
+    def _lists(self) -> int:
+        return self.proxy.seen.count(("GET", list_path()))
+
+    def _ask_until(self, condition: Callable[[], bool], complaint: str) -> None:
+        """Ask for a host that is not to be had until a condition holds: without requests little is read."""
+
+        def holds() -> bool:
+            self.boot(f"req-{uuid.uuid4()}", str(uuid.uuid4()), "m1.wide", "az2")
+            return condition()
+
+        self.scheduler.wait_until(holds, f"The scheduler {complaint}", PATIENCE)
 
     def explain(self, commands: Sequence[str]) -> list[str]:
         """Return what each of some commands of berth-explain or berth-plan prints."""
