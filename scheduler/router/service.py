@@ -11,7 +11,6 @@ import oslo_messaging as messaging
 from scheduler import conf as options
 from scheduler import errors
 from scheduler.conf.partitions import PREFIX, all_partitions
-from scheduler.request.past import SOON
 from scheduler.router.proxy import Router, Unreachable
 from scheduler.rpc import calls, server, transport
 from scheduler.rpc.client import BrokerAway, Client, Failure
@@ -112,7 +111,7 @@ class Calls:
         message |= {f"_context_{key}": value for key, value in context.items()}
         now = time.monotonic()
         waited = max(0.0, now - current.received) if current else 0.0
-        again = waited > SOON or bool(current and current.past)
+        again = current is not None and calls.may_be_left(current, now)
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:

@@ -23,12 +23,11 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.request.past import SOON
 from scheduler.rpc.amqp.library import Consumer
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
-from scheduler.rpc.calls import Forwarded
+from scheduler.rpc.calls import Forwarded, may_be_left
 
 LOG = logging.getLogger(f"nova.{__name__}")
 _REPEATED = RateLimitedLogger(LOG)
@@ -127,9 +126,9 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
         Forwarded: It was forwarded.
     """
     # The other scheduler does not know how long the call has waited here.
-    is_old = bool(call.past) or time.monotonic() > call.received + SOON
+    again = may_be_left(call, time.monotonic())
     try:
-        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: is_old}, SEND_TIMEOUT)
+        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: again}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
         _REPEATED.warning(
             ("no queue", topic),

@@ -387,6 +387,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(forwarding, "forward", _certainly_here),
     ),
     "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "open", _failing)),
+    "a forwarded call that has waited counts as new": ("forwarded", lambda: setattr(calls, "SOON", 1e9)),
     "a call is acknowledged before it is forwarded": (
         "groups",
         _wrap(Deliveries, "hand_over", _settling_first),
