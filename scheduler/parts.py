@@ -112,17 +112,11 @@ def put_together(
         lambda: conf.berth.mirror_interval,
         outside.clock,
         hosts.partition.aggregates,
-        lambda: stream.status().schedulers,
     )
     # The stream lays what others decide over the table and the mirror, so both exist before it.
     stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror.known))
     # Each write is noted in the mirror. Otherwise the next decision would choose by amounts without it.
-    writer = AllocationWriter(
-        placement,
-        timing=outside.timing,
-        written=mirror.known.written,
-        more_follow=hosts.pending.more_claims_follow,
-    )
+    writer = AllocationWriter(placement, timing=outside.timing, written=mirror.known.written)
     # The claimer after the host table, too: what it releases depends on nova's state of the instance.
     claimer = Claimer(
         writer,

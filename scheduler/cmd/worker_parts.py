@@ -82,6 +82,7 @@ def make_server(
     partition = own_partition(conf)
     if partition:
         made.topic = partition.topic
+    made.rank = serving.stream.rank
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
     topic = forwarding.new_topic(conf.host)

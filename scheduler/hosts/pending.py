@@ -37,7 +37,7 @@ AMOUNTS = GUARDED + COUNTERS
 # Seconds after which a placement that no compute has reported is given up.
 LIFETIME = 180.0
 
-# Seconds from an intent of another scheduler in which it is taken to claim, unless it says what became of it.
+# Seconds from an intent of another scheduler in which it is taken to decide requests too.
 CLAIMING_FOR = 1.0
 
 # Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
@@ -181,8 +181,7 @@ class PendingPlacements:
         self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
-        self._choosing = 0  # own instances for which hosts are chosen and claimed
-        self._others_claiming: dict[str, float] = {}  # when the intents of other schedulers were written
+        self._others_claimed = -math.inf  # when another scheduler wrote its last intent
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -261,25 +260,9 @@ class PendingPlacements:
             if placement is not None:
                 self.claims.end(placement.node, instance, granted=True)
 
-    @contextmanager
-    def choosing(self, instances: int) -> Iterator[None]:
-        """Note in this context that hosts are chosen and claimed for some instances."""
-        with self._lock:
-            self._choosing += instances
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._choosing -= instances
-
-    def more_claims_follow(self, queued: int) -> bool:
-        """Return whether own claims follow those that are queued, while another scheduler claims too.
-
-        Another one claims if its last intent is new, and not settled.
-        """
-        with self._lock:
-            last = next(reversed(self._others_claiming.values()), -math.inf)
-            return self._choosing > queued and self._clock() - last < CLAIMING_FOR
+    def others_claim(self) -> bool:
+        """Return whether another scheduler claims: its last intent is new."""
+        return self._clock() - self._others_claimed < CLAIMING_FOR
 
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
@@ -321,7 +304,7 @@ class PendingPlacements:
             self._remove([instance])
             self._put(placement)
             if not granted:
-                self._others_claiming[instance] = self._clock() - age
+                self._others_claimed = max(self._others_claimed, self._clock() - age)
         if granted:
             self.grant(instance)
         return True
@@ -410,7 +393,6 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
-            self._others_claiming.pop(placement.instance, None)
             self.claims.end(placement.node, placement.instance)
             self.demands.remove(placement.node, placement.instance)
         return removed

@@ -76,17 +76,12 @@ class AllocationWriter:
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
         written: Callable[..., None] = _ignore_try,
-        more_follow: Callable[[int], bool] = lambda _queued: False,
     ) -> None:
-        """Write through ``client``; nothing is sent yet.
-
-        Args:
-            more_follow: Returns whether a write is to wait for others, as more follow than are queued.
-        """
+        """Write through ``client``; nothing is sent yet."""
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.queue = WriteQueue(self._post, timing, policy.queue_timeout, more_follow)
+        self.queue = WriteQueue(self._post, timing, policy.queue_timeout)
         self._empty: FIFOCache[str, int] = FIFOCache(policy.empty_consumers)
         self._lock = threading.Lock()
 

@@ -43,10 +43,6 @@ LONGEST_INTERVAL = 600.0
 # busy for 1.6 seconds (measured with Placement 16).
 LIST_PART = 20.0
 
-# Schedulers that share their decisions take turns with the list, so that Placement makes as many for all of
-# them as for one. Each waits for its turn for so many seconds at most, or for as long as if it were alone.
-LONGEST_TURN = 30.0
-
 # Seconds after which a query waits for a round, and how long at most; then Placement is asked.
 TOO_OLD = 60.0
 WAIT_FOR_ROUND = 10.0
@@ -82,20 +78,17 @@ class CandidateMirror:
         interval: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         aggregates: Callable[[], frozenset[str] | None] = lambda: None,
-        schedulers: Callable[[], int] = lambda: 1,
     ) -> None:
         """Set up the mirror; nothing is read yet.
 
         Args:
-            interval: Returns the seconds between two rounds while queries come, of all schedulers.
+            interval: Returns the seconds between two rounds while queries come.
             aggregates: Returns the aggregates whose nodes are mirrored; None: all nodes.
-            schedulers: Returns how many schedulers share their decisions.
         """
         self._client = client
         self.known = Mirror(clock)
         self._clock = clock
         self._configured_interval = interval
-        self._schedulers = schedulers
         self._reader = MirrorReader(client, self.known, aggregates)
         self._round_done = threading.Condition()
         self._learning = threading.Lock()
@@ -186,8 +179,7 @@ class CandidateMirror:
     @property
     def _interval(self) -> float:
         """The seconds between two rounds while queries come."""
-        alone = max(self._configured_interval(), LIST_PART * self._reader.list_seconds)
-        return min(self._schedulers() * alone, max(alone, LONGEST_TURN))
+        return max(self._configured_interval(), LIST_PART * self._reader.list_seconds)
 
     def _knows_names(self, query: PlainQuery) -> bool:
         """Whether the nodes of its aggregates are known, and its forbidden traits to exist.

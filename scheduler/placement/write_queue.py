@@ -1,9 +1,7 @@
 """When writes are sent, and which of them together.
 
 One POST is in flight at a time. What waits meanwhile goes along with the next one, which costs Placement half
-as much for each consumer. A write that need not wait is sent at once. Only while other schedulers claim, so
-that Placement is busy with their writes, it waits for claims that follow, at most twice as long as the last
-POST took.
+as much for each consumer. A write that need not wait is sent at once.
 
 Several at a time gain nothing, as Placement's database is busy with one, and they get into each other's way.
 Placement deletes the rows of a consumer before it inserts new ones. For a new consumer there are none, so
@@ -36,10 +34,6 @@ MOST_TOGETHER = 20
 # A POST that takes longer, in seconds, has probably met that of another scheduler in Placement's database.
 SLOW = 1.0
 
-# Seconds that a write waits at most for further ones while other schedulers claim, and between two looks.
-LONGEST_WAIT = 0.25
-LOOK_INTERVAL = 0.01
-
 # A refused POST is sent again without those refused so often; then what is left is sent in halves. More
 # refusals mean that the providers are nearly full (spec: placement-and-workflow 4.9 step 3).
 MOST_REFUSALS = 3
@@ -68,25 +62,15 @@ class _Entry:
 class WriteQueue:
     """Sends units; shared by all threads."""
 
-    def __init__(
-        self,
-        post: Post,
-        timing: Timing,
-        queue_timeout: float,
-        more_follow: Callable[[int], bool] = lambda _queued: False,
-    ) -> None:
+    def __init__(self, post: Post, timing: Timing, queue_timeout: float) -> None:
         """Begin with nothing in flight.
 
         Args:
-            timing: Clock and sleep.
+            timing: The clock.
             queue_timeout: Seconds that units wait before they are given up, unsent.
-            more_follow: Returns whether further claims than so many are on their way while other schedulers
-                claim too.
         """
         self._post = post
-        self._clock, self._sleep = timing.monotonic, timing.sleep
-        self._more_follow = more_follow
-        self._last_seconds = 0.0
+        self._clock = timing.monotonic
         self._queue_timeout = queue_timeout
         self._most = MOST_TOGETHER
         self._lock = threading.Lock()
@@ -142,7 +126,6 @@ class WriteQueue:
 
     def _lead(self) -> None:
         """Send the first entry with those that wait behind it, and let the next one lead."""
-        self._wait_for_company()
         with self._lock:
             group = self._next_group()
         started = self._clock()
@@ -152,23 +135,11 @@ class WriteQueue:
             self._send(sorted(units, key=lambda one: min(one.providers, default="")), group[0].context)
         finally:
             with self._lock:
-                self._last_seconds = self._clock() - started
-                self._adapt(len(group), self._last_seconds)
+                self._adapt(len(group), self._clock() - started)
                 self._in_flight = False
                 self._choose_leader()
             for entry in group:
                 entry.ready.set()
-
-    def _wait_for_company(self) -> None:
-        """Wait for the claims that follow while other schedulers claim, unless the next POST is full."""
-        end = self._clock() + min(LONGEST_WAIT, 2 * self._last_seconds)
-        with waiting_for("claims that go along with it"):
-            while self._clock() < end:
-                with self._lock:
-                    queued = sum(len(entry.consumers) for entry in self._queue)
-                if queued >= self._most or not self._more_follow(queued):
-                    break
-                self._sleep(LOOK_INTERVAL)
 
     def _next_group(self) -> list[_Entry]:
         """Take the entries that go together out of the queue. The lock is held."""

@@ -38,6 +38,11 @@ LONG_WAIT = 0.1
 MOST_DEATHS, MOST_DELIVERIES = 5, 12
 
 
+#: What one step of ``[berth] consumer_priority`` counts: more than the places of schedulers that share their
+#: decisions (``stream.membership.MOST_MEMBERS``).
+PRIORITY_STEP = 100
+
+
 class InFlight(Protocol):
     """Which calls the workers of this daemon run, for those that end all that run them."""
 
@@ -84,6 +89,8 @@ class Server(library.RPCServer):
             "undelivered" if a reply was not delivered, "dropped" if a caller had left, "forwarded" if another
             scheduler has it; and with the reason of the latter. To be set before it starts.
         topic: Where calls are taken; to be set before it starts.
+        rank: Returns the place of this scheduler among those that share their decisions, from 0 on; to be
+            set before it starts.
         takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
         own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
         outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
@@ -106,6 +113,7 @@ class Server(library.RPCServer):
         self._reply_queues = ReplyQueues()
         self._dropped = DroppedCalls()
         self.topic: str = target.topic
+        self.rank: Callable[[], int] = lambda: 0
         self.takes_casts = True
         self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
@@ -158,8 +166,10 @@ class Server(library.RPCServer):
                 self.transport,
                 self._target(topic=self.topic),
                 berth.largest_message,
-                berth.consumer_priority,
+                berth.consumer_priority * PRIORITY_STEP,
                 fanout=self._target.topic if self.takes_casts else "",
+                rank=self.rank,
+                threads=self.conf.executor_thread_pool_size,
             )
             if listener is None:
                 return super()._create_listener()

@@ -171,6 +171,11 @@ class DecisionStream:
         self._own = replace(self._own, topic=topic)
         self._writer.publish(Kind.BEAT)
 
+    def rank(self) -> int:
+        """Return the place of this scheduler among those that are alive, from 0 on; no two have the same."""
+        senders = [each.sender for each in self.membership.alive()]
+        return senders.index(self._own.sender)
+
     def others_can_decide(self) -> bool:
         """Return whether another scheduler is alive that can decide requests."""
         members, own = self.membership.alive(), self._own.sender
@@ -251,6 +256,10 @@ class NoStream:
         """Return that no stream is wanted."""
         return StreamStatus()
 
+    def rank(self) -> int:
+        """Return 0: no other scheduler is known."""
+        return 0
+
     def others_can_decide(self) -> bool:
         """Return False: no other scheduler is known."""
         return False
@@ -280,5 +289,5 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         StreamBroker(options, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
         Member(uuid.uuid4().hex, conf.host),
-        lambda: conf.berth.owned_slices,
+        lambda: conf.berth.owned_slices and state.pending.others_claim(),
     )

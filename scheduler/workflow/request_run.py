@@ -77,8 +77,7 @@ class RequestRun:
         if not self._announced:
             self._announced = True
             self._steps.notifications.select_destinations_start(request.context, request.spec)
-        choosing = self._steps.hosts.pending.choosing(len(request.instance_uuids))
-        with choosing, self._claiming(table, request, check) as claims:
+        with self._claiming(table, request, check) as claims:
             yield claims
         self._decided = request
 

@@ -37,7 +37,7 @@ from scheduler.manager import SchedulerManager
 from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.parts import Outside, Parts, put_together
-from scheduler.placement.allocations import ConsumerAllocations, Owner
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
@@ -47,8 +47,6 @@ from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.providers import read_aggregates
 from scheduler.placement.reply import Reply
-from scheduler.placement.write_policy import Timing
-from scheduler.placement.writes import Write
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.past import Past
@@ -57,7 +55,7 @@ from scheduler.request.query import Query
 from scheduler.rpc.calls import Call, Event, Forwarded
 from scheduler.rpc.context import RequestContext
 from scheduler.selection.host_claiming import NOT_ENOUGH
-from scheduler.stream.decision_stream import DecisionStream, NoStream, StreamStatus
+from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow import request_run
@@ -1258,37 +1256,6 @@ def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
         [Query((), "resources=VCPU%3A1", None)], None
     )
     assert begun == ["hosts", "/allocation_candidates?resources=VCPU%3A1"]
-
-
-class AmongThree(NoStream):
-    def status(self):
-        return StreamStatus(schedulers=3)
-
-
-def test_a_scheduler_among_others_takes_turns_with_the_list_and_writes_in_company(conf, monkeypatch):
-    conf.set_override("connection", "sqlite://", "api_database")
-    conf.set_override("connection", "sqlite://", "database")
-    monkeypatch.setattr(PendingPlacements, "more_claims_follow", lambda self, queued: True)
-    clock, placement, slept = Clock(), FakeProviders(FakeProvider("a")), []
-
-    def write(*_):
-        clock.now += 1
-        return Reply(204)
-
-    def sleep(seconds):
-        clock.now += seconds
-        slept.append(seconds)
-
-    placement.write = write
-    outside = Outside(Inventory(conf), placement, None, clock, Timing(clock, sleep))
-    parts = put_together(conf, outside, make_stream=lambda *_: AmongThree())
-    parts.mirror.run_round()
-    parts.mirror.find([Query((("resources", "MEMORY_MB:1024"),), "", None)])
-    assert parts.mirror.run_round() == 3 * conf.berth.mirror_interval
-    for uuid in ("first", "second"):
-        assert not slept
-        parts.claimer.writer.write({uuid: Write({"a": {"resources": {"VCPU": 1}}}, Owner("p", "u"))})
-    assert slept
 
 
 def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mirrored):

@@ -124,7 +124,7 @@ class CasesCloud(DaemonCloud):
         self._ask_until(lambda: self._lists() >= wanted, "does not read its mirror again")
 
     def notice_lost_cell(self, name: str) -> None:
-        """Let the scheduler find that it cannot read a cell: the hosts it has read may still be new enough."""
+        """Let the scheduler find that it cannot read a cell; what it has read may still be new enough."""
         line = f"Cannot read the hosts of cell {name}"
         self._ask_until(lambda: line in self.scheduler.text(), f"does not say: {line}")
 

@@ -6,8 +6,9 @@ line that says which.
 """
 # ruff: noqa: SLF001
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+import copy
 from importlib import import_module, metadata
 from typing import Protocol
 
@@ -232,6 +233,27 @@ def add_consumer(connection: ConnectionContext, consumer: Consumer) -> None:
     tag = next(connection._tags)
     connection._consumers[consumer] = tag
     connection._new_tags.add(tag)
+
+
+def second_consumer(connection: ConnectionContext, consumer: Consumer) -> Consumer:
+    """Let a connection read from the queue of a consumer by another consumer too, and return that.
+
+    Not by ``declare_consumer``, which gives all consumers of a queue one tag.
+    """
+    second = copy.copy(consumer)
+    second._declared_on = None
+    add_consumer(connection, second)
+    return second
+
+
+@contextmanager
+def prefetch(connection: Connection, messages: int) -> Iterator[None]:
+    """Let the consumers that begin in this context have so many messages at most."""
+    connection.channel.basic_qos(0, messages, False)
+    try:
+        yield
+    finally:
+        connection.channel.basic_qos(0, connection.rabbit_qos_prefetch_count, False)
 
 
 def declare_where_needed(consumer: Consumer, connection: Connection) -> None:

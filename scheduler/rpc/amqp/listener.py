@@ -36,6 +36,8 @@ class LateListener(library.Listener):
         largest_message: Bytes of the largest reply.
         deliveries: The calls that are not answered yet.
         backlog: Which of them may have waited before.
+        preferred: Consumes with the priority of ``rank``, and has so many calls at most; or None.
+        rank: Returns what is added to the priority; in the reading thread.
         always_read: The consumers that go on when no calls are taken: of casts to all schedulers.
         on_stop: Called when it stops; must not wait.
     """
@@ -52,6 +54,9 @@ class LateListener(library.Listener):
         self.on_stop: Callable[[], None] = lambda: None
         self.deliveries = Deliveries(self.do, lambda: connection.channel)
         self.backlog = Backlog()
+        self.preferred: library.Consumer | None = None
+        self.rank: Callable[[], int] = lambda: 0
+        self._rank_used: int | None = None
         self.always_read: Collection[library.Consumer] = ()
         self._parked: list[library.Consumer] = []
         self._stopping = False
@@ -111,10 +116,13 @@ class LateListener(library.Listener):
                 continue
             # before it is cancelled: what arrives meanwhile is returned
             self._parked.append(consumer)
-            try:
-                consumer.cancel(library.remove_consumer(self.conn, consumer))
-            except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
-                LOG.info("Cannot cancel a consumer: %s", error)
+            self._cancel(consumer)
+
+    def _cancel(self, consumer: library.Consumer) -> None:
+        try:
+            consumer.cancel(library.remove_consumer(self.conn, consumer))
+        except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
+            LOG.info("Cannot cancel a consumer: %s", error)
 
     def _resume(self) -> None:
         if self._stopping:
@@ -123,11 +131,25 @@ class LateListener(library.Listener):
         for consumer in parked:
             library.add_consumer(self.conn, consumer)
 
+    def use_rank(self) -> int:
+        """Return the rank with which the preferred consumer is about to consume."""
+        self._rank_used = self.rank()
+        return self._rank_used
+
     def _look_round(self) -> None:
+        if self._rank_used is not None and self._rank_used != self.rank():
+            self._consume_with_rank()
         now = self.backlog.look()
         if now >= self._overdue_checked + 1.0:
             self._overdue_checked = now
             self.deliveries.acknowledge_overdue(now)
+
+    def _consume_with_rank(self) -> None:
+        """Let the preferred consumer consume with its rank of now; calls that arrive meanwhile are taken."""
+        self._rank_used = None  # until it consumes
+        if self.preferred in library.consumers_of(self.conn):
+            self._cancel(self.preferred)
+            library.add_consumer(self.conn, self.preferred)
 
 
 def _is_identity(value: object) -> bool:
@@ -141,8 +163,14 @@ def listen(
     largest_message: int,
     priority: int = 0,
     fanout: str = "",
+    rank: Callable[[], int] = lambda: 0,
+    threads: int = 1,
 ) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
+
+    It has two consumers of the topic. One has as many calls at most as can run at once, and the first choice
+    of the broker if its listener has the highest rank; by the other one each listener gets its part of the
+    calls that are left, and tells their callers that they wait.
 
     Args:
         transport: What ``transport.rpc_transport`` returned.
@@ -150,6 +178,8 @@ def listen(
         largest_message: Bytes of the largest reply.
         priority: Of this consumer among those of the topic; the broker's default is 0.
         fanout: The topic whose casts are taken; "" for none.
+        rank: Returns what is added to the priority for so many calls as can run at once. It may change.
+        threads: How many can.
 
     Returns:
         The listener; None if the driver of the transport does not speak AMQP.
@@ -164,11 +194,13 @@ def listen(
     for topic in (target.topic, f"{target.topic}.{target.server}"):
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
     of_calls = library.consumers_of(connection)
+    listener.rank, listener.preferred = rank, library.second_consumer(connection, of_calls[0])
     for consumer in of_calls:
         _watch(consumer, listener, priority)
+    _prefer(listener.preferred, listener, priority, threads)
     if fanout:
         connection.declare_fanout_consumer(fanout, listener)
-        listener.always_read = frozenset(library.consumers_of(connection)) - set(of_calls)
+        listener.always_read = frozenset(library.consumers_of(connection)) - {*of_calls, listener.preferred}
     return listener
 
 
@@ -181,13 +213,29 @@ def _watch(consumer: library.Consumer, listener: LateListener, priority: int) ->
 
     def consume_and_report(connection: library.Connection, tag: int) -> None:
         library.declare_where_needed(consumer, connection)
-        if priority:
-            arguments = consumer.queue.consumer_arguments or {}
-            consumer.queue.consumer_arguments = {**arguments, "x-priority": priority}
+        _set_priority(consumer, priority)
         listener.backlog.expect(consumer.queue.queue_declare(passive=True).message_count)
         consume(connection, tag)
 
     consumer.consume = consume_and_report
+
+
+def _prefer(consumer: library.Consumer, listener: LateListener, priority: int, threads: int) -> None:
+    """Let a consumer consume with the rank of its listener, and have so many calls at most."""
+    consume = consumer.consume
+
+    def consume_some(connection: library.Connection, tag: int) -> None:
+        library.declare_where_needed(consumer, connection)
+        _set_priority(consumer, priority + listener.use_rank())
+        with library.prefetch(connection, threads):
+            consume(connection, tag)
+
+    consumer.consume = consume_some
+
+
+def _set_priority(consumer: library.Consumer, priority: int) -> None:
+    arguments = consumer.queue.consumer_arguments or {}
+    consumer.queue.consumer_arguments = {**arguments, "x-priority": priority}
 
 
 def stopping_soon(adapter: library.PollStyleListenerAdapter) -> library.PollStyleListenerAdapter:

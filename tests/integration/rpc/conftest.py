@@ -107,10 +107,13 @@ def serve(conf):
     """Start a server for a manager, which also takes what is forwarded to some topics."""
     with contextlib.ExitStack() as started:
 
-        def serve(manager, queue="", topic="scheduler", announce=lambda _taken: None, outages=None):
+        def serve(
+            manager, queue="", topic="scheduler", announce=lambda _taken: None, outages=None, rank=None
+        ):
             bus = transport.rpc_transport(conf)
             running = scheduler_endpoint.build(conf, bus, manager)
             running.topic, running.outages = topic, outages
+            running.rank = rank or running.rank
             if queue:
                 running.own_queue = server.OwnQueue(queue, announce)
             started.callback(bus.cleanup)

@@ -1,5 +1,6 @@
 """Late acknowledgement and confirmed replies on each kind of queue that an installer configures."""
 
+from functools import partial
 import os
 import pathlib
 import uuid
@@ -188,6 +189,61 @@ def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_c
     stopping.stop()
     stopping.wait()
     assert answered() == [["ordinary"]] * 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_go_to_the_server_with_the_highest_rank_as_long_as_it_can_begin_them(
+    serve, bus, conf, rabbit, url, kind
+):
+    conf.set_override("executor_thread_pool_size", 10)
+    ranks, managers = [0, 1, 2], [Manager([number]) for number in range(3)]
+    servers = [serve(each, rank=partial(ranks.__getitem__, number)) for number, each in enumerate(managers)]
+
+    def is_preferred(number):
+        for _ in range(10):
+            callers = [Caller(bus) for _ in range(2)]
+            for caller in callers:
+                caller.join(30)
+            if [caller.reply for caller in callers] != [[number]] * 2:
+                return False
+        return True
+
+    assert eventually(lambda: is_preferred(2), 30)
+    for each in managers:
+        each.may_answer.clear()
+    waiting = [Caller(bus) for _ in range(20)]
+    assert eventually(lambda: [each.unanswered for each in servers] == [0, 10, 10])
+    waiting += [Caller(bus) for _ in range(16)]
+    assert eventually(lambda: sum(each.unanswered for each in servers) == 36)
+    for each in managers:
+        each.may_answer.set()
+    for caller in waiting:
+        caller.join(30)
+    replies = [caller.reply[0] for caller in waiting]
+    assert [replies.count(number) >= least for number, least in enumerate((8, 10, 10))] == [True] * 3
+    ranks[:] = [2, 0, 1]
+    assert eventually(lambda: is_preferred(0), 30)
+    rabbit.close_connections(url.rpartition("/")[2])
+    # a call that is lost with its connection takes 25 s
+    assert eventually(lambda: is_preferred(0), 90)
+
+
+@REPLICATED
+def test_a_change_of_rank_returns_no_call(serve, bus, conf, kind):
+    conf.set_override("executor_thread_pool_size", 1)
+    rank, manager = [0], Manager()
+    manager.may_answer.clear()
+    serving = serve(manager, rank=lambda: rank[0])
+    callers = [Caller(bus) for _ in range(20)]
+    assert eventually(lambda: serving.unanswered == 20)
+    rank[0] = 1
+    callers += [Caller(bus) for _ in range(20)]
+    assert eventually(lambda: serving.unanswered == 40)
+    manager.may_answer.set()
+    for caller in callers:
+        caller.join(30)
+    assert [caller.reply for caller in callers] == [[]] * 40
+    assert manager.redelivered == [False] * 40
 
 
 @REPLICATED

@@ -187,28 +187,15 @@ def test_a_shared_placement_has_the_rest_of_its_lifetime(pending, clock):
     assert len(pending) == 0
 
 
-def test_own_claims_follow_while_hosts_are_chosen_and_claimed(pending):
-    pending.share("other", uuid_of("h1"), ONE, None)
-    with pending.choosing(1):
-        with pending.choosing(2):
-            assert (pending.more_claims_follow(2), pending.more_claims_follow(3)) == (True, False)
-        assert (pending.more_claims_follow(0), pending.more_claims_follow(1)) == (True, False)
-    assert not pending.more_claims_follow(0)
-
-
-def test_others_claim_from_their_intent_until_they_say_what_became_of_it(pending, clock):
-    with pending.choosing(1):
-        assert not pending.more_claims_follow(0)
-        for end in ("granted", "unshared", "late"):
-            pending.share("i1", uuid_of("h1"), ONE, None, age=0.5)
-            assert pending.more_claims_follow(0)
-            if end == "granted":
-                pending.share("i1", uuid_of("h1"), ONE, None, granted=True)
-            elif end == "unshared":
-                pending.unshare("i1", uuid_of("h1"))
-            else:
-                clock.now += CLAIMING_FOR - 0.5
-            assert not pending.more_claims_follow(0)
+def test_others_claim_for_a_while_after_each_of_their_intents(pending, clock):
+    assert not pending.others_claim()
+    pending.share("i1", uuid_of("h1"), ONE, None, granted=True)
+    assert not pending.others_claim()
+    pending.share("i2", uuid_of("h1"), ONE, None, age=0.5)
+    pending.share("i3", uuid_of("h1"), ONE, None, age=CLAIMING_FOR)
+    assert pending.others_claim()
+    clock.now += CLAIMING_FOR - 0.5
+    assert not pending.others_claim()
 
 
 def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):

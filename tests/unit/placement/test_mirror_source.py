@@ -21,7 +21,6 @@ from scheduler.placement.mirror_source import (
     INCOMPLETE_INTERVAL,
     LIST_PART,
     LONGEST_INTERVAL,
-    LONGEST_TURN,
     STORM_CLAIMS,
     TOO_OLD,
     CandidateMirror,
@@ -322,19 +321,6 @@ def test_a_list_that_takes_long_is_read_more_rarely_and_counts_for_longer(mirror
     assert found(mirror)
     clock.now += LIST_PART * 4
     assert found(mirror) is None
-
-
-@pytest.mark.parametrize(
-    ("interval", "schedulers", "turn"),
-    [(INTERVAL, 1, INTERVAL), (INTERVAL, 3, 3 * INTERVAL), (INTERVAL, 9, LONGEST_TURN), (45.0, 2, 45.0)],
-)
-def test_schedulers_that_share_their_decisions_take_turns_with_the_list(
-    client, clock, interval, schedulers, turn
-):
-    mirror = Mirror(client, clock, interval, schedulers=lambda: schedulers)
-    next_round(mirror)
-    found(mirror)
-    assert next_round(mirror)[0] == turn
 
 
 # -- nodes that the wide answer lacks ------------------------------------------------------------------------

@@ -1,19 +1,17 @@
 import threading
-import time
 from types import SimpleNamespace
 
 import orjson
 import pytest
 
 from scheduler.bounds.deadline import Deadline, limit_to
-from scheduler.bounds.waits import Waits, noting
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
-from scheduler.placement.write_queue import LONGEST_WAIT, LOOK_INTERVAL, MOST_TOGETHER
+from scheduler.placement.write_queue import MOST_TOGETHER
 from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
 
@@ -416,76 +414,3 @@ def test_a_context_is_sent_along(client):
     context = SimpleNamespace(request_id="r")
     send(make(client), *put("a"), context=context)
     assert seen == [context]
-
-
-# -- company ---------------------------------------------------------------------------------------------
-
-
-class Pauses:
-    """A clock that sleeps move on, and what happens at the first of them."""
-
-    def __init__(self, client, seconds=1.0):
-        self.clock = Clock(0.0)
-        self.slept = 0
-        self.meanwhile = lambda: None
-        client.gate.set()
-        client.answer = self._answer
-        self._seconds = seconds
-
-    def _answer(self, _bodies):
-        self.clock.now += self._seconds
-        return DONE
-
-    def sleep(self, seconds):
-        self.clock.now += seconds
-        self.slept += 1
-        if self.slept == 1:
-            self.meanwhile()
-
-    def queue(self, client, *, follow):
-        """A queue that further claims follow, so many in all."""
-        timing = Timing(self.clock, self.sleep)
-        return AllocationWriter(client, timing=timing, more_follow=lambda queued: queued < follow).queue
-
-
-def test_a_write_waits_for_the_claims_that_follow(client):
-    waits = Pauses(client)
-    queue = waits.queue(client, follow=2)
-    send(queue, *put("a"))
-    assert waits.slept == 0  # nothing is known of how long Placement takes
-    more = []
-
-    def another():
-        more.append(threading.Thread(target=send, args=(queue, *put("c"))))
-        more[0].start()
-        wait_for_queue(queue, 2)
-
-    waits.meanwhile = another
-    send(queue, *put("b"))
-    more[0].join(10)
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
-    assert waits.slept == 1
-
-
-def test_a_write_that_waits_for_others_is_listed_as_waiting(client):
-    noted, listed = Waits(time.monotonic), []
-    waits = Pauses(client)
-    queue = waits.queue(client, follow=2)
-    send(queue, *put("a"))
-    waits.meanwhile = lambda: listed.append(noted.current.text)
-    with noting(noted):
-        send(queue, *put("b"))
-    assert listed == ["claims that go along with it"]
-    assert noted.current is None
-
-
-@pytest.mark.parametrize(
-    ("follow", "seconds", "waited"), [(1, 1.0, 0.0), (2, 1.0, LONGEST_WAIT), (2, 0.02, 0.04)]
-)
-def test_a_write_waits_twice_as_long_as_the_last_and_only_if_claims_follow(client, follow, seconds, waited):
-    waits = Pauses(client, seconds)
-    queue = waits.queue(client, follow=follow)
-    send(queue, *put("a"))
-    begun = waits.clock.now
-    send(queue, *put("b"))
-    assert waits.clock.now - begun - seconds == pytest.approx(waited, abs=LOOK_INTERVAL)
