@@ -401,7 +401,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the file of the spool is not read": ("full", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
     "the spool is never worked through": ("full", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
-    "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
+    "a move is given up as soon as a build": ("moves", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "overlaps",
         _wrap(ClaimSession, "note_lost", _constant(None)),
@@ -411,7 +411,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(Callers, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (
-        "placement",
+        "many",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
     "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),

@@ -37,6 +37,9 @@ SETTLED = 400.0
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
 
+# The profile whose histories all last to the end, since what can go wrong there takes so long.
+LASTING = "moves"
+
 # The profile in which nothing fails, so that no claim may leave a host over its capacity.
 FAIR = "crowd"
 
@@ -183,7 +186,7 @@ class History:
 
     def _let_settle(self, runtime: Runtime) -> list[Violation]:
         """Run until nothing happens any more; return the violations."""
-        thorough = self._broker.random.random() < 1 / THOROUGH
+        thorough = self._broker.random.random() < 1 / THOROUGH or self.plan.profile == LASTING
         until, end = runtime.clock, runtime.clock + QUIET
         while until < end:
             until += SETTLED

@@ -29,6 +29,7 @@ OF_REQUESTS = {
     "overlaps",
     "forwarded",
     "full",
+    "moves",
 }
 
 # Events that do not last for a time.
@@ -160,14 +161,16 @@ PROFILES["groups"] = {
 # Forwarded calls whose forwarding and replies are not confirmed, while users delete and schedulers die: two
 # schedulers run them, one of them after the call was answered.
 PROFILES["forwarded"] = {
-    "delete": 10,
-    "kill": 5,
+    "delete": 4,
+    "kill": 4,
     "channel": 2,
-    "pause later": 1,
+    "pause later": 2,
     "several hosts": 1,
     "groups": 1,
     "forwarded": 1,
 }
+# Most requests are evacuations, run several times; the disks of their instances are copied for long.
+PROFILES["moves"] = {"redelivery": 8, "channel": 4, "slow": 4, "kill": 4, "moves": 1}
 # A process is killed while its writes are carried out, and others take the room: the next run of each call
 # ends with an error. Then all processes are killed.
 PROFILES["full"] = {"guests": 4, "kill": 3, "kill master": 3, "delete": 1, "crowd": 1, "full": 1}
@@ -295,10 +298,11 @@ def draw(seed: int, profile: str = "") -> Plan:
     limits = _adapted(limits, chance, kinds, alone=profile == "crowd")
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
-        limits = replace(limits, room=60)
+        # Many writes, one after the other, take longer than callers wait.
+        limits = replace(limits, room=60, batch=2, long_timeout=min(limits.long_timeout, 60))
     events = tuple(_draw_events(chance, kinds, limits, jobs)) if limits.others else ()
     if limits.others:
-        events = (*_first_events(chance, kinds), *events)
+        events = (*_first_events(chance, kinds, jobs), *events)
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
 
@@ -352,7 +356,9 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
     return limits
 
 
-def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Event, ...]:
+def _first_events(
+    chance: random.Random, kinds: Mapping[str, int], jobs: tuple[Job, ...]
+) -> tuple[Event, ...]:
     """Return what each history of a profile begins with."""
     if "together" in kinds:
         # Each delivery of the first seconds is lost, so that the next worker runs the call too.
@@ -361,12 +367,26 @@ def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Even
         lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}
         return (Event(0.0, "lost", lost),)
     if "forwarded" in kinds:
-        # A short one has ended when the scheduler that forwards gives up, and serves the call itself.
-        how = {"rate": chance.choice((0.5, 1.0)), "duration": chance.choice((2.5, 20.0))}
-        return (Event(0.0, "unconfirmed", how),)
+        return _forwarded_events(chance, jobs)
     if "full" in kinds:
         return _full_events(chance)
     return ()
+
+
+def _forwarded_events(chance: random.Random, jobs: tuple[Job, ...]) -> tuple[Event, ...]:
+    """Let users delete what was just placed and not confirmed, and mostly a scheduler die after that."""
+    # After the short time confirmations come again when the scheduler that forwards serves the call itself.
+    how = {"rate": chance.choice((0.5, 1.0)), "duration": chance.choice((2.5, 2.5, 20.0))}
+    deletes = [
+        Event(round(job.at + chance.uniform(0.5, 3.0), 3), "delete", {"instance": job.instances[0]})
+        for job in jobs
+    ]
+    kill = Event(
+        round(chance.uniform(0.5, 6.5), 3),
+        "kill",
+        {"worker": 0, "steps": 0, "scheduler": chance.randrange(2)},
+    )
+    return (Event(0.0, "unconfirmed", how), *deletes, *((kill,) if chance.random() < 0.6 else ()))
 
 
 def _full_events(chance: random.Random) -> tuple[Event, ...]:
@@ -395,7 +415,9 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     soon = "together" in kinds or "forwarded" in kinds
     span = (0.02, 0.3) if crowd else (0.1, 0.5, 2.0) if soon else (1.0, SPAN)
     for _ in range(chance.choice((4, 8) if crowd else (1, 2, 4, 6))):
-        evacuates = not (crowd or "together" in kinds) and chance.random() < 0.2
+        evacuates = not (crowd or "together" in kinds) and chance.random() < (
+            0.8 if "moves" in kinds else 0.2
+        )
         many = 1 if evacuates else chance.choice(_sizes(kinds))
         hurried = "impatient" in kinds and chance.random() < 0.7
         job = Job(
@@ -413,7 +435,7 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
 
 def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
     """Return how many instances a request may be for."""
-    if "crowd" in kinds:
+    if "crowd" in kinds or "forwarded" in kinds:
         return (1, 1, 2)
     if "several hosts" in kinds:
         return (1, 2, 3, 5)
