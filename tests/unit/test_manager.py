@@ -58,6 +58,7 @@ from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
+from scheduler.workflow import request_run
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -651,7 +652,8 @@ def test_a_call_of_which_nova_cannot_tell_is_served(make_world, state):
     assert ask(world, None, call=with_past())
 
 
-def test_a_call_without_a_past_asks_nobody(make_world):
+def test_a_call_without_a_past_asks_nobody(make_world, monkeypatch):
+    monkeypatch.setattr(request_run, "Recovery", None)
     world = make_world(two_hosts())
     world.placement.state = InstanceState.GIVEN_UP
     assert ask(world, None, call=Call())
