@@ -280,14 +280,11 @@ class SchedulerManager:
             group = request.server_group
             if group is not None and group.uuid is not None and request.claims:
                 self.stream.owners.forward_for_group(group.uuid, request.call)
-            selections = self._serve(request)
+            trace = self.decisions.begin(request)
+            with self._logging(request, trace), self.decisions.recording(trace):
+                self.steps.callers.note_earlier_runs(request)
+                selections = self.outages.run(RequestRun(self.world, trace).reply_to, request)
             return selections if return_objects else as_dicts(selections)
-
-    def _serve(self, request: SchedulingRequest) -> Selections:
-        trace = self.decisions.begin(request)
-        with self._logging(request, trace), self.decisions.recording(trace):
-            self.steps.callers.note_earlier_runs(request)
-            return self.outages.run(RequestRun(self.world, trace).reply_to, request)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

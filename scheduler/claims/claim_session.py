@@ -20,17 +20,13 @@ from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.outcomes import Outcome
+from scheduler.request.past import SOON
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
 Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
-
-
-#: Seconds from the end of a session until the reply is confirmed, after which its caller may have left. Most
-#: replies take milliseconds; so a good day writes nothing to the spool.
-SOON = 5.0
 
 
 class Reservations(Protocol):
@@ -120,15 +116,11 @@ class ClaimSession:
         """Whether another run of the request could have released some of its claims meanwhile."""
         return len(self.made) > 1 and self._writes > 1
 
-    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
-        """Claim a candidate for an instance. Never raises for a failure of Placement.
+    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
+        """Claim a candidate for each instance, by instance UUID, as ``Claimer.claim``.
 
         A claim that put a provider over its capacity is released, and refused.
         """
-        return self.claim_many({instance_uuid: candidate})[instance_uuid]
-
-    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
-        """Claim a candidate for each instance, by instance UUID; as ``claim``, and ``Claimer.claim``."""
         requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
         results = self._unsent(requests)
         if left := [request for request in requests if request.uuid not in results]:

@@ -116,7 +116,7 @@ class PlacementClient:
         options = {"timeout": PROBE_TIMEOUT, "connect_retries": 0, "status_code_retries": 0}
         path = f"/resource_providers?uuid={NO_PROVIDER}"
         try:
-            reply = self._exchange("GET", path, "1.36", None, probing=True, **options)
+            reply = self._send("GET", path, "1.36", None, probing=True, **options)
         except PlacementSilent as error:
             return f"{self.problem}: Placement API service is not responding: {error}"
         if self.problem:
@@ -240,10 +240,6 @@ class PlacementClient:
         if not endpoint:
             raise self._failure(exceptions.EndpointNotFound(), sent=False)
 
-    def _send(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
-        self._admit()
-        return self._exchange(method, path, version, context, **options)
-
     def _admit(self) -> None:
         """Return if Placement is to be asked: it is not left out, or a probe that was due is answered.
 
@@ -257,11 +253,11 @@ class PlacementClient:
         except CircuitOpen as error:
             raise PlacementUnreachable(str(error)) from None
         try:
-            self._exchange("GET", "/", None, None, probing=True, timeout=PROBE_TIMEOUT, authenticated=False)
+            self._send("GET", "/", None, None, probing=True, timeout=PROBE_TIMEOUT, authenticated=False)
         except PlacementSilent as error:
             raise PlacementUnreachable(str(error)) from error
 
-    def _exchange(
+    def _send(
         self,
         method: str,
         path: str,
@@ -271,7 +267,12 @@ class PlacementClient:
         probing: bool = False,
         **options: Any,
     ) -> Reply:
-        """Send a request; a probe that times out does not count for the circuit breaker."""
+        """Send a request, unless Placement is left out; a probe is sent all the same.
+
+        A probe that times out does not count for the circuit breaker.
+        """
+        if not probing:
+            self._admit()
         if os.getpid() != self._pid:
             # A worker must not use a connection that its parent and siblings have as well.
             open_pool(self._adapter.session)

@@ -128,10 +128,14 @@ class WriteQueue:
         """Send the first entry with those that wait behind it, and let the next one lead."""
         with self._lock:
             group = self._next_group()
+        started = self._clock()
+        units = [unit for entry in group for unit in entry.units]
         try:
-            self._send(group)
+            # Transactions that share providers take them in the same order.
+            self._send(sorted(units, key=lambda one: min(one.providers, default="")), group[0].context)
         finally:
             with self._lock:
+                self._adapt(len(group), self._clock() - started)
                 self._in_flight = False
                 self._choose_leader()
             for entry in group:
@@ -149,18 +153,7 @@ class WriteQueue:
             consumers |= own
         return group
 
-    def _send(self, group: Sequence[_Entry]) -> None:
-        started = self._clock()
-        # Transactions that share providers take them in the same order.
-        units = sorted(
-            (unit for entry in group for unit in entry.units), key=lambda one: min(one.providers, default="")
-        )
-        try:
-            self._send_units(units, group[0].context)
-        finally:
-            self._adapt(len(group), self._clock() - started)
-
-    def _send_units(self, units: Sequence[Unit], context: Any) -> None:
+    def _send(self, units: Sequence[Unit], context: Any) -> None:
         pieces, refusals = deque([units]), 0
         while pieces:
             if not (piece := _still_wanted(pieces.popleft())):
@@ -180,12 +173,11 @@ class WriteQueue:
                 )
 
     def _adapt(self, entries: int, seconds: float) -> None:
-        """Send fewer together after a slow POST."""
-        with self._lock:
-            if seconds <= SLOW:
-                self._most = min(MOST_TOGETHER, self._most + 1)
-            elif entries > 1:
-                self._most = max(2, self._most // 2)
+        """Send fewer together after a slow POST. The lock is held."""
+        if seconds <= SLOW:
+            self._most = min(MOST_TOGETHER, self._most + 1)
+        elif entries > 1:
+            self._most = max(2, self._most // 2)
 
 
 def _still_wanted(units: Iterable[Unit]) -> list[Unit]:

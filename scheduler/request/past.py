@@ -2,6 +2,10 @@
 
 from enum import Enum
 
+#: Seconds from the receipt of a call after which its caller may have left, as when the process was frozen.
+#: Most calls take milliseconds: so a good day asks nova nothing, and writes nothing to the spool.
+SOON = 5.0
+
 
 class Past(Enum):
     """Why a call may have been run before, or its caller may have left: it first looks at what it holds.

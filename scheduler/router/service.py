@@ -110,7 +110,8 @@ class Calls:
         message = {"method": "select_destinations", "args": arguments, "version": VERSION}
         message |= {f"_context_{key}": value for key, value in context.items()}
         now = time.monotonic()
-        waited, again = (max(0.0, now - current.received), bool(current.past)) if current else (0.0, False)
+        waited = max(0.0, now - current.received) if current else 0.0
+        again = current is not None and calls.may_be_left(current, now)
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:

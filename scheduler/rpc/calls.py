@@ -20,9 +20,26 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
-from scheduler.request.past import Past
+from scheduler.request.past import SOON, Past
 
 LOG = logging.getLogger(f"nova.{__name__}")
+
+
+class Received(Protocol):
+    """What is asked of a call that was received, here or in ``amqp.message``."""
+
+    @property
+    def past(self) -> Past:
+        """Whether it may have been run before."""
+
+    @property
+    def received(self) -> float:
+        """When it was received."""
+
+
+def may_be_left(call: Received, now: float) -> bool:
+    """Return whether the caller of a call may have left, so that whoever serves it next has to check."""
+    return bool(call.past) or now > call.received + SOON
 
 
 class State(Enum):

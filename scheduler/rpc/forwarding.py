@@ -17,6 +17,7 @@ B stops. Such a call counts as delivered before.
 
 from collections.abc import Callable
 import secrets
+import time
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -26,7 +27,7 @@ from scheduler.rpc.amqp.library import Consumer
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
-from scheduler.rpc.calls import Forwarded
+from scheduler.rpc.calls import Forwarded, may_be_left
 
 LOG = logging.getLogger(f"nova.{__name__}")
 _REPEATED = RateLimitedLogger(LOG)
@@ -124,8 +125,10 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
     Raises:
         Forwarded: It was forwarded.
     """
+    # The other scheduler does not know how long the call has waited here.
+    again = may_be_left(call, time.monotonic())
     try:
-        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: bool(call.past)}, SEND_TIMEOUT)
+        call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: again}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:
         _REPEATED.warning(
             ("no queue", topic),

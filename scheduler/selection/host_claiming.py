@@ -61,9 +61,6 @@ def no_demand(_hosts: HostView, _index: ViewIndex, _candidate: AllocationCandida
 class Claims(Protocol):
     """Claims of one request, which remembers them and releases them if the request fails."""
 
-    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
-        """Claim a candidate for an instance."""
-
     def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance uuid; none holds anything yet."""
 
@@ -244,7 +241,7 @@ class HostClaiming:
             if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
                 continue
             self._serve_by(index, instance_uuid, candidate)
-            result = self._claims.claim(instance_uuid, candidate)
+            result = self._claims.claim_many({instance_uuid: candidate})[instance_uuid]
             if result.claimed:
                 hosts.reservations.grant(instance_uuid)
                 return candidate

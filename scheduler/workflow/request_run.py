@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 import math
 
-from scheduler.claims.claim_session import SOON, Check, ClaimSession, check_nothing
+from scheduler.claims.claim_session import Check, ClaimSession, check_nothing
 from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost
 from scheduler.hosts.table import HostTable
+from scheduler.request.past import SOON
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections

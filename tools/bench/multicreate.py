@@ -25,9 +25,6 @@ NARROW = {"SameHostFilter", "IsolatedHostsFilter"}
 class Granting:
     """A claimer whose claims always succeed, at once."""
 
-    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
-        return GRANTED
-
     def claim_many(self, candidates: Mapping[str, Any]) -> dict[str, ClaimResult]:
         return dict.fromkeys(candidates, GRANTED)
 

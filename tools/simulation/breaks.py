@@ -36,6 +36,7 @@ from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMi
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.held_hosts import HeldHosts
+from scheduler.workflow.request_run import RequestRun
 from tools.simulation import product, threads
 
 #: Histories within which a break is to be noticed.
@@ -188,7 +189,7 @@ def _not_waiting(_send: Any) -> Any:
     def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
-        queue._send_units(units, context)  # noqa: SLF001
+        queue._send(units, context)  # noqa: SLF001
 
     return sent
 
@@ -217,6 +218,13 @@ def _certainly_here(forward: Any) -> Any:
         return False
 
     return forwarded
+
+
+def _failing(_open: Any) -> Any:
+    def failing(*_arguments: Any) -> Any:
+        raise AttributeError("an error of the product")
+
+    return failing
 
 
 def _settling_first(_hand_over: Any) -> Any:
@@ -348,7 +356,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "kill",
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
-    "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
+    "no message counts as redelivered": (
+        "forwarded",
+        _wrap(ConfirmedMessage, "redelivered", _property(False)),
+    ),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
@@ -356,7 +367,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _alias(Deliveries, "requeue", "settle"),
     ),
     "a reply that was not confirmed counts": (
-        "reply",
+        "unconfirmed",
         _wrap(ConfirmedMessage, "_send_once", _swallowing()),
     ),
     "a reply without a queue counts": (
@@ -368,10 +379,15 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
     ),
     "a call that comes back from another scheduler counts as new": (
-        "groups",
+        "forwarded",
         lambda: setattr(amqp_message, "RETURNED", "x-nothing"),
     ),
-    "a call that may be elsewhere counts as new": ("groups", _wrap(forwarding, "forward", _certainly_here)),
+    "a call that may be elsewhere counts as new": (
+        "forwarded",
+        _wrap(forwarding, "forward", _certainly_here),
+    ),
+    "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "open", _failing)),
+    "a forwarded call that has waited counts as new": ("forwarded", lambda: setattr(calls, "SOON", 1e9)),
     "a call is acknowledged before it is forwarded": (
         "groups",
         _wrap(Deliveries, "hand_over", _settling_first),
@@ -382,20 +398,20 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
     # the spool
-    "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
-    "the spool is never worked through": ("placement", _wrap(Spool, "_settle_due", _constant(False))),
+    "the file of the spool is not read": ("full", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
+    "the spool is never worked through": ("full", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
-    "a move is given up as soon as a build": ("redelivery", _wrap(Spool, "_look", _moves_as_builds)),
+    "a move is given up as soon as a build": ("moves", _wrap(Spool, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "overlaps",
         _wrap(ClaimSession, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
-        "channel on hosts",
+        "full",
         _wrap(Callers, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (
-        "placement",
+        "many",
         _wrap(Spool, "note_unreleased", _constant(None)),
     ),
     "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),

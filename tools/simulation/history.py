@@ -37,6 +37,9 @@ SETTLED = 400.0
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
 
+# The profile whose histories all last to the end, since what can go wrong there takes so long.
+LASTING = "moves"
+
 # The profile in which nothing fails, so that no claim may leave a host over its capacity.
 FAIR = "crowd"
 
@@ -90,7 +93,7 @@ class Trace(logging.Handler):
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
     """Return whether the product logs a traceback of an error that the simulation has not made."""
-    if not (record.exc_info and record.exc_info[0] and record.name.startswith("scheduler")):
+    if not (record.exc_info and record.exc_info[0] and record.name.startswith("nova.scheduler")):
         return False
     return not any(text in str(record.exc_info[1]) for text in (threads.NO_THREAD, product.BROKEN))
 
@@ -170,7 +173,7 @@ class History:
                 violations = self._let_settle(runtime)
         finally:
             logger.removeHandler(self._trace)
-            threads.close_files()
+            threads.clear()
             self._directory.cleanup()
         counts = {"calls": len(self._callers.calls), "instances": len(self._callers.instances)}
         return Outcome(self.plan, violations, self._trace.lines, runtime.clock, counts)
@@ -183,7 +186,7 @@ class History:
 
     def _let_settle(self, runtime: Runtime) -> list[Violation]:
         """Run until nothing happens any more; return the violations."""
-        thorough = self._broker.random.random() < 1 / THOROUGH
+        thorough = self._broker.random.random() < 1 / THOROUGH or self.plan.profile == LASTING
         until, end = runtime.clock, runtime.clock + QUIET
         while until < end:
             until += SETTLED

@@ -27,6 +27,9 @@ OF_REQUESTS = {
     "together",
     "groups",
     "overlaps",
+    "forwarded",
+    "full",
+    "moves",
 }
 
 # Events that do not last for a time.
@@ -155,6 +158,22 @@ PROFILES["groups"] = {
     "several hosts": 1,
     "groups": 1,
 }
+# Forwarded calls whose forwarding and replies are not confirmed, while users delete and schedulers die: two
+# schedulers run them, one of them after the call was answered.
+PROFILES["forwarded"] = {
+    "delete": 4,
+    "kill": 4,
+    "channel": 2,
+    "pause later": 2,
+    "several hosts": 1,
+    "groups": 1,
+    "forwarded": 1,
+}
+# Most requests are evacuations, run several times; the disks of their instances are copied for long.
+PROFILES["moves"] = {"redelivery": 8, "channel": 4, "slow": 4, "kill": 4, "moves": 1}
+# A process is killed while its writes are carried out, and others take the room: the next run of each call
+# ends with an error. Then all processes are killed.
+PROFILES["full"] = {"guests": 4, "kill": 3, "kill master": 3, "delete": 1, "crowd": 1, "full": 1}
 
 
 @dataclass(frozen=True)
@@ -279,10 +298,11 @@ def draw(seed: int, profile: str = "") -> Plan:
     limits = _adapted(limits, chance, kinds, alone=profile == "crowd")
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
-        limits = replace(limits, room=60)
+        # Many writes, one after the other, take longer than callers wait.
+        limits = replace(limits, room=60, batch=2, long_timeout=min(limits.long_timeout, 60))
     events = tuple(_draw_events(chance, kinds, limits, jobs)) if limits.others else ()
     if limits.others:
-        events = (*_first_events(kinds), *events)
+        events = (*_first_events(chance, kinds, jobs), *events)
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
 
@@ -313,6 +333,11 @@ def _adapted(limits: Limits, chance: random.Random, kinds: Mapping[str, int], *,
         limits = _crowd(chance, limits, alone=alone and chance.random() < 0.3)
     if "lost" in kinds:
         limits = replace(limits, room=chance.choice((1, 2, 4)))
+    return _with_processes(limits, chance, kinds)
+
+
+def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, int]) -> Limits:
+    """Return the limits of profiles in which several processes run one call."""
     if "pieces" in kinds:
         limits = replace(limits, batch=2, workers=chance.choice((2, 3)))
     if "together" in kinds:
@@ -320,13 +345,20 @@ def _adapted(limits: Limits, chance: random.Random, kinds: Mapping[str, int], *,
         limits = replace(limits, hosts=chance.choice((1, 2, 3)), room=chance.choice((4, 6, 20)))
     if "overlaps" in kinds:
         limits = replace(limits, workers=chance.choice((2, 3)), schedulers=2, room=chance.choice((1, 2)))
-        limits = replace(limits, placement_timeout=2, others=8)
+        limits = replace(limits, placement_timeout=2, others=8, hosts=chance.choice((1, 2, 3, 4)))
     if "groups" in kinds:
         limits = replace(limits, stream=True)
+    if "forwarded" in kinds:
+        limits = replace(limits, workers=1, schedulers=2)
+    if "full" in kinds:
+        limits = replace(limits, workers=2, schedulers=1, hosts=1, room=chance.choice((1, 2)))
+        limits = replace(limits, placement_timeout=2, state_path=True)
     return limits
 
 
-def _first_events(kinds: Mapping[str, int]) -> tuple[Event, ...]:
+def _first_events(
+    chance: random.Random, kinds: Mapping[str, int], jobs: tuple[Job, ...]
+) -> tuple[Event, ...]:
     """Return what each history of a profile begins with."""
     if "together" in kinds:
         # Each delivery of the first seconds is lost, so that the next worker runs the call too.
@@ -334,7 +366,39 @@ def _first_events(kinds: Mapping[str, int]) -> tuple[Event, ...]:
     if "overlaps" in kinds:
         lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}
         return (Event(0.0, "lost", lost),)
+    if "forwarded" in kinds:
+        return _forwarded_events(chance, jobs)
+    if "full" in kinds:
+        return _full_events(chance)
     return ()
+
+
+def _forwarded_events(chance: random.Random, jobs: tuple[Job, ...]) -> tuple[Event, ...]:
+    """Let users delete what was just placed and not confirmed, and mostly a scheduler die after that."""
+    # After the short time confirmations come again when the scheduler that forwards serves the call itself.
+    how = {"rate": chance.choice((0.5, 1.0)), "duration": chance.choice((2.5, 2.5, 20.0))}
+    deletes = [
+        Event(round(job.at + chance.uniform(0.5, 3.0), 3), "delete", {"instance": job.instances[0]})
+        for job in jobs
+    ]
+    kill = Event(
+        round(chance.uniform(0.5, 6.5), 3),
+        "kill",
+        {"worker": 0, "steps": 0, "scheduler": chance.randrange(2)},
+    )
+    return (Event(0.0, "unconfirmed", how), *deletes, *((kill,) if chance.random() < 0.6 else ()))
+
+
+def _full_events(chance: random.Random) -> tuple[Event, ...]:
+    """Let writes be under way when others take the room, then kill their process, and then all of them."""
+    first, later = round(chance.uniform(0.1, 2.0), 3), round(chance.uniform(1.0, 20.0), 3)
+    stay = round(chance.choice((5.0, 30.0)) * chance.random(), 3)
+    return (
+        Event(0.0, "lost", {"rate": 1.0, "kinds": ["reset after"], "duration": first, "of": "writes"}),
+        Event(round(first / 2, 3), "guests", {"host": 0, "number": 4, "duration": stay}),
+        Event(first, "kill", {"worker": chance.randrange(2), "steps": 0}),
+        *((Event(round(first + later, 3), "kill master"),) if chance.random() < 0.7 else ()),
+    )
 
 
 def _crowd(chance: random.Random, limits: Limits, *, alone: bool) -> Limits:
@@ -348,9 +412,12 @@ def _crowd(chance: random.Random, limits: Limits, *, alone: bool) -> Limits:
 def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     jobs, number = [], 1
     crowd = "crowd" in kinds
-    span = (0.02, 0.3) if crowd else (0.1, 0.5, 2.0) if "together" in kinds else (1.0, SPAN)
+    soon = "together" in kinds or "forwarded" in kinds
+    span = (0.02, 0.3) if crowd else (0.1, 0.5, 2.0) if soon else (1.0, SPAN)
     for _ in range(chance.choice((4, 8) if crowd else (1, 2, 4, 6))):
-        evacuates = not (crowd or "together" in kinds) and chance.random() < 0.2
+        evacuates = not (crowd or "together" in kinds) and chance.random() < (
+            0.8 if "moves" in kinds else 0.2
+        )
         many = 1 if evacuates else chance.choice(_sizes(kinds))
         hurried = "impatient" in kinds and chance.random() < 0.7
         job = Job(
@@ -368,7 +435,7 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
 
 def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
     """Return how many instances a request may be for."""
-    if "crowd" in kinds:
+    if "crowd" in kinds or "forwarded" in kinds:
         return (1, 1, 2)
     if "several hosts" in kinds:
         return (1, 2, 3, 5)

@@ -210,6 +210,10 @@ class Hosts:
         """Return that no instance is anywhere."""
         return {}
 
+    def members_of(self, group: str) -> Collection[str]:
+        """Return no members but those that the request names."""
+        return ()
+
     def cell_names(self) -> dict[str, str | None]:
         """Return no names: log lines have the uuids of cells."""
         return {}

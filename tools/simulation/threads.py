@@ -419,7 +419,7 @@ _opened: set[int] = set()
 
 
 def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-    """As ``os.open``; what a killed process leaves open is closed by ``close_files``."""
+    """As ``os.open``; what a killed process leaves open is closed by ``clear``."""
     descriptor = real_os.open(path, flags, *args, **kwargs)
     if Runtime.active:
         _opened.add(descriptor)
@@ -434,12 +434,14 @@ def close(descriptor: int) -> None:
     real_os.close(descriptor)
 
 
-def close_files() -> None:
-    """Close what a history left open, and forget its locks."""
+def clear() -> None:
+    """Close what a history left open, and forget its locks and threads."""
     while _opened:
         with contextlib.suppress(OSError):
             real_os.close(_opened.pop())
     _file_locks.clear()
+    # A thread that was killed would be kept, with its whole history, until the interpreter ends.
+    MODULES["concurrent.futures.thread"]._threads_queues.clear()  # noqa: SLF001
 
 
 _file_locks: dict[tuple, tuple[Process, int]] = {}

@@ -47,7 +47,7 @@ class Scheduler:
         candidate = AllocationCandidate.of(provider, (provider,), entries, {"": [provider]})
         request = make_request(make_spec(project_id="project", user_id="user"), [instance])
         with ClaimSession(self.claimer, PendingPlacements(), request, capacity=self.check) as claims:
-            result = claims.claim(instance, candidate)
+            result = claims.claim_many({instance: candidate})[instance]
             assert result.outcome in {Outcome.DONE, Outcome.REFUSED, Outcome.CONTENDED}, result
         claims.keep()
         return result.claimed

@@ -178,8 +178,8 @@ def test_a_call_that_takes_too_long_is_acknowledged_before_the_broker_closes_the
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
     listener = running.listener._poll_style_listener
-    ((call,),) = listener.deliveries._in_progress.values()
-    assert eventually(lambda: call.message._raw_message.acknowledged)
+    (call,) = listener.deliveries.open()
+    assert eventually(lambda: library.raw_of(call.message).acknowledged)
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim_session import SOON, ClaimSession, ComputeNodes
+from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.spool import Kept, Spool
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.hosts.pending import PendingPlacements
@@ -17,6 +17,7 @@ from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.instance_state import InstanceState
+from scheduler.request.past import SOON
 from scheduler.rpc.calls import Call
 from tests.builders import make_host, make_table
 from tests.support.idle_loop import IdleLoop
@@ -73,10 +74,13 @@ class World:
     def held(self):
         return {uuid: sorted(one.allocations) for uuid, one in sorted(self.api.consumers.items())}
 
+    def claim(self, uuid, where):
+        return self.claims.claim_many({uuid: candidate(where)})[uuid]
+
     def use(self, *uuids, where=A, then=lambda: None):
         """Claim for each, and do something before the end."""
         with self.claims:
-            results = [self.claims.claim(uuid, candidate(where)) for uuid in uuids]
+            results = [self.claim(uuid, where) for uuid in uuids]
             then()
         self.claims.close()
         return results
@@ -175,7 +179,7 @@ def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
     world.api.consumers["a"] = holding(A, generation=3)
     with world.claims:
         world.claims.adopt({"a": world.api.consumers["a"]})
-        world.claims.claim("b", candidate(B))
+        world.claim("b", B)
         world.claims.fence()
         assert world.api.consumers["a"].generation == 4
     world.claims.release()
@@ -188,7 +192,7 @@ def test_several_writes_are_known():
     with world.claims:
         world.claims.claim_many({"a": candidate(A), "b": candidate(A)})
         assert not world.claims.took_several_writes
-        world.claims.claim("c", candidate(A))
+        world.claim("c", A)
         assert world.claims.took_several_writes
 
 
@@ -267,7 +271,7 @@ def test_of_many_claims_only_those_too_many_are_released_and_refused():
         assert [results[uuid].claimed for uuid in "ab"] == [True, False]
         assert results["b"].try_next
         assert world.held == {"a": [A]}
-        assert world.claims.claim("b", candidate(B)).claimed
+        assert world.claim("b", B).claimed
     states = [event.next_step for event in world.claims.events_of("b")]
     assert states == [
         ClaimState.GRANTED,

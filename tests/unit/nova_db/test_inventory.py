@@ -8,9 +8,10 @@ import sqlalchemy as sa
 
 from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError, HostsUnknown
-from scheduler.hosts.pending import AMOUNTS
+from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.partition_hosts import hosts_without_partition
+from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.schema import (
     aggregate_hosts,
     aggregates,
@@ -384,10 +385,17 @@ def test_only_the_reported_placement_of_a_node_ends(nova, inventory):
     assert [inventory.pending.node_of(instance) for instance in ("arrived", "coming")] == [None, node]
 
 
+def with_clock(inventory):
+    """Return the clock of what is pending from now on, and what looks for those that were deleted."""
+    clock = Clock()
+    inventory.pending = PendingPlacements(clock)
+    return clock, ReportedPlacements(inventory.pending, inventory.engines, inventory.instances)
+
+
 @pytest.mark.parametrize("seconds", [9.0, 11.0], ids=["new", "old"])
 def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seconds(nova, inventory, seconds):
     """Neither a compute nor a conductor tells of it."""
-    clock = inventory.pending._clock = Clock()
+    clock, reported = with_clock(inventory)
     node = nova.add_host("cmp1")
     inventory.start()
     for instance in ("building", "deleted", "deleted and gone"):
@@ -395,7 +403,7 @@ def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seco
     nova.insert_api(instance_mappings, instance_uuid="building", project_id="p")
     nova.insert_api(instance_mappings, instance_uuid="deleted", project_id="p", queued_for_delete=True)
     clock.now += seconds
-    assert inventory._reported.forget_deleted() == 10.0
+    assert reported.forget_deleted() == 10.0
     left = [name for name in ("building", "deleted", "deleted and gone") if inventory.pending.node_of(name)]
     assert left == (["building"] if seconds > 10 else ["building", "deleted", "deleted and gone"])
     table = inventory.snapshot()
@@ -405,7 +413,7 @@ def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seco
 
 @pytest.mark.parametrize("readable", [False, True], ids=["away", "not nova's"])
 def test_a_build_is_expected_while_the_database_does_not_say_that_it_was_deleted(nova, inventory, readable):
-    clock = inventory.pending._clock = Clock()
+    clock, reported = with_clock(inventory)
     node = nova.add_host("cmp1")
     inventory.start()
     expect(inventory, "building", node)
@@ -413,7 +421,7 @@ def test_a_build_is_expected_while_the_database_does_not_say_that_it_was_deleted
         nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
         inventory.reset()
     clock.now += 60
-    inventory._reported.forget_deleted()
+    reported.forget_deleted()
     assert inventory.pending.node_of("building") == node
 
 

@@ -56,10 +56,15 @@ def ask(load):
     return ask
 
 
-def test_a_call_is_handed_on_as_it_is(ask, monkeypatch):
-    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: 120.0))
+@pytest.mark.parametrize(
+    ("waited", "past", "again"),
+    [(20.0, Past.NONE, True), (1.0, Past.REDELIVERED, True), (1.0, Past.NONE, False)],
+    ids=["process was frozen", "delivered before", "new"],
+)
+def test_a_call_is_handed_on_as_it_is(ask, monkeypatch, waited, past, again):
+    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: 100.0 + waited))
     router = Router([["host"]])
-    call = Call("m", received=100.0, past=lambda: Past.REDELIVERED)
+    call = Call("m", received=100.0, past=lambda: past)
     assert ask(router, call) == [["host"]]
     message = {
         "method": "select_destinations",
@@ -68,7 +73,7 @@ def test_a_call_is_handed_on_as_it_is(ask, monkeypatch):
         "_context_user_id": "u",
         "_context_new_field": 1,
     }
-    assert router.asked == [(message, 580.0, True)]
+    assert router.asked == [(message, 600.0 - waited, again)]
 
 
 def test_an_error_is_replied_as_the_scheduler_has_sent_it(ask):

@@ -153,7 +153,7 @@ def test_wrong_arguments_are_refused(endpoint, method, arguments):
     assert isinstance(caught.value.exc_info[1], InvalidRequest)
 
 
-def test_counts_are_bounded(endpoint):
-    context = RequestContext(is_admin=True)
-    endpoint.decisions(context, at_most=10**9)
-    assert endpoint._explainer.asked["at_most"] == explain.MOST_ENTRIES
+def test_counts_are_bounded():
+    memory = Memory("req-0")
+    explain.Explanations(memory, "ctl.0", 1).decisions(RequestContext(is_admin=True), at_most=10**9)
+    assert memory.asked["at_most"] == explain.MOST_ENTRIES

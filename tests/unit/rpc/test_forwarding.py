@@ -1,5 +1,6 @@
 """What ``scheduler.rpc.forwarding`` decides, without a broker."""
 
+import time
 from types import SimpleNamespace
 
 import oslo_messaging as messaging
@@ -98,8 +99,9 @@ class Call:
 
     msg_id = "m1"
 
-    def __init__(self, error=None, past=Past.NONE):
+    def __init__(self, error=None, past=Past.NONE, waited=0.0):
         self.error, self.past, self.sent = error, past, []
+        self.received = time.monotonic() - waited
 
     def forward(self, queue, headers, timeout):
         self.sent.append((queue, headers, timeout))
@@ -133,7 +135,9 @@ def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
     assert counts == counted
 
 
-def test_another_scheduler_learns_that_a_call_was_delivered_before():
-    call = Call(past=Past.QUEUED)
+@pytest.mark.parametrize(
+    "call", [Call(past=Past.QUEUED), Call(waited=60.0)], ids=["delivered before", "process was frozen"]
+)
+def test_another_scheduler_learns_that_the_caller_may_have_left(call):
     assert forward(call, []) is SENT
     assert call.sent[0][1]["berth-redelivered"] is True

@@ -8,7 +8,7 @@ compare with what their own connections do.
 import ssl
 from types import SimpleNamespace
 
-from amqp.exceptions import ConsumerCancelled
+from amqp.exceptions import ChannelError, ConsumerCancelled, error_for_code
 from amqp.transport import SSLTransport, TCPTransport
 from oslo_messaging import TransportURL
 from oslo_messaging._drivers import common
@@ -224,3 +224,24 @@ def test_a_connection_that_cannot_be_read_is_left(error, expected):
     with pytest.raises(StreamUnavailable, match="broker a:5672: ") as raised:
         connection.receive(1)
     assert type(raised.value) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "refused"),
+    [
+        # several schedulers create the stream at once, or its leader is being elected
+        (541, "INTERNAL_ERROR", False),
+        (506, "RESOURCE_ERROR - stream coordinator unavailable", False),
+        (403, "ACCESS_REFUSED", True),
+        (540, "NOT_IMPLEMENTED", True),
+    ],
+)
+def test_a_stream_that_cannot_be_declared_is_tried_again_unless_the_broker_refuses_it(code, text, refused):
+    def declare(*_arguments, **_options):
+        raise error_for_code(code, text, (50, 10), ChannelError)
+
+    host = BrokerHost("broker", 5672, "user", "", "/")
+    connection = SimpleNamespace(channel=lambda: SimpleNamespace(queue_declare=declare))
+    with pytest.raises(StreamUnavailable) as raised:
+        StreamConnection(connection, host).declare()
+    assert (raised.value.refused, text in str(raised.value)) == (refused, True)

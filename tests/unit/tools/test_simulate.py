@@ -36,6 +36,7 @@ NOTICED_SOON = (
     "the backlog is taken for new calls",
     "a message is acknowledged in the place of being requeued",
     "a reply without a queue counts",
+    "an unexpected error ends a request",
 )
 
 
@@ -100,6 +101,21 @@ def test_a_failing_history_is_shown_and_made_smaller(tmp_path):
 def test_a_history_in_which_the_promise_holds_ends_with_status_0():
     done = simulate("--seed", "0", "--histories", "1", "--profile", "placement")
     assert (done.returncode, done.stdout.rstrip().rpartition("\n")[2]) == (0, "The promise held.")
+
+
+def test_nothing_is_kept_of_the_histories_before():
+    text = """
+import gc
+from tools.simulation import command, runtime
+command.prepare()
+for seed in (8, 11, 14):  # in which processes are killed
+    command.run_seed((seed, "kill"))
+gc.collect()
+print(sum(isinstance(each, runtime.Runtime) for each in gc.get_objects()))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", text]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.stdout == "1\n", done.stderr  # the last one
 
 
 # -- plans ---------------------------------------------------------------------------------------------------

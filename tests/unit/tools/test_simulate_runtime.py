@@ -372,7 +372,7 @@ def test_a_file_lock_ends_with_its_process(tmp_path):
         runtime.after(2, runtime.kill, first)
         runtime.after(3, runtime.spawn, second, "t", take("again"))
         runtime.run(100)
-        threads.close_files()
+        threads.clear()
     assert seen == [("first", "got it"), ("second", "refused"), ("again", "got it")]
 
 
