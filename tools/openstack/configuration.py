@@ -18,6 +18,7 @@ threads = {threads}
 timeout = 300
 keepalive = 75
 backlog = 1024
+limit_request_line = 8190  # nova asks Neutron for the ports of a hundred servers
 """
 APPLICATIONS = {
     "keystone": "keystone.wsgi.api:application",
