@@ -84,10 +84,11 @@ OPTS = [
         "owned_slices",
         default=True,
         mutable=True,
-        help="Divide the hosts between all schedulers that are up. Each scheduler prefers its own hosts, so "
-        "that no two choose the same host at the same time, and uses other hosts if none of its own is "
-        "left. Set it to false if each instance has to get the host with the highest weight. Server groups "
-        "and requests for many instances consider all hosts. No effect with a single worker.",
+        help="Divide the hosts between all schedulers that are up. While others claim, each scheduler "
+        "prefers its own hosts, so that no two choose the same host at the same time, and uses other hosts "
+        "if none of its own is left. Set it to false if each instance has to get the host with the highest "
+        "weight. Server groups and requests for many instances consider all hosts. No effect with a single "
+        "worker.",
     ),
     cfg.StrOpt(
         "partition",
@@ -142,7 +143,8 @@ OPTS = [
         min=-100,
         max=100,
         help="Priority at the broker among all schedulers of the topic. Requests go to the schedulers with "
-        "the highest priority, in turn if it is equal. nova-scheduler has 0. Set 1 during a swap: then a "
+        "the highest priority; of several schedulers of Berth with an equal one, to the first that can begin "
+        "them. nova-scheduler has 0. Set 1 during a swap: then a "
         "nova-scheduler that is still running gets no requests and can be stopped while instances are "
         "built.",
     ),

@@ -1,6 +1,7 @@
 """Receives messages, and acknowledges calls after their replies."""
 
 from collections.abc import Callable, Collection
+import math
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -21,6 +22,10 @@ LONGEST_WAIT = 1.0
 
 #: Seconds between two looks whether to stop. oslo.messaging looks every five seconds while no message comes.
 LOOK_INTERVAL = 0.5
+
+#: Calls that the preferred consumer has at most, for each that can run at once. The broker counts one until
+#: its acknowledgement arrives, some milliseconds after the reply.
+PREFERRED_SHARE = 1.25
 
 #: Seconds for which an acknowledgement may wait after a message, while its thread waits for the next one.
 #: oslo.messaging looks after 1, 2, 4, 8 milliseconds and so on, at more than a tenth of the CPU of a call.
@@ -168,8 +173,8 @@ def listen(
 ) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
 
-    It has two consumers of the topic. One has as many calls at most as can run at once, and the first choice
-    of the broker if its listener has the highest rank; by the other one each listener gets its part of the
+    It has two consumers of the topic. One has little more calls than can run at once, and is the broker's
+    first choice if its listener has the highest rank; by the other one each listener gets its part of the
     calls that are left, and tells their callers that they wait.
 
     Args:
@@ -221,13 +226,13 @@ def _watch(consumer: library.Consumer, listener: LateListener, priority: int) ->
 
 
 def _prefer(consumer: library.Consumer, listener: LateListener, priority: int, threads: int) -> None:
-    """Let a consumer consume with the rank of its listener, and have so many calls at most."""
+    """Let a consumer consume with the rank of its listener, and have little more than so many calls."""
     consume = consumer.consume
 
     def consume_some(connection: library.Connection, tag: int) -> None:
         library.declare_where_needed(consumer, connection)
         _set_priority(consumer, priority + listener.use_rank())
-        with library.prefetch(connection, threads):
+        with library.prefetch(connection, math.ceil(threads * PREFERRED_SHARE)):
             consume(connection, tag)
 
     consumer.consume = consume_some

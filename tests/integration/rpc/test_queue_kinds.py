@@ -195,7 +195,7 @@ def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_c
 def test_calls_go_to_the_server_with_the_highest_rank_as_long_as_it_can_begin_them(
     serve, bus, conf, rabbit, url, kind
 ):
-    conf.set_override("executor_thread_pool_size", 10)
+    conf.set_override("executor_thread_pool_size", 8)
     ranks, managers = [0, 1, 2], [Manager([number]) for number in range(3)]
     servers = [serve(each, rank=partial(ranks.__getitem__, number)) for number, each in enumerate(managers)]
 
