@@ -85,7 +85,7 @@ class DecisionStream:
         """Put the parts together; nothing is connected to yet.
 
         Args:
-            slices: Returns whether each scheduler prefers hosts of its own.
+            slices: Returns whether each scheduler prefers hosts of its own while others claim.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -97,7 +97,9 @@ class DecisionStream:
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
         self.membership = Membership(own, monotonic)
-        self.owners = Owners(self.membership, lambda: self.in_step, slices)
+        self.owners = Owners(
+            self.membership, lambda: self.in_step, lambda: slices() and state.pending.others_claim()
+        )
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
             lambda: self._own,
@@ -289,5 +291,5 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         StreamBroker(options, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
         Member(uuid.uuid4().hex, conf.host),
-        lambda: conf.berth.owned_slices and state.pending.others_claim(),
+        lambda: conf.berth.owned_slices,
     )

@@ -175,7 +175,7 @@ def listen(
 
     It has two consumers of the topic. One has little more calls than can run at once, and is the broker's
     first choice if its listener has the highest rank; by the other one each listener gets its part of the
-    calls that are left, and tells their callers that they wait.
+    calls that are left, and sends heartbeats to their callers.
 
     Args:
         transport: What ``transport.rpc_transport`` returned.

@@ -57,8 +57,8 @@ class Schedulers:
         return chosen.service_host
 
     def forwarded(self):
-        """Whether each daemon has sent calls on."""
-        return all("Forwarded call " in each.text() for each in self.daemons)
+        """Whether the daemon that gets the calls has sent some on."""
+        return any("Forwarded call " in each.text() for each in self.daemons)
 
 
 @pytest.fixture

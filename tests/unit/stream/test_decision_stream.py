@@ -76,20 +76,26 @@ def test_schedulers_see_each_other_and_what_they_decide(start):
     assert (one.stream.status().schedulers, one.stream.status().lost) == (2, 0)
 
 
-def test_each_owns_hosts_that_the_other_does_not(start):
+def test_each_owns_hosts_that_the_other_does_not_while_both_claim(start):
     alone = start("a")
     assert alone.stream.owners.owned(alone.table) is None
     another = start("b")
     assert eventually(lambda: len(alone.alive()) == 2)
+    assert alone.stream.owners.owned(alone.table) is None
+    for each, row in [(alone, 0), (another, 1)]:
+        each.pending.add(f"i{row}", each.table, row, ONE)
+    assert eventually(lambda: alone.pending.others_claim() and another.pending.others_claim())
     shares = [each.stream.owners.owned(alone.table).astype(int) for each in (alone, another)]
     assert np.sum(shares, axis=0).tolist() == [1, 1]
 
 
 def test_one_that_stops_is_gone_at_once(start):
-    one, another = start("a"), start("b")
+    one, another = start("b"), start("a")
     assert eventually(lambda: len(one.alive()) == 2)
+    assert (one.stream.rank(), another.stream.rank()) == (1, 0)
     another.stream.stop()
-    assert eventually(lambda: one.alive() == ["a"])
+    assert eventually(lambda: one.alive() == ["b"])
+    assert one.stream.rank() == NoStream().rank() == 0
 
 
 def test_a_scheduler_that_is_started_again_has_all_hosts_at_once_also_after_a_kill(broker, start):
