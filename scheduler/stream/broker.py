@@ -227,7 +227,7 @@ class StreamConnection:
         self._unacknowledged = 0
         self._received: Any = None
 
-    def declare(self) -> None:
+    def declare(self, *, create: bool = True) -> None:
         """Create the stream, or accept the one that exists with other arguments.
 
         Raises:
@@ -235,6 +235,9 @@ class StreamConnection:
         """
         with _as_unavailable(self.host):
             self._channel = self._connection.channel()
+            if not create:
+                self._channel.queue_declare(self._queue, passive=True)
+                return
             try:
                 self._channel.queue_declare(
                     self._queue, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
@@ -340,8 +343,8 @@ class StreamBroker:
         self._lock = threading.Lock()
         self._next = choice(len(options.hosts))
 
-    def connect(self, purpose: str) -> StreamConnection:
-        """Connect to the next host, and declare the stream there.
+    def connect(self, purpose: str, *, create: bool = True) -> StreamConnection:
+        """Connect to the next host, and declare the stream there; without ``create`` only find it.
 
         Raises:
             StreamUnavailable: That host cannot be used. Another call tries the host after it.
@@ -359,7 +362,7 @@ class StreamBroker:
         )
         made = StreamConnection(connection, host, self._queue)
         try:
-            made.declare()
+            made.declare(create=create)
         except BaseException:
             made.close()
             raise

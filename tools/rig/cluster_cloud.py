@@ -70,12 +70,13 @@ class ClusterCloud(Cloud):
         return f"mysql+pymysql://{USER}@{SHARED_ADDRESS}:{MARIADB}/nova_{name}"
 
     def errors(self) -> Counter[str]:
-        """Return how often the logs have each error of a database, transactions that lost, and new tokens."""
+        """Return how often logs have errors of databases, lost transactions, tokens and paused brokers."""
         found: Counter[str] = Counter()
         for service in (*self.placements, *self.schedulers):
             found.update(re.findall(r"\((1047|1205|1213|1290|2003|2006|2013), ['\"]", service.text()))
         found["aborted"] = sum(node.aborted() for node in self.galera.nodes)
         found["tokens"] = self.keystone.tokens()
+        found["paused"] = sum(member.pauses() for member in self.rabbits)
         return found
 
     def waiting_messages(self) -> int:
@@ -107,10 +108,12 @@ class ClusterCloud(Cloud):
     def _start_brokers(self) -> None:
         directory = self.directory / "rabbit"
         directory.mkdir()
+        rabbit_members.write_cookie(directory)
         self.rabbits = [Member(self.network, name, BROKERS, directory, self._system) for name in BROKERS]
         for member in self.rabbits:
             self.start_server(member)
-            if member is self.rabbits[0]:
+            # A new node of RabbitMQ 4 waits for the others; one of 3.10 needs one that is up to join
+            if member is self.rabbits[0] and not self._system:
                 member.wait()
         for member in self.rabbits:
             member.wait()

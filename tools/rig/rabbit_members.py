@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+import secrets
 
 import kombu
 
@@ -13,6 +14,8 @@ CONFIGURATION = """\
 listeners.tcp.1 = {address}:{port}
 loopback_users = none
 cluster_partition_handling = pause_minority
+# A fault of seconds would otherwise end before a node regards another one as lost and pauses
+net_ticktime = 5
 cluster_formation.peer_discovery_backend = classic_config
 cluster_name = berth
 """
@@ -65,6 +68,11 @@ class Member(RabbitNode):
         """Wait until clients can log in; raises as ``wait_until``."""
         self.wait_until(self.answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
 
+    def pauses(self) -> int:
+        """Return how often it has stopped serving because it did not see most of the others."""
+        log = self._directory / f"{self.name}.log"
+        return log.read_text().count("Cluster minority/secondary status detected") if log.exists() else 0
+
     def answers(self) -> bool:
         """Return whether clients can log in."""
         url = f"amqp://{self.user}:{self.user}@{self.address}:{PORT}//"
@@ -74,6 +82,13 @@ class Member(RabbitNode):
                 return True
         except Exception:  # noqa: BLE001 - of many libraries; it does not answer
             return False
+
+
+def write_cookie(directory: Path) -> None:
+    """Write what nodes know each other by; those that begin at once would each draw their own."""
+    cookie = directory / ".erlang.cookie"
+    cookie.write_text(secrets.token_hex(16))
+    cookie.chmod(0o400)
 
 
 def transport_url(members: Sequence[Member]) -> str:

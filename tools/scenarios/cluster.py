@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
                 flush=True,
             )
             seen = ", ".join(f"{code}: {count}" for code, count in sorted((cloud.errors() - errors).items()))
-            print(f"      errors of databases, lost transactions, new tokens: {seen or 'none'}", flush=True)
+            print(f"      in the logs of databases, brokers and Keystone: {seen or 'nothing'}", flush=True)
             for line in outcome.problems[:MOST_PROBLEMS]:
                 print(f"      {line}", flush=True)
             outcomes.append(outcome)

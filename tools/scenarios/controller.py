@@ -22,6 +22,8 @@ from tools.scenarios.transcript import Transcript
 WATCHDOG, PAUSE, START = 60, 5, 60
 #: What install.rst names in /var/lib/berth.
 LEFT_BY_TIMERS = ("berth.prom", "berth-survive.prom", "capacity.html", "survive.html", "survive", "report")
+#: Where the daemons write, by what install.rst says; the package brings none of these.
+WRITTEN = ("/var/lib/nova/", "/var/log/nova/")
 #: Seconds in which copies of requests are compared.
 SHADOWED = 30
 
@@ -164,11 +166,15 @@ def remove(steps: Controller) -> None:
     show = steps.show
     show.step("15 Remove and purge it")
     show.run("dpkg --remove berth-scheduler")
-    show.run("systemctl is-active berth-scheduler berth-plan.timer; pgrep -af berth || echo nothing runs")
+    show.run("systemctl is-active berth-scheduler berth-plan.timer")
+    running = steps.machine.run("pgrep -af '[/]opt/berth|[b]erth-'", range(256)).strip()
+    steps.expect("", running, "what runs after the removal")
     show.run("dpkg --purge berth-scheduler")
     show.say("Files that were not there before the installation:")
-    for path in steps.left_over():
+    left = steps.left_over()
+    for path in left:
         show.say(path)
+    steps.expect([], [path for path in left if not path.startswith(WRITTEN)], "what is left by the purge")
     show.say("Queues on the broker:")
     show.say(" ".join(sorted(steps.cloud.rabbit.queues("nova"))))
 

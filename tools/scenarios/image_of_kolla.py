@@ -60,6 +60,8 @@ SHADOW = (
     "sudo -E kolla_set_configs"
     " && exec berth-shadow --config-file /etc/nova/nova.conf run --directory /var/lib/nova"
 )
+#: What the report says if Berth found a host for each request.
+AGREED = "none refused that nova-scheduler served"
 REPORT = ("berth-shadow", "--config-file", "/etc/nova/nova.conf", "report", "--directory", "/var/lib/nova")
 
 
@@ -125,8 +127,10 @@ def _compare(steps: Image, configuration: dict[str, Any], binds: dict[Path, str]
             shadow.wait_for_line("Receiving copies of requests", START)
             with steps.load():
                 steps.answers(steps.options.seconds, "Beside berth-shadow")
-            for line in shadow.run(REPORT).splitlines()[:4]:
+            found = shadow.run(REPORT)
+            for line in found.splitlines()[:4]:
                 steps.show.say(line)
+            steps.expect(True, AGREED in " ".join(found.split()), "No request is refused that was served")
             _end(steps, shadow, "berth-shadow")
         finally:
             shadow.stop()

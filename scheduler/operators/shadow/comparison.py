@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 from scheduler.operators.shadow.decisions import ShadowDecision
@@ -13,6 +14,7 @@ class Verdict(StrEnum):
     SAME = "same"
     EQUAL = "equal"
     UNREPORTED = "unreported"
+    OWNED = "owned"
     OTHER = "other"
     NOVA_REFUSED = "nova-refused"
     BERTH_REFUSED = "berth-refused"
@@ -24,7 +26,8 @@ class Verdict(StrEnum):
 MEANINGS = {
     Verdict.SAME: "the same host",
     Verdict.EQUAL: "another host of equal weight",
-    Verdict.UNREPORTED: "another host: Berth counts placements that no compute has reported yet",
+    Verdict.UNREPORTED: "another host: it depends on placements that no compute has reported yet",
+    Verdict.OWNED: "another host: each of the schedulers of Berth that serve prefers hosts of its own",
     Verdict.OTHER: "another host",
     Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
     Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
@@ -33,11 +36,14 @@ MEANINGS = {
 }
 
 
-def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:
+def compare(
+    decision: ShadowDecision, nodes: Mapping[str, str], others: AbstractSet[str] = frozenset()
+) -> Verdict:
     """Return how a decision compares with the hosts of its instances.
 
     Args:
         nodes: Instance -> the UUID of the compute node that nova-scheduler chose; empty: it refused.
+        others: The nodes that it chose for other requests meanwhile, in whatever order.
     """
     if not nodes:
         return Verdict.BOTH_REFUSED if decision.refusal else Verdict.NOVA_REFUSED
@@ -47,10 +53,14 @@ def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:
     chosen = Counter(nodes.values())
     if Counter(choice.node for choice in decision.choices) == chosen:
         return Verdict.SAME
-    for choices, verdict in ((decision.choices, Verdict.EQUAL), (decision.unreported, Verdict.UNREPORTED)):
-        if Counter(choice.node for choice in choices) == chosen or all(
-            decision.allows(choices, number, nodes.get(uuid, ""))
-            for number, uuid in enumerate(decision.instance_uuids)
-        ):
-            return verdict
-    return Verdict.OTHER
+    if decision.may_be(decision.choices, nodes):
+        return Verdict.EQUAL
+    # Each scheduler process counts its own placements at once, and those of others when computes report them
+    fuller = decision.pending | others | set(nodes.values())
+    if Counter(choice.node for choice in decision.unreported) == chosen or decision.may_be(
+        decision.unreported, nodes, fuller
+    ):
+        return Verdict.UNREPORTED
+    divided = len(decision.schedulers) > 1
+    owned = divided and decision.may_be(decision.unreported, nodes, fuller, owned=True)
+    return Verdict.OWNED if owned else Verdict.OTHER

@@ -5,7 +5,9 @@ as nova-scheduler does, so that a difference can be distinguished from them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 import math
 
 import numpy as np
@@ -15,7 +17,7 @@ from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import PreparedChain
-from scheduler.hosts.coordinates import ViewIndex
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -29,6 +31,8 @@ from scheduler.rpc.notifications import Notifications
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
+from scheduler.stream.membership import hash64
+from scheduler.stream.owners import owners
 from scheduler.weights.scores import Scores
 from scheduler.workflow.claiming import host_of_provider
 from scheduler.workflow.decide import WithoutClaims, decide, with_queries
@@ -39,18 +43,32 @@ LONGEST = 60.0
 #: Weights that differ by less are equal.
 EQUAL = 1e-9
 
+#: Hosts whose weights are kept for an instance. Of those that weigh less none is compared.
+MOST_RANKED = 256
+
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for one instance.
+    """What was chosen for one instance, and among which hosts.
 
     Attributes:
         node: The UUID of the compute node.
-        equal: The rows of the table whose hosts had the same weight, packed into bits.
+        best: The rows of the table of the hosts that weigh most, at most ``MOST_RANKED``.
+        weights: What each of them weighs.
+        ranked: The rows of all hosts that weigh as much as the least of these or more, packed into bits.
     """
 
     node: str
-    equal: np.ndarray
+    best: np.ndarray
+    weights: np.ndarray
+    ranked: np.ndarray
+
+    def heavier(self, row: TableRow) -> np.ndarray | None:
+        """Return the rows of the hosts that weigh more than that of a row; None if that is not among them."""
+        if not np.unpackbits(self.ranked)[row]:
+            return None
+        own = self.weights[self.best == row]
+        return self.best[self.weights > (own[0] if len(own) else self.weights.min()) + EQUAL]
 
 
 @dataclass(frozen=True)
@@ -61,8 +79,11 @@ class ShadowDecision:
         request_id: The id of the request.
         instance_uuids: Its instances.
         table: The hosts.
+        subset: One of so many best hosts is chosen.
         choices: For each instance what was chosen; empty if there was no host.
         unreported: The same without placements that no compute has reported.
+        pending: The nodes that had such placements of other requests.
+        schedulers: The schedulers of Berth that serve; each prefers hosts of its own.
         reserved: What each instance takes of its host, for ``ShadowManager.follow``.
         refusal: Why there was no host; "" if there was one.
         seconds: How long the first of the two decisions took.
@@ -71,22 +92,54 @@ class ShadowDecision:
     request_id: str
     instance_uuids: Sequence[str]
     table: HostTable
+    subset: int = 1
     choices: Sequence[Choice] = ()
     unreported: Sequence[Choice] = ()
+    pending: AbstractSet[str] = frozenset()
+    schedulers: Sequence[str] = ()
     reserved: Sequence[PendingPlacement] = ()
     refusal: str = ""
     seconds: float = 0.0
 
-    def allows(self, choices: Sequence[Choice], number: int, node: str) -> bool:
-        """Return whether a node had the same weight as the one chosen for instance ``number``."""
-        row = self.table.row_of_uuid.get(node)
-        if row is None or number >= len(choices):
-            return False
-        return bool(np.unpackbits(choices[number].equal, count=len(self.table))[row])
+    def may_be(
+        self,
+        choices: Sequence[Choice],
+        nodes: Mapping[str, str],
+        fuller: AbstractSet[str] = frozenset(),
+        *,
+        owned: bool = False,
+    ) -> bool:
+        """Return whether instances may be on other nodes than those chosen for them.
+
+        That is so if no more hosts than ``subset`` allows weigh more than that of an instance.
+
+        Args:
+            nodes: The node of each instance.
+            fuller: Nodes that do not matter, as they may weigh less than they did here.
+            owned: Compare each node only with those of the scheduler that owns it.
+        """
+        known = self.table.row_of_uuid
+        others = [known[node] for node in fuller if node in known]
+        for choice, instance in zip_longest(choices, self.instance_uuids):
+            row = known.get(nodes.get(instance, ""))
+            if choice is None or row is None or (heavier := choice.heavier(row)) is None:
+                return False
+            left = heavier[~np.isin(heavier, others)]
+            if owned and len(left):
+                owner = self._owners([row, *left])
+                left = left[owner[1:] == owner[0]]
+            if len(left) >= self.subset:
+                return False
+        return True
+
+    def _owners(self, rows: Sequence[int]) -> np.ndarray:
+        """Return which of the schedulers owns the host of each row."""
+        hashes = np.array([hash64(self.table.rows[row].uuid) for row in rows], np.uint64)
+        return owners(hashes, self.schedulers)
 
 
-class EqualHosts(DecisionObserver):
-    """Notes for each instance which hosts had the weight of the best.
+class BestHosts(DecisionObserver):
+    """Notes for each instance which hosts weighed most.
 
     Attributes:
         choices: What was chosen.
@@ -95,7 +148,7 @@ class EqualHosts(DecisionObserver):
 
     def __init__(self, subset: int) -> None:
         """Note nothing yet; ``subset``: one of so many best hosts is chosen."""
-        self._subset = subset
+        self._size = max(MOST_RANKED, subset)
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
 
@@ -108,17 +161,16 @@ class EqualHosts(DecisionObserver):
     def weighed(
         self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
     ) -> None:
-        """Note the hosts that may be chosen as well as the best one."""
-        size = min(self._subset, len(totals))
-        least = np.partition(totals, -size)[-size]
-        best = np.zeros(len(hosts.table), bool)
-        best[hosts.table_rows[totals >= least - EQUAL]] = True
-        self._equal = np.packbits(best)
+        size = min(self._size, len(totals))
+        best = np.argpartition(totals, -size)[-size:]
+        ranked = np.zeros(len(hosts.table), bool)
+        ranked[hosts.table_rows[totals >= totals[best].min() - EQUAL]] = True
+        self._ranked = hosts.table_rows[best], totals[best], np.packbits(ranked)
 
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
-        self.choices.append(Choice(hosts.row(index).uuid, self._equal))
+        self.choices.append(Choice(hosts.row(index).uuid, *self._ranked))
 
 
 class ShadowManager(SchedulerManager):
@@ -151,10 +203,13 @@ class ShadowManager(SchedulerManager):
         self._mirror.stop()
         self.hosts.stop()
 
-    def decide(self, copy: Copy) -> ShadowDecision:
+    def decide(self, copy: Copy, schedulers: Sequence[str] = ()) -> ShadowDecision:
         """Return what would be decided now. Nothing is claimed.
 
         Its placements stay pending, as those of a scheduler that serves, until ``follow`` replaces them.
+
+        Args:
+            schedulers: The schedulers of Berth that serve.
 
         Raises:
             BerthError: It cannot be decided now: a dependency is unavailable, or the request cannot be read.
@@ -163,8 +218,9 @@ class ShadowManager(SchedulerManager):
         request = SchedulingRequest.of(
             copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
         )
-        equal, refusal = EqualHosts(self.conf.filter_scheduler.host_subset_size), ""
-        trace = Trace(request, self._clock, names=self.names, also=equal)
+        subset, refusal = self.conf.filter_scheduler.host_subset_size, ""
+        best = BestHosts(subset)
+        trace = Trace(request, self._clock, names=self.names, also=best)
         with limit_to(Deadline(request.deadline, self._clock)):
             try:
                 with self.decisions.recording(trace):
@@ -174,12 +230,16 @@ class ShadowManager(SchedulerManager):
                 refusal = str(error)
             seconds = self._clock() - begun
             reserved = [self.hosts.pending.get(uuid) for uuid in copy.instance_uuids]
+            table = best.table or self.hosts.snapshot(math.inf)
             decision = ShadowDecision(
                 copy.context.request_id or "",
                 copy.instance_uuids,
-                equal.table or self.hosts.snapshot(math.inf),
-                () if refusal else equal.choices,
+                table,
+                subset,
+                () if refusal else best.choices,
                 () if refusal else self._decide_unreported(request.restarted()),
+                self._pending_nodes(table),
+                schedulers if self.conf.berth.owned_slices else (),
                 [each for each in reserved if each],
                 refusal,
                 seconds,
@@ -193,14 +253,18 @@ class ShadowManager(SchedulerManager):
         parts = self.parts
         alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
         world = replace(self.world, steps=replace(self.steps, mirrored_hosts=alone))
-        equal = EqualHosts(self.conf.filter_scheduler.host_subset_size)
+        best = BestHosts(self.conf.filter_scheduler.host_subset_size)
         try:
-            decide(request, world, WithoutClaims(), Trace(request, self._clock, also=equal))
+            decide(request, world, WithoutClaims(), Trace(request, self._clock, also=best))
         except BerthError:
             return ()
         finally:
             self.hosts.pending.remove(request.instance_uuids)
-        return equal.choices
+        return best.choices
+
+    def _pending_nodes(self, table: HostTable) -> AbstractSet[str]:
+        pending = self.hosts.pending.overlay(table, TableRows(np.arange(len(table))))
+        return {table.rows[row].uuid for row in np.flatnonzero(pending.any(axis=0))}
 
     def held_nodes(self, copy: Copy) -> dict[str, str]:
         """Return the compute nodes that instances hold in Placement; without those that hold none.

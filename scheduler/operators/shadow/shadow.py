@@ -1,6 +1,7 @@
 """The shadow: takes copies, decides, looks what nova-scheduler chose, and writes down how they compare."""
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 import logging
 from logging.handlers import RotatingFileHandler
@@ -9,7 +10,7 @@ from pathlib import Path
 import queue
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -68,6 +69,18 @@ class _Waiting:
     interval: float = FIRST_LOOK
 
 
+class _Chosen(NamedTuple):
+    """What nova-scheduler chose for a request, when the copy was received and when the choice was seen."""
+
+    nodes: Mapping[str, str]
+    received_at: float
+    seen_at: float
+
+    def overlaps(self, other: "_Chosen") -> bool:
+        """Return whether either request may have been decided before the other one."""
+        return self.received_at <= other.seen_at and other.received_at <= self.seen_at
+
+
 class _OwnFiles(RotatingFileHandler):
     """Files that other users cannot read: they name the hosts of instances."""
 
@@ -103,13 +116,21 @@ class Shadow:
     """Decides copies in one thread and compares in another."""
 
     def __init__(
-        self, deciding: ShadowManager, file: ComparisonFile, clock: Callable[[], float] = time.monotonic
+        self,
+        deciding: ShadowManager,
+        file: ComparisonFile,
+        schedulers: Callable[[], Sequence[str]] = tuple,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Begin without a copy; ``schedulers`` returns the schedulers of Berth that serve."""
         self._deciding = deciding
         self._file = file
+        self._schedulers = schedulers
         self._clock = clock
         self._decided: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
         self._waiting: list[_Waiting] = []
+        self._seen: list[tuple[ShadowDecision, _Chosen]] = []
+        self._latest: deque[_Chosen] = deque(maxlen=MOST_WAITING)
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -119,7 +140,7 @@ class Shadow:
     def take(self, copy: Copy) -> None:
         """Decide a copy; its comparison follows."""
         try:
-            decision = self._deciding.decide(copy)
+            decision = self._deciding.decide(copy, self._schedulers())
         except Exception as error:
             # One copy that meets a defect must not end the others
             LOG.warning(
@@ -141,6 +162,7 @@ class Shadow:
         while len(self._waiting) > MOST_WAITING:
             self._write_unknown(self._waiting.pop(0))
         self._waiting = [each for each in self._waiting if not self._is_over(each)]
+        self._seen = [each for each in self._seen if not self._is_compared(*each)]
         now = self._clock()
         return max(0.05, min([each.look_at - now for each in self._waiting] + [FIRST_LOOK]))
 
@@ -155,7 +177,10 @@ class Shadow:
         except PlacementSilent:
             nodes, refused = {}, False
         if len(nodes) == len(each.copy.instance_uuids) or refused:
-            self._compare(each, nodes, now)
+            self._deciding.follow(each.decision, nodes)
+            chosen = _Chosen(nodes, each.copy.received_at, now)
+            self._latest.append(chosen)
+            self._seen.append((each.decision, chosen))
             return True
         if now - each.copy.received_at > LONGEST_WAIT:
             self._write_unknown(each)
@@ -164,20 +189,25 @@ class Shadow:
         each.look_at = now + each.interval
         return False
 
-    def _compare(self, each: _Waiting, nodes: Mapping[str, str], now: float) -> None:
-        decision = each.decision
-        self._deciding.follow(decision, nodes)
+    def _is_compared(self, decision: ShadowDecision, chosen: _Chosen) -> bool:
+        """Compare and write, unless a choice that may be the reason for this one has not been seen yet."""
+        others = [each for each in self._latest if each is not chosen and each.overlaps(chosen)]
+        verdict = compare(decision, chosen.nodes, {node for other in others for node in other.nodes.values()})
+        unseen = any(each.copy.received_at <= chosen.seen_at for each in self._waiting)
+        if verdict is Verdict.OTHER and unseen and len(self._seen) <= MOST_WAITING:
+            return False
         names = self._deciding.name_of
         self._write(
-            compare(decision, nodes),
+            verdict,
             decision.request_id,
             len(decision.instance_uuids),
             berth=tuple(names(choice.node) for choice in decision.choices),
-            nova=tuple(names(node) for node in nodes.values()),
+            nova=tuple(names(node) for node in chosen.nodes.values()),
             seconds=round(decision.seconds, 6),
-            nova_seconds=round(now - each.copy.received_at, 3),
+            nova_seconds=round(chosen.seen_at - chosen.received_at, 3),
             refusal=decision.refusal,
         )
+        return True
 
     def _write_unknown(self, each: _Waiting) -> None:
         self._deciding.follow(each.decision, {})

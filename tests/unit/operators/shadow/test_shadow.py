@@ -12,10 +12,12 @@ from scheduler.errors import PlacementUnavailable
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.comparison import Verdict, compare
 from scheduler.operators.shadow.copies import read_copy
-from scheduler.operators.shadow.decisions import Choice, ShadowDecision
+from scheduler.operators.shadow.decisions import MOST_RANKED, BestHosts, Choice, ShadowDecision
 from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
 from scheduler.placement.errors import PlacementSilent
-from tests.builders import make_host, make_table
+from scheduler.stream.membership import hash64
+from scheduler.stream.owners import owners
+from tests.builders import make_host, make_table, make_view
 from tests.support import wire_examples
 from tests.support.clock import Clock
 from tests.support.shown import html_of
@@ -24,15 +26,20 @@ TABLE = make_table([make_host(name) for name in ("one", "two", "three")])
 ONE, TWO, THREE = (row.uuid for row in TABLE.rows)
 
 
-def choice(node, *equal):
-    rows = np.zeros(len(TABLE), bool)
-    rows[[TABLE.row_of_uuid[each] for each in (node, *equal)]] = True
-    return Choice(node, np.packbits(rows))
+def choice(node, *equal, then=()):
+    """A choice among hosts of equal weight, and others of less and less."""
+    rows = np.array([TABLE.row_of_uuid[each] for each in (node, *equal, *then)])
+    weights = np.array([9.0] * (1 + len(equal)) + [8.0 - rank for rank in range(len(then))])
+    ranked = np.zeros(len(TABLE), bool)
+    ranked[rows] = True
+    return Choice(node, rows, weights, np.packbits(ranked))
 
 
-def decided(*choices, unreported=(), refusal=""):
+def decided(*choices, unreported=(), pending=(), subset=1, refusal=""):
     uuids = tuple(f"vm{number}" for number in range(len(choices) or 1))
-    return ShadowDecision("req-1", uuids, TABLE, choices, unreported, (), refusal, 0.01)
+    return ShadowDecision(
+        "req-1", uuids, TABLE, subset, choices, unreported, frozenset(pending), (), (), refusal, 0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,6 +56,29 @@ def decided(*choices, unreported=(), refusal=""):
             [THREE, TWO],
             Verdict.UNREPORTED,
         ),
+        (decided(choice(ONE, then=[TWO]), subset=2), [TWO], Verdict.EQUAL),
+        (decided(choice(ONE, then=[TWO, THREE]), subset=2), [THREE], Verdict.OTHER),
+        (decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])]), [THREE], Verdict.OTHER),
+        (
+            decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])], pending=[ONE]),
+            [THREE],
+            Verdict.OTHER,
+        ),
+        (
+            decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])], pending=[ONE, TWO]),
+            [THREE],
+            Verdict.UNREPORTED,
+        ),
+        (
+            decided(choice(THREE), unreported=[choice(ONE, then=[TWO])], pending=[ONE, TWO]),
+            [THREE],
+            Verdict.SAME,
+        ),
+        (
+            decided(choice(ONE), unreported=[choice(ONE, then=[TWO])], pending=[ONE, TWO]),
+            [THREE],
+            Verdict.OTHER,
+        ),
         (decided(choice(ONE), choice(TWO, THREE)), [ONE, THREE], Verdict.EQUAL),
         (decided(choice(ONE), choice(TWO)), [ONE, ONE], Verdict.OTHER),
         (decided(choice(ONE)), ["unknown to the table"], Verdict.OTHER),
@@ -59,6 +89,51 @@ def decided(*choices, unreported=(), refusal=""):
 )
 def test_a_decision_is_compared_with_what_the_instances_hold(decision, nodes, verdict):
     assert compare(decision, dict(zip(decision.instance_uuids, nodes, strict=False))) is verdict
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "pending", "verdict"),
+    [
+        (("a", "b"), "", Verdict.OWNED),
+        (("a",), "", Verdict.OTHER),
+        ((), "", Verdict.OTHER),
+        (("a", "b"), "of the owner", Verdict.OTHER),
+        (("a", "b"), "of the owner, pending", Verdict.OWNED),
+    ],
+)
+def test_each_of_several_schedulers_prefers_its_own_hosts(schedulers, pending, verdict):
+    """The best host of each of two schedulers is chosen, or the second best, as the best has a placement."""
+    table = make_table([make_host(f"h{number}") for number in range(40)])
+    owner = owners(np.array([hash64(row.uuid) for row in table.rows], np.uint64), ("a", "b"))
+    other = np.flatnonzero(owner != owner[0])
+    rank = 1 if pending else 0
+    weights = np.arange(len(table), 0, -1.0)
+    ranked = Choice(
+        table.rows[0].uuid, np.arange(len(table)), weights, np.packbits(np.ones(len(table), bool))
+    )
+    busy = {table.rows[other[0]].uuid} if "pending" in pending else frozenset()
+    decision = ShadowDecision("req-1", ("vm0",), table, 1, (ranked,), (ranked,), busy, schedulers)
+    assert compare(decision, {"vm0": table.rows[other[rank]].uuid}) is verdict
+
+
+def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
+    view = make_view([make_host(f"h{number}") for number in range(MOST_RANKED + 3)])
+    totals = np.ones(len(view))
+    totals[[5, 7]] = 3, 2
+    totals[-1] = 0
+    best = BestHosts(1)
+    best.weighed(0, view, None, totals, iter(()))
+    best.consumed(0, view, 5, None)
+    (chosen,) = best.choices
+    assert chosen.node == view.row(5).uuid
+    heavier = {row: chosen.heavier(row) for row in (5, 7, 9, MOST_RANKED + 1)}
+    assert {row: sorted(rows) for row, rows in heavier.items()} == {
+        5: [],
+        7: [5],
+        9: [5, 7],
+        MOST_RANKED + 1: [5, 7],
+    }
+    assert chosen.heavier(MOST_RANKED + 2) is None
 
 
 def body(**changes):
@@ -110,11 +185,11 @@ class World:
         self.followed = []
         self.decision = decided(choice(ONE))
         self.file = ComparisonFile(directory, self.clock)
-        self.shadow = Shadow(self, self.file, self.clock)
+        self.shadow = Shadow(self, self.file, clock=self.clock)
         self.directory = directory
         self._numbers = itertools.count()
 
-    def decide(self, copy):
+    def decide(self, copy, _schedulers):
         if isinstance(self.decision, Exception):
             raise self.decision
         return self.decision
@@ -204,6 +279,45 @@ def test_what_cannot_be_decided_is_written(world, error):
     assert [each.verdict for each in world.look()] == [Verdict.UNKNOWN]
 
 
+def in_disorder(world):
+    """Let two requests be decided in one order here, and in the other one by nova-scheduler."""
+    ranked = choice(ONE, then=[TWO, THREE])
+    for number, node in enumerate((ONE, TWO)):
+        uuids = (f"vm{number}",)
+        pending = frozenset([ONE] if number else [])
+        world.decision = ShadowDecision(f"req-{number}", uuids, TABLE, 1, (choice(node),), (ranked,), pending)
+        world.take()
+
+
+def test_an_order_in_which_requests_were_decided_at_the_same_time_is_a_known_reason(world):
+    in_disorder(world)
+    world.held = {"vm0": TWO, "vm1": ONE}
+    assert [each.verdict for each in world.look(1)] == [Verdict.UNREPORTED] * 2
+
+
+def test_the_choice_for_a_request_of_the_same_time_is_waited_for(world):
+    in_disorder(world)
+    world.held["vm0"] = TWO
+    assert world.look(1) == []
+    assert world.followed == [{"vm0": TWO}]
+    world.held["vm1"] = ONE
+    found = {each.request_id: each for each in world.look(10)}
+    assert {each.verdict for each in found.values()} == {Verdict.UNREPORTED}
+    assert found["req-0"].nova_seconds == 1
+
+
+def test_a_request_that_ended_before_is_no_reason(world):
+    in_disorder(world)
+    world.held["vm1"] = ONE
+    world.look(1)
+    world.decision = decided(choice(ONE), unreported=[choice(ONE, then=[TWO, THREE])])
+    world.clock.now += 10
+    world.take()
+    world.held["vm0"] = TWO
+    verdicts = [each.verdict for each in world.look(1)]
+    assert verdicts == [Verdict.UNREPORTED] * 2 + [Verdict.OTHER]
+
+
 def test_what_waits_is_bounded(world):
     for _ in range(MOST_WAITING + 3):
         world.take()
@@ -239,8 +353,8 @@ def test_the_report_counts():
     assert [each.verdict for each in found.differences] == [Verdict.BERTH_REFUSED, Verdict.OTHER]
     assert report.sentence(found) == (
         "Of 100 requests in 1.0 h: 1 refused that nova-scheduler served, 1 unexplained; 98.0 % the same or of "
-        "equal weight, 0.0 % since Berth counts placements that no compute has reported yet; decided in 10 ms "
-        "(median), where the choice of nova-scheduler was seen after 2.0 s."
+        "equal weight, 0.0 % another for a known reason; decided in 10 ms (median), where the "
+        "choice of nova-scheduler was seen after 2.0 s."
     )
 
 
