@@ -188,24 +188,21 @@ class _Exchange:
     def run(self) -> dict[str, Written]:
         """Send all units until each has an outcome."""
         while open_units := [unit for unit in self._units if unit.written is None]:
-            self._send(open_units)
+            self._unclear, self._read_delays = {}, ()
+            self._queue.send(open_units, self._context)
+            for unit in open_units:
+                unit.delay = 0.0
+                try:
+                    self._react(unit)
+                except PlacementSilent as error:
+                    self._wait_or_end(unit, str(error))
+            if self._unclear:
+                self._watch()
             left = [unit for unit in open_units if unit.written is None]
             if left:
                 self._timing.pause(max(unit.delay for unit in left))
                 self._end_if_over(left)
         return {uuid: written for unit in self._units for uuid, written in (unit.written or {}).items()}
-
-    def _send(self, units: Sequence[Unit]) -> None:
-        self._unclear, self._read_delays = {}, ()
-        self._queue.send(units, self._context)
-        for unit in units:
-            unit.delay = 0.0
-            try:
-                self._react(unit)
-            except PlacementSilent as error:
-                self._wait_or_end(unit, str(error))
-        if self._unclear:
-            self._watch()
 
     def _end_if_over(self, units: Sequence[Unit]) -> None:
         refusal = self._refusal()

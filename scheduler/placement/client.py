@@ -171,7 +171,11 @@ class PlacementClient:
         Raises:
             PlacementSilent: There was no response.
         """
-        options = {"timeout": self._timeout(search=search), "log": not search, "stream": search}
+        options: dict[str, Any] = {
+            "timeout": self._timeout(search=search),
+            "log": not search,
+            "stream": search,
+        }
         try:
             return self._send("GET", path, version, context, **options)
         except PlacementUnanswered as error:

@@ -64,10 +64,10 @@ def test_engines_use_the_options_of_their_group(conf):
     made = Engines(conf)
     assert made.api().pool.size() == 7
     assert made.api().url.query["charset"] == "utf8mb4"
-    assert made.api().pool._timeout == 10
+    assert made.api().pool.timeout() == 10
     assert made.cell("c1", "mysql+pymysql://h/c1").pool.size() == 3
     conf.set_override("pool_timeout", 4, "database")
-    assert made.cell("c2", "mysql+pymysql://h/c2").pool._timeout == 4
+    assert made.cell("c2", "mysql+pymysql://h/c2").pool.timeout() == 4
 
 
 def test_engines_are_kept_until_they_are_disposed(conf):

@@ -267,7 +267,7 @@ def test_schedulers_learn_where_others_take_calls(start):
 
 def test_no_call_is_sent_on_while_the_stream_is_not_in_step(idle, start):
     for scheduler, expected in [(idle, False), (start("a"), True)]:
-        assert scheduler.stream.owners._in_step() is expected
+        assert scheduler.stream.status().in_step is expected
 
 
 def test_schedulers_know_which_of_them_can_decide(start):
