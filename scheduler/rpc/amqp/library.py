@@ -58,6 +58,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "enable_cancel_on_failover",
         "kombu_compression",
         "rabbit_ha_queues",
+        "rabbit_qos_prefetch_count",
         "rabbit_quorum_queue",
         "rabbit_quorum_queue_config",
     ),
