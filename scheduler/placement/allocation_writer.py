@@ -81,7 +81,7 @@ class AllocationWriter:
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.queue = WriteQueue(self._post, timing, policy.queue_timeout)
+        self.queue = WriteQueue(self._post, policy.queue_timeout)
         self._empty: FIFOCache[str, int] = FIFOCache(policy.empty_consumers)
         self._lock = threading.Lock()
 

@@ -25,14 +25,12 @@ from scheduler.placement.claim_events import ClaimState
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, cause_of, outcome_of, refused_resource
 from scheduler.placement.reply import Reply
-from scheduler.placement.write_policy import Timing
 from scheduler.placement.writes import Unit
 
-# More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20.
+# More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20. A
+# POST that takes long is no reason for fewer: most of its cost is the same for any number, so on a machine
+# that is overloaded the queue would never end.
 MOST_TOGETHER = 20
-
-# A POST that takes longer, in seconds, has probably met that of another scheduler in Placement's database.
-SLOW = 1.0
 
 # A refused POST is sent again without those refused so often; then what is left is sent in halves. More
 # refusals mean that the providers are nearly full (spec: placement-and-workflow 4.9 step 3).
@@ -62,17 +60,14 @@ class _Entry:
 class WriteQueue:
     """Sends units; shared by all threads."""
 
-    def __init__(self, post: Post, timing: Timing, queue_timeout: float) -> None:
+    def __init__(self, post: Post, queue_timeout: float) -> None:
         """Begin with nothing in flight.
 
         Args:
-            timing: The clock.
             queue_timeout: Seconds that units wait before they are given up, unsent.
         """
         self._post = post
-        self._clock = timing.monotonic
         self._queue_timeout = queue_timeout
-        self._most = MOST_TOGETHER
         self._lock = threading.Lock()
         self._in_flight = False
         self._queue: deque[_Entry] = deque()
@@ -128,14 +123,12 @@ class WriteQueue:
         """Send the first entry with those that wait behind it, and let the next one lead."""
         with self._lock:
             group = self._next_group()
-        started = self._clock()
         units = [unit for entry in group for unit in entry.units]
         try:
             # Transactions that share providers take them in the same order.
             self._send(sorted(units, key=lambda one: min(one.providers, default="")), group[0].context)
         finally:
             with self._lock:
-                self._adapt(len(group), self._clock() - started)
                 self._in_flight = False
                 self._choose_leader()
             for entry in group:
@@ -147,7 +140,7 @@ class WriteQueue:
         consumers: set[str] = set()
         while self._queue:
             own = self._queue[0].consumers
-            if group and (len(consumers) + len(own) > self._most or consumers & own):
+            if group and (len(consumers) + len(own) > MOST_TOGETHER or consumers & own):
                 break
             group.append(self._queue.popleft())
             consumers |= own
@@ -171,13 +164,6 @@ class WriteQueue:
                 pieces.extendleft(
                     reversed(_pieces_of(left, reply, halve=not decided or refusals > MOST_REFUSALS))
                 )
-
-    def _adapt(self, entries: int, seconds: float) -> None:
-        """Send fewer together after a slow POST. The lock is held."""
-        if seconds <= SLOW:
-            self._most = min(MOST_TOGETHER, self._most + 1)
-        elif entries > 1:
-            self._most = max(2, self._most // 2)
 
 
 def _still_wanted(units: Iterable[Unit]) -> list[Unit]:

@@ -347,7 +347,7 @@ def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
     assert client.sent == [("PUT", ["a"])]
 
 
-def test_slow_writes_make_groups_smaller(client, run):
+def test_as_many_go_together_however_slow_placement_is(client, run):
     clock = Clock()
 
     def answer(bodies):
@@ -357,7 +357,7 @@ def test_slow_writes_make_groups_smaller(client, run):
     client.answer = answer
     names = [f"i{number}" for number in range(1 + MOST_TOGETHER + 12)]
     run(make(client, clock=clock), *map(put, names))
-    assert [len(uuids) for _, uuids in client.sent] == [1, 20, 10, 2]
+    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_TOGETHER, 12]
 
 
 def test_an_unexpected_error_lets_the_next_write_be_sent(client):

@@ -114,7 +114,7 @@ def test_the_write_queue(held):
         held()
         return DONE
 
-    queue = WriteQueue(post, Timing(lambda: 0.0), 30.0)
+    queue = WriteQueue(post, 30.0)
     with held.by_another(queue.send, [unit({"a": "p"})]):
         text = "its turn in the queue of writes to Placement"
         assert noted(queue.send, [unit({"b": "p"})], held=held) == text
