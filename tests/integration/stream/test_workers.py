@@ -1,17 +1,17 @@
 """Workers of a real daemon, with a real RabbitMQ and Placement: schedulers that share their decisions."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 import uuid
 
 import pytest
 
 from conductor_client.client import SchedulerClient
-from scheduler.stream.broker import QUEUE
 from scheduler.stream.decision_stream import AVAILABLE, UNAVAILABLE
 from tests.integration.deployed import DeployedCloud
-from tests.integration.stream.schedulers import PATIENCE
-from tests.support.waiting import eventually
+from tests.integration.stream.schedulers import PATIENCE, broker_of
 from tests.unit.conductor_client.doubles import context, make_spec
+from tools.side_by_side.counting import STREAM, StreamCounter
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
@@ -36,15 +36,15 @@ def place(cloud):
         return list(pool.map(one, range(REQUESTS)))
 
 
-def test_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
+def test_workers_answer_all_requests_and_tell_each_other(cloud):
     cloud.scheduler.wait_for_line("All workers take requests")
     assert cloud.scheduler.text().count("Read the decision stream in") == WORKERS
     assert f"schedulers: {WORKERS}" in cloud.scheduler.text()
+    written = StreamCounter(partial(broker_of(cloud.transport_url).connect, "counter"))
+    written.start()
     assert len(place(cloud)) == REQUESTS
-    vhost = cloud.transport_url.rpartition("/")[2]
-    # at least an intent or a claim of each request; several may share a message
-    assert eventually(lambda: rabbit.messages(vhost, QUEUE) >= REQUESTS, PATIENCE)
     assert cloud.stop_processes() == [("scheduler", 0)]
+    assert written.stop()[f"{STREAM}intent"] >= REQUESTS
     # RabbitMQ may answer an internal error to one of those that declare the stream at the same time
     interrupted, ended = (cloud.scheduler.text().count(text) for text in (UNAVAILABLE, AVAILABLE))
     assert interrupted == ended
