@@ -100,11 +100,10 @@ def explain(cloud, *arguments):
     return json.loads(done.stdout)
 
 
-def test_a_decision_is_explained_whichever_worker_made_it(booted, cloud):
+def test_a_decision_is_explained_whichever_worker_is_asked(booted, cloud):
     requests, _records = booted
     entries = explain(cloud, "list")
     assert {entry["instances"][0] for entry in entries} >= {request.uuids[0] for request in requests}
-    assert len({entry["scheduler"] for entry in entries}) == 2
     explained = explain(cloud, "decision", requests[0].uuids[0])
     assert explained["result"] == "scheduled"
     assert explained["instances"] == requests[0].uuids

@@ -51,7 +51,7 @@ class SwapCloud(NovaCloud):
         return super().database(cell.name)
 
     def consumers(self) -> int:
-        """Return how many schedulers take requests."""
+        """Return how many consumers the queue of requests has."""
         return self.rabbit.consumers(VHOST, "scheduler")
 
     def prefer_berth(self) -> None:

@@ -25,7 +25,7 @@ def look_first(steps: Steps) -> None:
     cloud, building, show = steps.cloud, steps.building, steps.show
     show.step("1 nova-scheduler serves")
     cloud.nova.start()
-    steps.until_consumers(1)
+    steps.until_served_by(nova=1)
     building.__enter__()
     steps.go_on()
     steps.show_queues()
@@ -55,7 +55,7 @@ def swap(steps: Steps) -> None:
     steps.go_on()
     show.command(f"kill -TERM {cloud.nova.pid}     # systemctl disable --now nova-scheduler")
     cloud.nova.stop()
-    steps.until_consumers(1)
+    steps.until_served_by(berth=1)
     steps.show_queues()
 
     show.step("5 Watch it")
@@ -95,7 +95,7 @@ def swap_back(steps: Steps) -> list[str]:
     show.step("8 Swap back")
     cloud.nova.start()
     show.command(f"nova-scheduler --config-file {NOVA_CONF} &     # systemctl start nova-scheduler")
-    steps.until_consumers(2)
+    steps.until_served_by(nova=1, berth=1)
     steps.show_queues()
     steps.stop_berth()
     show.run(f"tail -n 4 {LOG}")

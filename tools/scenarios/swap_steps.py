@@ -28,13 +28,13 @@ class Steps:
         self.show.command(
             f"berth-scheduler --config-file {NOVA_CONF} &     # systemctl start berth-scheduler"
         )
-        self.until_consumers(2)
+        self.until_served_by(nova=1, berth=1)
 
     def stop_berth(self) -> None:
         """Stop Berth beside nova-scheduler."""
         self.show.command(f"kill -TERM {self.cloud.berth.pid}     # systemctl stop berth-scheduler")
         self.show.say(f"Its exit status is {self.cloud.berth.stop()}.")
-        self.until_consumers(1)
+        self.until_served_by(nova=1)
 
     def show_queues(self) -> None:
         """Show the consumers of the queues."""
@@ -56,9 +56,10 @@ class Steps:
         time.sleep(self._seconds)
         _until(lambda: len(self.building.answers) >= wanted, "No more instances are built")
 
-    def until_consumers(self, number: int) -> None:
-        """Wait until so many schedulers take requests."""
-        _until(lambda: self.cloud.consumers() == number, f"There are not {number} schedulers")
+    def until_served_by(self, nova: int = 0, berth: int = 0) -> None:
+        """Wait until so many schedulers of each kind take requests; one of Berth has two consumers."""
+        wanted = nova + 2 * berth
+        _until(lambda: self.cloud.consumers() == wanted, f"There are not {wanted} consumers of requests")
 
 
 def _until(condition: Callable[[], bool], complaint: str) -> None:

@@ -163,9 +163,10 @@ class Swap:
         path.write_text("[berth]\nconsumer_priority = 1\n")
         return ["--config-file", self._cloud.config_file, "--config-file", path]
 
-    def wait_for(self, schedulers):
-        """Wait until so many schedulers take requests."""
-        until(lambda: self._cloud.rabbit.consumers(self._vhost, "scheduler") == schedulers, "No such number")
+    def wait_for(self, nova=0, berth=0):
+        """Wait until so many schedulers of each kind take requests; one of ours has two consumers."""
+        wanted = nova + 2 * berth
+        until(lambda: self._cloud.rabbit.consumers(self._vhost, "scheduler") == wanted, "No such number")
 
     def answers(self, building, count=20):
         """Wait until so many more instances are built."""
@@ -183,18 +184,18 @@ def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen, nova_
     try:
         with Building(cloud, cloud.bus, callers=4) as building:
             swap.nova.start()
-            swap.wait_for(2)
+            swap.wait_for(nova=1, berth=1)
             alone = placed(cloud.scheduler) - before
             swap.answers(building)
             assert cloud.scheduler.stop() == 0
-            swap.wait_for(1)
+            swap.wait_for(nova=1)
             by_nova = len(building.answers) - placed(cloud.scheduler) + before
             swap.answers(building)
             again = cloud.run("scheduler.cmd.scheduler", *swap.takes_all(), name="again")
-            swap.wait_for(2)
+            swap.wait_for(nova=1, berth=1)
             swap.answers(building)
             assert swap.nova.stop() == 0
-            swap.wait_for(1)
+            swap.wait_for(berth=1)
             swap.answers(building)
     finally:
         swap.nova.kill()
