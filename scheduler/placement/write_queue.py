@@ -28,8 +28,7 @@ from scheduler.placement.reply import Reply
 from scheduler.placement.writes import Unit
 
 # More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20. A
-# POST that takes long is no reason for fewer: most of its cost is the same for any number, so on a machine
-# that is overloaded the queue would never end.
+# POST that takes long is no reason for fewer: on an overloaded machine the queue then took no less time.
 MOST_TOGETHER = 20
 
 # A refused POST is sent again without those refused so often; then what is left is sent in halves. More
