@@ -227,7 +227,7 @@ class StreamConnection:
         self._unacknowledged = 0
         self._received: Any = None
 
-    def declare(self, *, create: bool = True) -> None:
+    def declare(self) -> None:
         """Create the stream, or accept the one that exists with other arguments.
 
         Raises:
@@ -235,9 +235,6 @@ class StreamConnection:
         """
         with _as_unavailable(self.host):
             self._channel = self._connection.channel()
-            if not create:
-                self._channel.queue_declare(self._queue, passive=True)
-                return
             try:
                 self._channel.queue_declare(
                     self._queue, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
@@ -343,8 +340,8 @@ class StreamBroker:
         self._lock = threading.Lock()
         self._next = choice(len(options.hosts))
 
-    def connect(self, purpose: str, *, create: bool = True) -> StreamConnection:
-        """Connect to the next host, and declare the stream there; without ``create`` only find it.
+    def connect(self, purpose: str) -> StreamConnection:
+        """Connect to the next host, and declare the stream there.
 
         Raises:
             StreamUnavailable: That host cannot be used. Another call tries the host after it.
@@ -362,7 +359,7 @@ class StreamBroker:
         )
         made = StreamConnection(connection, host, self._queue)
         try:
-            made.declare(create=create)
+            made.declare()
         except BaseException:
             made.close()
             raise

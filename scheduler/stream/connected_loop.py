@@ -20,7 +20,6 @@ class ConnectedLoop(BackgroundLoop):
         work: Callable[[StreamConnection], float],
         on_failure: Callable[[StreamUnavailable], None],
         clock: Callable[[], float] = time.monotonic,
-        retry_interval: float = RETRY_INTERVAL,
     ) -> None:
         """Describe the loop; nothing is connected to before ``start``.
 
@@ -28,7 +27,6 @@ class ConnectedLoop(BackgroundLoop):
             name: The name of the thread.
             work: One round. Returns the seconds until the next one.
             on_failure: Called with each reason for which the stream cannot be used, until ``stop``.
-            retry_interval: Seconds between two attempts to connect.
         """
         super().__init__(name, self.run_round)
         self.failing = False
@@ -37,7 +35,6 @@ class ConnectedLoop(BackgroundLoop):
         self._on_failure = on_failure
         self._clock = clock
         self._connection: StreamConnection | None = None
-        self._retry_interval = retry_interval
         self._retry_at = 0.0
         self._stopping = False
 
@@ -70,10 +67,10 @@ class ConnectedLoop(BackgroundLoop):
             return wait
         except StreamUnavailable as error:
             self._disconnect()
-            self._retry_at, self.failing = self._clock() + self._retry_interval, True
+            self._retry_at, self.failing = self._clock() + RETRY_INTERVAL, True
             if not self._stopping:
                 self._on_failure(error)
-            return self._retry_interval
+            return RETRY_INTERVAL
         finally:
             if self._stopping:
                 self._disconnect()

@@ -215,7 +215,7 @@ class DecisionStream:
         reader, is_replayed = self._reader, self._reader.is_replaying
         if record.sender == self._own.sender:
             if reader.is_new(record.counter, self._writer.published):
-                self.membership.see(record, 0.0)
+                self._see(record, 0.0)
                 reader.see_own(record.counter)
                 if not reader.is_replaying:
                     self._outage.report_success()
@@ -223,8 +223,18 @@ class DecisionStream:
             self._applied += 1
             # Clocks of other hosts may be wrong; they matter only for what was written before subscribing.
             age = max(0.0, self._clock() - record.time) if is_replayed else 0.0
-            self.membership.see(record, age)
+            self._see(record, age)
             self.sharing.apply(record, age)
+
+    def _see(self, record: Record, age: float) -> None:
+        """Note which scheduler is alive; ``age``: seconds since the record was written."""
+        if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
+            member = replace(record.about, sender=record.sender)
+            self.membership.update(member, age, has_started=record.kind == Kind.HELLO)
+        elif record.kind == Kind.BYE:
+            self.membership.remove(record.sender)
+        else:
+            self.membership.hear(record.sender, age)
 
 
 class NoStream:

@@ -13,7 +13,7 @@ import time
 
 import msgspec
 
-from scheduler.stream.records import Kind, Member, Record
+from scheduler.stream.records import Member
 
 BEAT_INTERVAL = 5.0
 """Seconds between two records that a scheduler is alive."""
@@ -85,16 +85,6 @@ class Membership:
             if sender in self._known:
                 member = self._known[sender][0]
                 self._known[sender] = member, max(self._heard_at(sender), self._clock() - age)
-
-    def see(self, record: Record, age: float = 0.0) -> None:
-        """Note which scheduler is alive by what it has written ``age`` seconds ago."""
-        if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
-            member = msgspec.structs.replace(record.about, sender=record.sender)
-            self.update(member, age, has_started=record.kind == Kind.HELLO)
-        elif record.kind == Kind.BYE:
-            self.remove(record.sender)
-        else:
-            self.hear(record.sender, age)
 
     def remove(self, sender: str) -> None:
         """Remove a scheduler that stops."""

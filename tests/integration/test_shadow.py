@@ -5,13 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from conductor_client.client import SchedulerClient
 from scheduler.operators.shadow import report
-from scheduler.stream.membership import BEAT_INTERVAL
 from tests.integration.deployed import ROOT, DeployedCloud, until
 from tools.rig.load import ask, make_requests
 
@@ -47,7 +45,6 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     )
     shadow.wait_for_line("Receiving copies of requests")
     assert len(shadow_queues(cloud)) == 1
-    time.sleep(BEAT_INTERVAL + 1)  # until both workers have said in their stream that they serve
     client = SchedulerClient(cloud.bus, timeout=60)
     requests = make_requests(REQUESTS, 1)
     assert [ask(client, request).error for request in requests] == [""] * REQUESTS
@@ -61,8 +58,8 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     assert found["compared"] == REQUESTS
     counts = {line["verdict"]: line["count"] for line in found["lines"]}
     assert counts["nova-refused"] == counts["berth-refused"] == counts["unknown"] == 0
-    # A reason is known for each difference: which worker decides, and what it counts
-    assert counts["same"] + counts["equal"] + counts["unreported"] + counts["owned"] == REQUESTS
+    # A reason is known for each difference, also next to two workers: at moderate load one of them decides
+    assert counts["same"] + counts["equal"] + counts["unreported"] == REQUESTS
     assert "Traceback" not in shadow.text()
     assert f"Of {REQUESTS} requests" in printed_report(cloud, directory)
 

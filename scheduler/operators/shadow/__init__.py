@@ -13,7 +13,6 @@ module         what it has
 =============  ==========================================================================================
 copies         the queue of copies
 decisions      deciding a request without claims, twice: with and without what no compute has reported yet
-schedulers     which schedulers of Berth serve, if it is these
 comparison     what nova-scheduler chose, and how that compares
 shadow         the process: takes copies, decides, looks what nova-scheduler chose, and writes it down
 report         counts over what was written

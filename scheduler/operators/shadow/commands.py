@@ -14,7 +14,6 @@ from scheduler.operators.command.arguments import add_since, writing
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.copies import Copies
 from scheduler.operators.shadow.decisions import ShadowManager
-from scheduler.operators.shadow.schedulers import Schedulers
 from scheduler.operators.shadow.shadow import ComparisonFile, Shadow
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import Shown
@@ -43,9 +42,7 @@ class RunCommand(ConfiguredCommand):
         except (BerthError, OSError) as error:
             self.app.LOG.error("The shadow cannot start: %s", error)
             return 1
-        schedulers = Schedulers.from_conf(conf, broker)
-        schedulers.start()
-        shadow = Shadow(manager, file, schedulers.senders)
+        shadow = Shadow(manager, file)
         copies = Copies(broker, conf.control_exchange, TOPIC)
 
         def stop(*_: object) -> None:
@@ -60,7 +57,6 @@ class RunCommand(ConfiguredCommand):
         receiver.start()
         shadow.run()
         receiver.join()
-        schedulers.stop()
         manager.stop_reading()
         file.close()
         return 0

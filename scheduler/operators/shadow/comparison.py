@@ -14,7 +14,6 @@ class Verdict(StrEnum):
     SAME = "same"
     EQUAL = "equal"
     UNREPORTED = "unreported"
-    OWNED = "owned"
     OTHER = "other"
     NOVA_REFUSED = "nova-refused"
     BERTH_REFUSED = "berth-refused"
@@ -27,7 +26,6 @@ MEANINGS = {
     Verdict.SAME: "the same host",
     Verdict.EQUAL: "another host of equal weight",
     Verdict.UNREPORTED: "another host: it depends on placements that no compute has reported yet",
-    Verdict.OWNED: "another host: each of the schedulers of Berth that serve prefers hosts of its own",
     Verdict.OTHER: "another host",
     Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
     Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
@@ -61,6 +59,4 @@ def compare(
         decision.unreported, nodes, fuller
     ):
         return Verdict.UNREPORTED
-    divided = len(decision.schedulers) > 1
-    owned = divided and decision.may_be(decision.unreported, nodes, fuller, owned=True)
-    return Verdict.OWNED if owned else Verdict.OTHER
+    return Verdict.OTHER

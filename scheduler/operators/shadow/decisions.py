@@ -31,8 +31,6 @@ from scheduler.rpc.notifications import Notifications
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
-from scheduler.stream.membership import hash64
-from scheduler.stream.owners import owners
 from scheduler.weights.scores import Scores
 from scheduler.workflow.claiming import host_of_provider
 from scheduler.workflow.decide import WithoutClaims, decide, with_queries
@@ -83,7 +81,6 @@ class ShadowDecision:
         choices: For each instance what was chosen; empty if there was no host.
         unreported: The same without placements that no compute has reported.
         pending: The nodes that had such placements of other requests.
-        schedulers: The schedulers of Berth that serve; each prefers hosts of its own.
         reserved: What each instance takes of its host, for ``ShadowManager.follow``.
         refusal: Why there was no host; "" if there was one.
         seconds: How long the first of the two decisions took.
@@ -96,18 +93,12 @@ class ShadowDecision:
     choices: Sequence[Choice] = ()
     unreported: Sequence[Choice] = ()
     pending: AbstractSet[str] = frozenset()
-    schedulers: Sequence[str] = ()
     reserved: Sequence[PendingPlacement] = ()
     refusal: str = ""
     seconds: float = 0.0
 
     def may_be(
-        self,
-        choices: Sequence[Choice],
-        nodes: Mapping[str, str],
-        fuller: AbstractSet[str] = frozenset(),
-        *,
-        owned: bool = False,
+        self, choices: Sequence[Choice], nodes: Mapping[str, str], fuller: AbstractSet[str] = frozenset()
     ) -> bool:
         """Return whether instances may be on other nodes than those chosen for them.
 
@@ -116,26 +107,15 @@ class ShadowDecision:
         Args:
             nodes: The node of each instance.
             fuller: Nodes that do not matter, as they may weigh less than they did here.
-            owned: Compare each node only with those of the scheduler that owns it.
         """
         known = self.table.row_of_uuid
         others = [known[node] for node in fuller if node in known]
         for choice, instance in zip_longest(choices, self.instance_uuids):
             row = known.get(nodes.get(instance, ""))
-            if choice is None or row is None or (heavier := choice.heavier(row)) is None:
-                return False
-            left = heavier[~np.isin(heavier, others)]
-            if owned and len(left):
-                owner = self._owners([row, *left])
-                left = left[owner[1:] == owner[0]]
-            if len(left) >= self.subset:
+            heavier = None if choice is None or row is None else choice.heavier(row)
+            if heavier is None or (~np.isin(heavier, others)).sum() >= self.subset:
                 return False
         return True
-
-    def _owners(self, rows: Sequence[int]) -> np.ndarray:
-        """Return which of the schedulers owns the host of each row."""
-        hashes = np.array([hash64(self.table.rows[row].uuid) for row in rows], np.uint64)
-        return owners(hashes, self.schedulers)
 
 
 class BestHosts(DecisionObserver):
@@ -203,13 +183,10 @@ class ShadowManager(SchedulerManager):
         self._mirror.stop()
         self.hosts.stop()
 
-    def decide(self, copy: Copy, schedulers: Sequence[str] = ()) -> ShadowDecision:
+    def decide(self, copy: Copy) -> ShadowDecision:
         """Return what would be decided now. Nothing is claimed.
 
         Its placements stay pending, as those of a scheduler that serves, until ``follow`` replaces them.
-
-        Args:
-            schedulers: The schedulers of Berth that serve.
 
         Raises:
             BerthError: It cannot be decided now: a dependency is unavailable, or the request cannot be read.
@@ -239,7 +216,6 @@ class ShadowManager(SchedulerManager):
                 () if refusal else best.choices,
                 () if refusal else self._decide_unreported(request.restarted()),
                 self._pending_nodes(table),
-                schedulers if self.conf.berth.owned_slices else (),
                 [each for each in reserved if each],
                 refusal,
                 seconds,

@@ -1,7 +1,7 @@
 """The shadow: takes copies, decides, looks what nova-scheduler chose, and writes down how they compare."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 import logging
 from logging.handlers import RotatingFileHandler
@@ -116,16 +116,10 @@ class Shadow:
     """Decides copies in one thread and compares in another."""
 
     def __init__(
-        self,
-        deciding: ShadowManager,
-        file: ComparisonFile,
-        schedulers: Callable[[], Sequence[str]] = tuple,
-        clock: Callable[[], float] = time.monotonic,
+        self, deciding: ShadowManager, file: ComparisonFile, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin without a copy; ``schedulers`` returns the schedulers of Berth that serve."""
         self._deciding = deciding
         self._file = file
-        self._schedulers = schedulers
         self._clock = clock
         self._decided: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
         self._waiting: list[_Waiting] = []
@@ -140,7 +134,7 @@ class Shadow:
     def take(self, copy: Copy) -> None:
         """Decide a copy; its comparison follows."""
         try:
-            decision = self._deciding.decide(copy, self._schedulers())
+            decision = self._deciding.decide(copy)
         except Exception as error:
             # One copy that meets a defect must not end the others
             LOG.warning(

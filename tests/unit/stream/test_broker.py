@@ -128,28 +128,18 @@ def test_schedulers_of_a_partition_have_a_stream_of_their_own(partition, queue):
     assert library.declared == [queue]
 
 
-@pytest.mark.parametrize("create", [True, False])
-def test_a_stream_that_is_only_read_is_not_created(create):
-    library = FakeLibrary()
-    connection = StreamConnection(library, BrokerHost("a", 5672, "u", "p", "/"))
-    connection.declare(create=create)
-    assert library.created == (["berth.decisions"] if create else [])
-
-
 class FakeLibrary:
     """A connection of kombu, its channel, and the messages that it delivers, one at each call."""
 
     def __init__(self, *messages):
-        self.messages, self.acknowledged, self.declared, self.created = list(messages), [], [], []
+        self.messages, self.acknowledged, self.declared = list(messages), [], []
         self.connection = SimpleNamespace(transport=SimpleNamespace(_quick_recv=None))
 
     def channel(self):
         return self
 
-    def queue_declare(self, queue, passive=False, **_kwargs):
+    def queue_declare(self, queue, **_kwargs):
         self.declared.append(queue)
-        if not passive:
-            self.created.append(queue)
 
     def basic_qos(self, *_args):
         pass
