@@ -13,8 +13,8 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.request.query import Query
 
 
-class AlreadyHeld:
-    """Takes the place of claims where hosts are chosen that instances hold already: nothing is sent."""
+class NothingSent:
+    """Takes the place of claims that instances hold already, or shall not hold: nothing is sent."""
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         """Return that each instance has its allocations."""

@@ -16,7 +16,7 @@ reads and the ``Claims`` that it makes:
 What happens on the way is noted in the ``Trace``, which becomes the document of the decision.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -24,13 +24,12 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from scheduler.claims.claim_session import Check, check_nothing
-from scheduler.claims.result import ClaimResult
+from scheduler.claims.held import NothingSent
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
-from scheduler.placement.candidates import AllocationCandidate, Candidates
-from scheduler.placement.outcomes import Outcome
+from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import amounts_of
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -125,10 +124,7 @@ class WithoutClaims:
     def open(
         self, table: HostTable, request: SchedulingRequest, check: Check
     ) -> AbstractContextManager[host_claiming.Claims]:
-        return nullcontext(self)
-
-    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
-        return dict.fromkeys(candidates, ClaimResult(Outcome.DONE))
+        return nullcontext(NothingSent())
 
 
 def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trace) -> Selections:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from oslo_log import log as logging
 
-from scheduler.claims.held import AlreadyHeld
+from scheduler.claims.held import NothingSent
 from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
@@ -61,7 +61,7 @@ class Recovery:
         LOG.info(
             "Answering a request with the hosts that its instances already hold: %s", request.instance_uuids
         )
-        driver, chosen = self._driver.without_rules(), AlreadyHeld()
+        driver, chosen = self._driver.without_rules(), NothingSent()
         each = [held[uuid] for uuid in request.instance_uuids]
         return [row for one in each for row in driver.select(one.host, one.request.restarted(), chosen)]
 
@@ -106,7 +106,7 @@ class Recovery:
 
     def _passes(self, held: HeldHost) -> bool:
         try:
-            self._driver.select(held.host, held.request.restarted(), AlreadyHeld())
+            self._driver.select(held.host, held.request.restarted(), NothingSent())
         except NoValidHost:
             return False
         finally:
