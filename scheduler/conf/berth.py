@@ -144,9 +144,8 @@ OPTS = [
         max=100,
         help="Priority at the broker among all schedulers of the topic. Requests go to the schedulers with "
         "the highest priority; of several schedulers of Berth with an equal one, to the first that can begin "
-        "them. nova-scheduler has 0. Set 1 during a swap: then a "
-        "nova-scheduler that is still running gets no requests and can be stopped while instances are "
-        "built.",
+        "them. nova-scheduler has 0. Set 1 during a swap: then a nova-scheduler that is still running gets "
+        "no requests and can be stopped while instances are built.",
     ),
     cfg.StrOpt(
         "monitoring_listen",

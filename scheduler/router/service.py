@@ -111,7 +111,7 @@ class Calls:
         message |= {f"_context_{key}": value for key, value in context.items()}
         now = time.monotonic()
         waited = max(0.0, now - current.received) if current else 0.0
-        again = current is not None and calls.may_be_left(current, now)
+        again = current is not None and calls.caller_may_have_left(current, now)
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:

@@ -37,8 +37,8 @@ class Received(Protocol):
         """When it was received."""
 
 
-def may_be_left(call: Received, now: float) -> bool:
-    """Return whether the caller of a call may have left, so that whoever serves it next has to check."""
+def caller_may_have_left(call: Received, now: float) -> bool:
+    """Return whether the caller of a call may have left; the scheduler that runs it next has to check."""
     return bool(call.past) or now > call.received + SOON
 
 

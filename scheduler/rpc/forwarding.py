@@ -27,7 +27,7 @@ from scheduler.rpc.amqp.library import Consumer
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
-from scheduler.rpc.calls import Forwarded, may_be_left
+from scheduler.rpc.calls import Forwarded, caller_may_have_left
 
 LOG = logging.getLogger(f"nova.{__name__}")
 _REPEATED = RateLimitedLogger(LOG)
@@ -126,7 +126,7 @@ def forward(call: ConfirmedMessage, on_sent: Callable[[str], None], topic: str, 
         Forwarded: It was forwarded.
     """
     # The other scheduler does not know how long the call has waited here.
-    again = may_be_left(call, time.monotonic())
+    again = caller_may_have_left(call, time.monotonic())
     try:
         call.forward(topic, {FORWARDED: True, DELIVERED_BEFORE: again}, SEND_TIMEOUT)
     except messaging.MessageUndeliverable:

@@ -223,3 +223,8 @@ class NovaSchedulerProcess(SchedulerProcess):
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         environment.pop("PYTHONPATH", None)
         super().__init__(command, log, environment)
+
+
+def consumers_of(*, nova: int = 0, berth: int = 0) -> int:
+    """Return how many consumers of requests so many schedulers of each kind have."""
+    return nova + 2 * berth

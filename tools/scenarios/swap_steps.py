@@ -4,6 +4,7 @@ from collections.abc import Callable
 import time
 
 from tools.rig.building import Building
+from tools.rig.cloud import consumers_of
 from tools.rig.swap_cloud import VHOST, SwapCloud
 from tools.scenarios.transcript import Transcript
 
@@ -57,8 +58,8 @@ class Steps:
         _until(lambda: len(self.building.answers) >= wanted, "No more instances are built")
 
     def until_served_by(self, nova: int = 0, berth: int = 0) -> None:
-        """Wait until so many schedulers of each kind take requests; one of Berth has two consumers."""
-        wanted = nova + 2 * berth
+        """Wait until so many schedulers of each kind take requests."""
+        wanted = consumers_of(nova=nova, berth=berth)
         _until(lambda: self.cloud.consumers() == wanted, f"There are not {wanted} consumers of requests")
 
 

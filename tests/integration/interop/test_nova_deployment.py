@@ -10,7 +10,7 @@ import requests
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tools.rig.building import Building
-from tools.rig.cloud import NovaSchedulerProcess
+from tools.rig.cloud import NovaSchedulerProcess, consumers_of
 from tools.rig.providers import HEADERS
 from tools.rig.service import ROOT
 
@@ -164,8 +164,8 @@ class Swap:
         return ["--config-file", self._cloud.config_file, "--config-file", path]
 
     def wait_for(self, nova=0, berth=0):
-        """Wait until so many schedulers of each kind take requests; one of ours has two consumers."""
-        wanted = nova + 2 * berth
+        """Wait until so many schedulers of each kind take requests."""
+        wanted = consumers_of(nova=nova, berth=berth)
         until(lambda: self._cloud.rabbit.consumers(self._vhost, "scheduler") == wanted, "No such number")
 
     def answers(self, building, count=20):
