@@ -122,6 +122,16 @@ class _Aggregates(msgspec.Struct):
 
 _Body = TypeVar("_Body")
 
+# Made here: msgspec looks at a type when a decoder is made, or else when it is first decoded. If two threads
+# do that at once, the process crashes.
+_list = msgspec.json.Decoder(_List)
+_generation = msgspec.json.Decoder(_Generation)
+_inventories = msgspec.json.Decoder(_Inventories)
+_usages = msgspec.json.Decoder(_Usages)
+_trait_names = msgspec.json.Decoder(_TraitNames)
+_traits = msgspec.json.Decoder(_Traits)
+_aggregates = msgspec.json.Decoder(_Aggregates)
+
 
 def list_path(
     amounts: Mapping[str, int] | None = None,
@@ -156,12 +166,12 @@ def decode_list(body: bytes) -> list[ListedProvider]:
     Raises:
         QuestionRefused: It is no such list.
     """
-    return _decode(body, _List).resource_providers
+    return _decode(body, _list).resource_providers
 
 
 def read_generation(client: PlacementClient, provider: str, context: Any = None) -> int | None:
     """Return the generation of a provider, None if it does not exist; raises as ``read_list``."""
-    found = _get(client, provider, "", _Generation, context)
+    found = _get(client, provider, "", _generation, context)
     return None if found is None else found.generation
 
 
@@ -172,12 +182,12 @@ def read_memberships(
 
     Raises as ``read_list``.
     """
-    traits = _get(client, provider, "/traits", _Traits, context)
+    traits = _get(client, provider, "/traits", _traits, context)
     if traits is None:
         return None
     if not aggregates:
         return Memberships(traits.resource_provider_generation, traits.traits, frozenset())
-    found = _get(client, provider, "/aggregates", _Aggregates, context)
+    found = _get(client, provider, "/aggregates", _aggregates, context)
     if found is None:
         return None
     generation = min(traits.resource_provider_generation, found.resource_provider_generation)
@@ -186,10 +196,10 @@ def read_memberships(
 
 def read_state(client: PlacementClient, provider: str, context: Any = None) -> ProviderState | None:
     """Return all that is known of a provider, None if it does not exist; raises as ``read_list``."""
-    inventories = _get(client, provider, "/inventories", _Inventories, context)
-    usages = _get(client, provider, "/usages", _Usages, context)
-    traits = _get(client, provider, "/traits", _Traits, context)
-    aggregates = _get(client, provider, "/aggregates", _Aggregates, context)
+    inventories = _get(client, provider, "/inventories", _inventories, context)
+    usages = _get(client, provider, "/usages", _usages, context)
+    traits = _get(client, provider, "/traits", _traits, context)
+    aggregates = _get(client, provider, "/aggregates", _aggregates, context)
     if inventories is None or usages is None or traits is None or aggregates is None:
         return None
     answers = (inventories, usages, traits, aggregates)
@@ -205,13 +215,13 @@ def read_state(client: PlacementClient, provider: str, context: Any = None) -> P
 
 def read_inventories(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Inventory]:
     """Return the inventories of a provider, none if it does not exist; raises as ``read_list``."""
-    found = _get(client, provider, "/inventories", _Inventories, context)
+    found = _get(client, provider, "/inventories", _inventories, context)
     return {} if found is None else found.inventories
 
 
 def read_aggregates(client: PlacementClient, context: Any, provider: str) -> frozenset[str]:
     """Return the aggregates of a provider, none if it does not exist; raises as ``read_list``."""
-    found = _get(client, provider, "/aggregates", _Aggregates, context)
+    found = _get(client, provider, "/aggregates", _aggregates, context)
     return frozenset() if found is None else found.aggregates
 
 
@@ -221,30 +231,32 @@ def which_traits_exist(client: PlacementClient, names: Collection[str]) -> froze
     reply = client.get(f"/traits?{urlencode({'name': f'in:{any_of}'})}", MICROVERSION)
     if reply.status != 200:
         raise QuestionRefused(reply.summary)
-    return _decode(reply.body, _TraitNames).traits
+    return _decode(reply.body, _trait_names).traits
 
 
 def read_usage(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Usage]:
     """Return capacity and usage of a provider by resource class; empty if Placement does not answer."""
     try:
         inventories = read_inventories(client, provider, context)
-        usages = _get(client, provider, "/usages", _Usages, context)
+        usages = _get(client, provider, "/usages", _usages, context)
     except PlacementError:
         return {}
     used = {} if usages is None else usages.usages
     return {name: Usage(one.capacity, used.get(name, 0)) for name, one in inventories.items()}
 
 
-def _get(client: PlacementClient, provider: str, what: str, kind: type[_Body], context: Any) -> _Body | None:
+def _get(
+    client: PlacementClient, provider: str, what: str, decoder: msgspec.json.Decoder[_Body], context: Any
+) -> _Body | None:
     path = f"/resource_providers/{quote(provider, safe='')}{what}"
     reply = client.get(path, MICROVERSION, context)
     if reply.status not in {200, 404}:
         raise QuestionRefused(reply.summary)
-    return _decode(reply.body, kind) if reply.status == 200 else None
+    return _decode(reply.body, decoder) if reply.status == 200 else None
 
 
-def _decode(body: bytes, kind: type[_Body]) -> _Body:
+def _decode(body: bytes, decoder: msgspec.json.Decoder[_Body]) -> _Body:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise QuestionRefused(f"the response of Placement cannot be read: {error}") from error

@@ -220,3 +220,16 @@ def rings(graph):
 def test_rings_are_found():
     assert list(rings({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == [["a", "b", "c"]]
     assert list(rings({"a": {"b", "c"}, "b": {"c"}, "c": set()})) == []
+
+
+def test_no_type_is_decoded_that_msgspec_has_not_looked_at():
+    """Two threads that decode a type for the first time at once crash the process; a decoder is made before."""
+    lazily = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in (ROOT / "scheduler").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"msgspec.json.decode", "msgspec.msgpack.decode"}
+        and any(keyword.arg == "type" for keyword in node.keywords)
+    ]
+    assert lazily == []

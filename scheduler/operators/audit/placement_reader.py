@@ -50,6 +50,14 @@ class _Inventories(msgspec.Struct):
     inventories: dict[str, Inventory]
 
 
+# Made here: if two threads decode a type for the first time at once, the process crashes.
+_provider = msgspec.json.Decoder(Provider)
+_providers = msgspec.json.Decoder(_Providers)
+_allocations = msgspec.json.Decoder(_Allocations)
+_usages = msgspec.json.Decoder(_Usages)
+_inventories = msgspec.json.Decoder(_Inventories)
+
+
 class PlacementReader:
     """Reads Placement with some requests at once. Every wait is bounded by the client."""
 
@@ -78,7 +86,7 @@ class PlacementReader:
 
     def provider(self, provider: str) -> Provider | None:
         """Return a provider, None if it does not exist; raises as ``providers``."""
-        return self._counted(lambda path: self._get(path, Provider), _path(provider))
+        return self._counted(lambda path: self._get(path, _provider), _path(provider))
 
     def states(self, providers: Iterable[Provider]) -> list[ProviderState | PlacementSilent | None]:
         """Return each provider's state in order: an error if it could not be read, None if it is gone."""
@@ -117,9 +125,9 @@ class PlacementReader:
     def _state(self, provider: Provider) -> ProviderState | None:
         path = _path(provider.uuid)
         # Allocations come before usages: one that is added between them raises the generation.
-        allocations = self._get(f"{path}/allocations", _Allocations)
-        usages = self._get(f"{path}/usages", _Usages)
-        inventories = self._get(f"{path}/inventories", _Inventories)
+        allocations = self._get(f"{path}/allocations", _allocations)
+        usages = self._get(f"{path}/usages", _usages)
+        inventories = self._get(f"{path}/inventories", _inventories)
         if allocations is None or usages is None or inventories is None:
             return None
         return ProviderState(
@@ -131,12 +139,14 @@ class PlacementReader:
         )
 
     def _list(self, path: str) -> list[Provider]:
-        found = self._get(path, _Providers, search=True)
+        found = self._get(path, _providers, search=True)
         if found is None:
             raise PlacementUnreachable(f"Placement answers 404 to {path}")
         return found.resource_providers
 
-    def _get(self, path: str, kind: type[Result], *, search: bool = False) -> Result | None:
+    def _get(
+        self, path: str, decoder: msgspec.json.Decoder[Result], *, search: bool = False
+    ) -> Result | None:
         """Return the body of a response; None for what does not exist."""
         reply = self._client.get(path, VERSION, search=search)
         if reply.status == 404:
@@ -144,7 +154,7 @@ class PlacementReader:
         if reply.status != 200:
             raise PlacementUnreachable(reply.summary)
         try:
-            return msgspec.json.decode(reply.body, type=kind)
+            return decoder.decode(reply.body)
         except msgspec.DecodeError as error:
             raise PlacementUnreachable(
                 f"Placement's response is not understood: {reply.text[:200]}"

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from scheduler.placement.errors import QuestionRefused
@@ -12,6 +15,7 @@ from scheduler.placement.providers import (
 )
 from scheduler.placement.reply import Reply
 from tests.support.fake_placement import FakePlacement, FakeProvider
+from tools.rig.service import ROOT
 
 NODE = FakeProvider(
     "a/b",
@@ -87,3 +91,33 @@ def test_a_list_that_is_refused(client):
 )
 def test_unit_limits(amount, admitted):
     assert Inventory(total=99, min_unit=4, max_unit=8, step_size=2).admits(amount) is admitted
+
+
+def test_many_threads_read_a_provider_at_once_in_a_new_process():
+    """In a process of its own, which a crash ends; the module is loaded again so that its types are new."""
+    program = """
+import importlib, json, sys, threading
+from types import SimpleNamespace
+from scheduler.placement import providers
+
+PARTS = {"inventories": {"VCPU": {"total": 4}}, "usages": {"VCPU": 1}, "traits": ["A"], "aggregates": ["b"]}
+body = json.dumps({**PARTS, "resource_provider_generation": 3}).encode()
+client = SimpleNamespace(get=lambda *_arguments, **_options: SimpleNamespace(status=200, body=body))
+sys.setswitchinterval(1e-6)
+for _ in range(300):
+    importlib.reload(providers)
+    begin, found = threading.Barrier(6), []
+
+    def read():
+        begin.wait()
+        found.append(providers.read_state(client, "p").generation)
+
+    threads = [threading.Thread(target=read) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [3] * 6
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, check=False, timeout=100)
+    assert done.returncode == 0
