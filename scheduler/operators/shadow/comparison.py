@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
-from scheduler.operators.shadow.decisions import ShadowDecision
+from scheduler.operators.shadow.decisions import UNCHANGED, Changes, ShadowDecision
 
 
 class Verdict(StrEnum):
@@ -14,6 +14,7 @@ class Verdict(StrEnum):
     SAME = "same"
     EQUAL = "equal"
     UNREPORTED = "unreported"
+    CHANGED = "changed"
     OTHER = "other"
     NOVA_REFUSED = "nova-refused"
     BERTH_REFUSED = "berth-refused"
@@ -26,6 +27,7 @@ MEANINGS = {
     Verdict.SAME: "the same host",
     Verdict.EQUAL: "another host of equal weight",
     Verdict.UNREPORTED: "another host: it depends on placements that no compute has reported yet",
+    Verdict.CHANGED: "another host: it depends on hosts that changed between the two decisions",
     Verdict.OTHER: "another host",
     Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
     Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
@@ -33,20 +35,30 @@ MEANINGS = {
     Verdict.UNKNOWN: "not compared",
 }
 
+#: The verdict by whether nova-scheduler and Berth found hosts.
+_REFUSALS = {
+    (False, False): Verdict.BOTH_REFUSED,
+    (False, True): Verdict.NOVA_REFUSED,
+    (True, False): Verdict.BERTH_REFUSED,
+}
+
 
 def compare(
-    decision: ShadowDecision, nodes: Mapping[str, str], others: AbstractSet[str] = frozenset()
+    decision: ShadowDecision,
+    nodes: Mapping[str, str],
+    others: AbstractSet[str] = frozenset(),
+    changes: Changes = UNCHANGED,
 ) -> Verdict:
     """Return how a decision compares with the hosts of its instances.
 
     Args:
         nodes: Instance -> the UUID of the compute node that nova-scheduler chose; empty: it refused.
         others: The nodes that it chose for other requests meanwhile, in whatever order.
+        changes: How hosts changed between the decision and the moment at which its choice was seen.
     """
-    if not nodes:
-        return Verdict.BOTH_REFUSED if decision.refusal else Verdict.NOVA_REFUSED
-    if decision.refusal:
-        return Verdict.BERTH_REFUSED
+    found = bool(nodes), not decision.refusal
+    if found in _REFUSALS:
+        return _REFUSALS[found]
     # Which instance of a request goes to which of its hosts does not matter
     chosen = Counter(nodes.values())
     if Counter(choice.node for choice in decision.choices) == chosen:
@@ -54,9 +66,12 @@ def compare(
     if decision.may_be(decision.choices, nodes):
         return Verdict.EQUAL
     # Each scheduler process counts its own placements at once, and those of others when computes report them
-    fuller = decision.pending | others | set(nodes.values())
+    fuller = decision.pending.keys() | others | set(nodes.values())
     if Counter(choice.node for choice in decision.unreported) == chosen or decision.may_be(
-        decision.unreported, nodes, fuller
+        decision.unreported, nodes, Changes(fuller)
     ):
         return Verdict.UNREPORTED
+    changes = Changes(fuller | changes.fuller, changes.freer)
+    if any(decision.may_be(choices, nodes, changes) for choices in (decision.choices, decision.unreported)):
+        return Verdict.CHANGED
     return Verdict.OTHER

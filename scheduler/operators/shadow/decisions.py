@@ -6,7 +6,7 @@ as nova-scheduler does, so that a difference can be distinguished from them.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 import math
 
@@ -18,7 +18,7 @@ from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import PreparedChain
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
-from scheduler.hosts.pending import PendingPlacement, PendingPlacements
+from scheduler.hosts.pending import AMOUNTS, Amounts, PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
@@ -40,6 +40,12 @@ LONGEST = 60.0
 
 #: Weights that differ by less are equal.
 EQUAL = 1e-9
+
+#: What changes if a host gets fuller, in the order of ``AMOUNTS``: free memory and disk, and what is in use.
+FULLER = np.array([[-1 if name.startswith("free_") else 1] for name in AMOUNTS])
+
+#: What an instance takes as long as it is on a host, in the same order: not the work of its build.
+LASTING = np.array([name != "num_io_ops" for name in AMOUNTS])
 
 #: Hosts whose weights are kept for an instance. Of those that weigh less none is compared.
 MOST_RANKED = 256
@@ -70,6 +76,22 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """The nodes that changed between two decisions, as far as a decision can depend on it.
+
+    Attributes:
+        fuller: Something takes more of them: they may weigh less in the second decision.
+        freer: Something takes less of them: they may weigh more in it.
+    """
+
+    fuller: AbstractSet[str] = frozenset()
+    freer: AbstractSet[str] = frozenset()
+
+
+UNCHANGED = Changes()
+
+
+@dataclass(frozen=True)
 class ShadowDecision:
     """What Berth would have answered.
 
@@ -80,7 +102,7 @@ class ShadowDecision:
         subset: One of so many best hosts is chosen.
         choices: For each instance what was chosen; empty if there was no host.
         unreported: The same without placements that no compute has reported.
-        pending: The nodes that had such placements of other requests.
+        pending: What such placements of other requests took of their nodes, in the order of ``AMOUNTS``.
         reserved: What each instance takes of its host, for ``ShadowManager.follow``.
         refusal: Why there was no host; "" if there was one.
         seconds: How long the first of the two decisions took.
@@ -92,25 +114,28 @@ class ShadowDecision:
     subset: int = 1
     choices: Sequence[Choice] = ()
     unreported: Sequence[Choice] = ()
-    pending: AbstractSet[str] = frozenset()
+    pending: Mapping[str, Amounts] = field(default_factory=dict)
     reserved: Sequence[PendingPlacement] = ()
     refusal: str = ""
     seconds: float = 0.0
 
     def may_be(
-        self, choices: Sequence[Choice], nodes: Mapping[str, str], fuller: AbstractSet[str] = frozenset()
+        self, choices: Sequence[Choice], nodes: Mapping[str, str], changes: Changes = UNCHANGED
     ) -> bool:
         """Return whether instances may be on other nodes than those chosen for them.
 
-        That is so if no more hosts than ``subset`` allows weigh more than that of an instance.
+        That is so if no more hosts than ``subset`` allows weigh more than that of an instance, or if that has
+        become freer.
 
         Args:
             nodes: The node of each instance.
-            fuller: Nodes that do not matter, as they may weigh less than they did here.
+            changes: The nodes that may weigh less or more than they did here.
         """
         known = self.table.row_of_uuid
-        others = [known[node] for node in fuller if node in known]
+        others = [known[node] for node in changes.fuller if node in known]
         for choice, instance in zip_longest(choices, self.instance_uuids):
+            if choice is not None and nodes.get(instance) in changes.freer:
+                continue
             row = known.get(nodes.get(instance, ""))
             heavier = None if choice is None or row is None else choice.heavier(row)
             if heavier is None or (~np.isin(heavier, others)).sum() >= self.subset:
@@ -215,7 +240,7 @@ class ShadowManager(SchedulerManager):
                 subset,
                 () if refusal else best.choices,
                 () if refusal else self._decide_unreported(request.restarted()),
-                self._pending_nodes(table),
+                self._pending_on(table),
                 [each for each in reserved if each],
                 refusal,
                 seconds,
@@ -238,9 +263,33 @@ class ShadowManager(SchedulerManager):
             self.hosts.pending.remove(request.instance_uuids)
         return best.choices
 
-    def _pending_nodes(self, table: HostTable) -> AbstractSet[str]:
+    def _pending_on(self, table: HostTable) -> Mapping[str, Amounts]:
         pending = self.hosts.pending.overlay(table, TableRows(np.arange(len(table))))
-        return {table.rows[row].uuid for row in np.flatnonzero(pending.any(axis=0))}
+        return {table.rows[row].uuid: pending[:, row] for row in np.flatnonzero(pending.any(axis=0))}
+
+    def changes_since(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> Changes:
+        """Return how hosts have changed since a decision, without its own instances.
+
+        Args:
+            nodes: The node of each of them, which ``follow`` counts.
+        """
+        now = self.hosts.snapshot(0)
+        kept = [node for node in decision.table.row_of_uuid if node in now.row_of_uuid]
+        column = {node: number for number, node in enumerate(kept)}
+        before, after = _amounts(decision.table, kept), _amounts(now, kept)
+        after += self.hosts.pending.overlay(now, _rows(now, kept))
+        for node, amounts in decision.pending.items():
+            if node in column:
+                before[:, column[node]] += amounts
+        for placement in decision.reserved:
+            if (node := nodes.get(placement.instance, "")) in column:
+                # Its build may have ended meanwhile, which makes no host freer than before
+                before[:, column[node]] += placement.amounts * LASTING
+        change = (after - before) * FULLER
+        return Changes(
+            {kept[number] for number in np.flatnonzero((change > 0).any(axis=0))},
+            {kept[number] for number in np.flatnonzero((change < 0).any(axis=0))},
+        )
 
     def held_nodes(self, copy: Copy) -> dict[str, str]:
         """Return the compute nodes that instances hold in Placement; without those that hold none.
@@ -293,3 +342,12 @@ class ShadowManager(SchedulerManager):
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""
         return host_of_provider(self.hosts.snapshot(math.inf), node)
+
+
+def _rows(table: HostTable, nodes: Sequence[str]) -> TableRows:
+    return TableRows(np.array([table.row_of_uuid[node] for node in nodes], np.intp))
+
+
+def _amounts(table: HostTable, nodes: Sequence[str]) -> Amounts:
+    """Return what computes report of nodes: int64, shape (amounts, nodes)."""
+    return np.array([table.numbers[name] for name in AMOUNTS])[:, _rows(table, nodes)]

@@ -167,10 +167,13 @@ def sentence(report: Report) -> str:
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
     alike = report.alike_percent
     refused, other = (counts[one] or "none" for one in (Verdict.BERTH_REFUSED, Verdict.OTHER))
-    explained = 100.0 * counts[Verdict.UNREPORTED] / report.compared
+    unreported, changed = (
+        100.0 * counts[one] / report.compared for one in (Verdict.UNREPORTED, Verdict.CHANGED)
+    )
     return (
         f"Of {report.compared:,} requests in {period}: {refused} refused that nova-scheduler served, {other} "
-        f"unexplained; {alike:.1f} % the same or of equal weight, {explained:.1f} % another by "
-        f"placements that no compute has reported yet; decided in {report.berth_seconds * 1000:.0f} ms "
-        f"(median), where the choice of nova-scheduler was seen after {report.nova_seconds:.1f} s."
+        f"unexplained; {alike:.1f} % the same or of equal weight, {unreported:.1f} % another by placements "
+        f"that no compute has reported yet, {changed:.1f} % by hosts that changed meanwhile; decided in "
+        f"{report.berth_seconds * 1000:.0f} ms (median), where the choice of nova-scheduler was seen after "
+        f"{report.nova_seconds:.1f} s."
     )

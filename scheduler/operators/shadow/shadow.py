@@ -17,7 +17,7 @@ import msgspec
 from scheduler.errors import BerthError
 from scheduler.operators.shadow.comparison import Verdict, compare
 from scheduler.operators.shadow.copies import Copy
-from scheduler.operators.shadow.decisions import ShadowDecision, ShadowManager
+from scheduler.operators.shadow.decisions import UNCHANGED, Changes, ShadowDecision, ShadowManager
 from scheduler.placement.errors import PlacementSilent
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -70,11 +70,15 @@ class _Waiting:
 
 
 class _Chosen(NamedTuple):
-    """What nova-scheduler chose for a request, when the copy was received and when the choice was seen."""
+    """What nova-scheduler chose for a request, when the copy was received and when the choice was seen.
+
+    ``changes`` are those of hosts between both, if they may matter.
+    """
 
     nodes: Mapping[str, str]
     received_at: float
     seen_at: float
+    changes: Changes
 
     def overlaps(self, other: "_Chosen") -> bool:
         """Return whether either request may have been decided before the other one."""
@@ -172,7 +176,9 @@ class Shadow:
             nodes, refused = {}, False
         if len(nodes) == len(each.copy.instance_uuids) or refused:
             self._deciding.follow(each.decision, nodes)
-            chosen = _Chosen(nodes, each.copy.received_at, now)
+            unexplained = compare(each.decision, nodes) is Verdict.OTHER
+            changes = self._deciding.changes_since(each.decision, nodes) if unexplained else UNCHANGED
+            chosen = _Chosen(nodes, each.copy.received_at, now, changes)
             self._latest.append(chosen)
             self._seen.append((each.decision, chosen))
             return True
@@ -186,7 +192,8 @@ class Shadow:
     def _is_compared(self, decision: ShadowDecision, chosen: _Chosen) -> bool:
         """Compare and write, unless a choice that may be the reason for this one has not been seen yet."""
         others = [each for each in self._latest if each is not chosen and each.overlaps(chosen)]
-        verdict = compare(decision, chosen.nodes, {node for other in others for node in other.nodes.values()})
+        nodes = {node for other in others for node in other.nodes.values()}
+        verdict = compare(decision, chosen.nodes, nodes, chosen.changes)
         unseen = any(each.copy.received_at <= chosen.seen_at for each in self._waiting)
         if verdict is Verdict.OTHER and unseen and len(self._seen) <= MOST_WAITING:
             return False

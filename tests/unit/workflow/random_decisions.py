@@ -199,9 +199,14 @@ class Decisions:
 
     def shadow(self):
         """What a shadow decides."""
-        shadow = ShadowManager(self.snapshot.conf, Notifications(()), self._parts())
-        copy = Copy(self.context, self.request.spec(), tuple(self.request.uuids), 0.0)
-        return self._decided(lambda: shadow.decide(copy))
+        shadow = self.make_shadow()
+        return self._decided(lambda: shadow.decide(self.copy()))
+
+    def make_shadow(self):
+        return ShadowManager(self.snapshot.conf, Notifications(()), self._parts())
+
+    def copy(self):
+        return Copy(self.context, self.request.spec(), tuple(self.request.uuids), 0.0)
 
     def shadow_hosts(self):
         decision = self.shadow()

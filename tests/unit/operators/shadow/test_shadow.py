@@ -1,5 +1,6 @@
 """Copies, comparisons and the report of a shadow, without a broker."""
 
+from dataclasses import replace
 import itertools
 import json
 import types
@@ -9,10 +10,18 @@ import orjson
 import pytest
 
 from scheduler.errors import PlacementUnavailable
+from scheduler.hosts.pending import AMOUNTS
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.comparison import Verdict, compare
 from scheduler.operators.shadow.copies import read_copy
-from scheduler.operators.shadow.decisions import MOST_RANKED, BestHosts, Choice, ShadowDecision
+from scheduler.operators.shadow.decisions import (
+    MOST_RANKED,
+    UNCHANGED,
+    BestHosts,
+    Changes,
+    Choice,
+    ShadowDecision,
+)
 from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
 from scheduler.placement.errors import PlacementSilent
 from tests.builders import make_host, make_table, make_view
@@ -35,9 +44,8 @@ def choice(node, *equal, then=()):
 
 def decided(*choices, unreported=(), pending=(), subset=1, refusal=""):
     uuids = tuple(f"vm{number}" for number in range(len(choices) or 1))
-    return ShadowDecision(
-        "req-1", uuids, TABLE, subset, choices, unreported, frozenset(pending), (), refusal, 0.01
-    )
+    taken = {node: np.ones(len(AMOUNTS), np.int64) for node in pending}
+    return ShadowDecision("req-1", uuids, TABLE, subset, choices, unreported, taken, (), refusal, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +95,33 @@ def decided(*choices, unreported=(), pending=(), subset=1, refusal=""):
 )
 def test_a_decision_is_compared_with_what_the_instances_hold(decision, nodes, verdict):
     assert compare(decision, dict(zip(decision.instance_uuids, nodes, strict=False))) is verdict
+
+
+@pytest.mark.parametrize(
+    ("decision", "node", "changes", "verdict"),
+    [
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(fuller={ONE}), Verdict.CHANGED),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(freer={ONE}), Verdict.OTHER),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(freer={TWO}), Verdict.CHANGED),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(fuller={TWO}), Verdict.OTHER),
+        # one of those that Berth prefers has not changed
+        (decided(choice(ONE, then=[TWO, THREE])), THREE, Changes(fuller={ONE}), Verdict.OTHER),
+        (decided(choice(ONE, then=[TWO, THREE])), THREE, Changes(fuller={ONE, TWO}), Verdict.CHANGED),
+        (decided(choice(ONE, then=[TWO, THREE]), pending=[TWO]), THREE, Changes({ONE}), Verdict.CHANGED),
+        (decided(choice(ONE, then=[TWO, THREE]), subset=2), THREE, Changes(fuller={ONE}), Verdict.CHANGED),
+        # it was full before
+        (decided(choice(ONE, then=[TWO])), THREE, Changes(freer={THREE}), Verdict.CHANGED),
+        (decided(choice(ONE, then=[TWO])), THREE, Changes(fuller={ONE, TWO}), Verdict.OTHER),
+        (
+            decided(choice(ONE), unreported=[choice(TWO, then=[THREE])]),
+            THREE,
+            Changes(fuller={TWO}),
+            Verdict.CHANGED,
+        ),
+    ],
+)
+def test_hosts_that_change_between_the_decisions_are_a_known_reason(decision, node, changes, verdict):
+    assert compare(decision, {"vm0": node}, changes=changes) is verdict
 
 
 def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
@@ -156,6 +191,7 @@ class World:
         self.held = {}
         self.over = set()
         self.followed = []
+        self.changes = UNCHANGED
         self.decision = decided(choice(ONE))
         self.file = ComparisonFile(directory, self.clock)
         self.shadow = Shadow(self, self.file, self.clock)
@@ -177,6 +213,9 @@ class World:
 
     def follow(self, decision, nodes):
         self.followed.append(nodes)
+
+    def changes_since(self, decision, nodes):
+        return self.changes
 
     def name_of(self, node):
         return TABLE.rows[TABLE.row_of_uuid[node]].host
@@ -257,9 +296,10 @@ def in_disorder(world):
     ranked = choice(ONE, then=[TWO, THREE])
     for number, node in enumerate((ONE, TWO)):
         uuids = (f"vm{number}",)
-        pending = frozenset([ONE] if number else [])
-        world.decision = ShadowDecision(
-            f"req-{number}", uuids, TABLE, 1, (choice(node),), (ranked,), pending, (), "", 0.01
+        world.decision = replace(
+            decided(choice(node), unreported=[ranked], pending=[ONE] if number else []),
+            request_id=f"req-{number}",
+            instance_uuids=uuids,
         )
         world.take()
 
@@ -291,6 +331,14 @@ def test_a_request_that_ended_before_is_no_reason(world):
     world.held["vm0"] = TWO
     verdicts = [each.verdict for each in world.look(1)]
     assert verdicts == [Verdict.UNREPORTED] * 2 + [Verdict.OTHER]
+
+
+def test_hosts_that_changed_until_the_choice_was_seen_are_looked_at_then(world):
+    world.decision = decided(choice(ONE, then=[TWO]))
+    world.take()
+    world.held["vm0"] = TWO
+    world.changes = Changes(fuller={ONE})
+    assert [each.verdict for each in world.look(1)] == [Verdict.CHANGED]
 
 
 def test_what_waits_is_bounded(world):
@@ -328,8 +376,8 @@ def test_the_report_counts():
     assert [each.verdict for each in found.differences] == [Verdict.BERTH_REFUSED, Verdict.OTHER]
     assert report.sentence(found) == (
         "Of 100 requests in 1.0 h: 1 refused that nova-scheduler served, 1 unexplained; 98.0 % the same or of "
-        "equal weight, 0.0 % another by placements that no compute has reported yet; decided in 10 ms "
-        "(median), where the choice of nova-scheduler was seen after 2.0 s."
+        "equal weight, 0.0 % another by placements that no compute has reported yet, 0.0 % by hosts that changed "
+        "meanwhile; decided in 10 ms (median), where the choice of nova-scheduler was seen after 2.0 s."
     )
 
 
@@ -363,7 +411,7 @@ def test_each_difference_is_shown_and_no_markup_of_others():
 
 
 def test_differences_that_are_explained_are_not_bad():
-    alike = [comparison(Verdict.SAME), comparison(Verdict.UNREPORTED)]
+    alike = [comparison(one) for one in (Verdict.SAME, Verdict.UNREPORTED, Verdict.CHANGED)]
     assert report.shown(report.summarize(alike), NOW).head.look == "good"
     other = [*alike, comparison(Verdict.OTHER)]
     assert report.shown(report.summarize(other), NOW).head.look == ""
