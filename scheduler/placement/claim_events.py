@@ -138,8 +138,13 @@ class ClaimHistory:
                 event.status,
                 event.cause,
             )
+        # In an outage each claim is sent again every second
+        before = {(each.host, each.next_step) for each in self.events[:-1]}
+        repeated = (event.host, event.next_step) in before
         LOG.log(
-            logging.INFO if event.next_step in _AT_INFO and not unavailable else logging.DEBUG,
+            logging.INFO
+            if event.next_step in _AT_INFO and not unavailable and not repeated
+            else logging.DEBUG,
             "Claim for instance %s on host %s, try %d: %s; %s",
             self._instance_uuid,
             event.host,

@@ -131,9 +131,31 @@ def test_rows_that_are_hidden_are_shown_and_released():
     world.api.hidden.add(UUID)
     world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
     world.work(LATE_WRITE_WINDOW)
-    world.work(600.0)
-    assert world.held == []
+    assert (world.held, len(world.spool)) == ([], 0)
     assert not world.api.hidden
+
+
+def test_what_a_deleted_instance_held_is_never_left_for_others_to_release():
+    """nova-compute releases every minute what a deleted instance holds: it must not be written again for ever."""
+    world = World(state=DELETED)
+    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    left = []
+    for _ in range(100):
+        world.work(LATE_WRITE_WINDOW)
+        left += world.held
+        world.api.consumers.pop(UUID, None)
+    assert (left, len(world.spool)) == ([], 0)
+
+
+def test_an_instance_that_is_deleted_while_it_is_looked_at_keeps_nothing():
+    world = World(state=PLACED)
+    world.spool.note_unknown([UUID])
+    world.spool.note_answered({UUID: candidate(A).allocations})
+    world.work(LATE_WRITE_WINDOW)
+    world.state = DELETED  # after its state was read, before it was written
+    assert world.held == [A]
+    world.work(60.0)
+    assert (world.held, len(world.spool)) == ([], 0)
 
 
 def test_what_was_answered_and_does_not_show_is_written_once_more():

@@ -76,3 +76,17 @@ def test_a_claim_that_was_not_sent_leaves_one_event_and_one_line(log):
     history.add(ClaimState.GIVEN_UP, "another claim is running")
     assert history.events == [ClaimEvent(0, "h1", None, "another claim is running", ClaimState.GIVEN_UP)]
     assert log() == [("INFO", line("try 0: another claim is running; giving the claim up"))]
+
+
+def test_a_claim_that_is_sent_again_through_an_outage_says_so_once(log):
+    history = ClaimHistory("i1", "h1")
+    for _ in range(30):
+        history.begin_try()
+        history.add(ClaimState.RESENDING, "no connection")
+    history.begin_try()
+    history.add(ClaimState.GRANTED, "accepted", 204)
+    info = [text for level, text in log() if level == "INFO"]
+    assert info == [
+        line("try 1: no connection; sending the same claim again"),
+        line("succeeded at try 31 after: no connection").replace("h1,", "h1"),
+    ]
