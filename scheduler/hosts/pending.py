@@ -344,16 +344,15 @@ class PendingPlacements:
 
         Of those that other schedulers have decided at most ``MOST_LOOKED_FOR`` are returned.
         """
-        changed = [each for each in list(self._placements.values()) if _row_changed(each, table)]
-        shared = [each for each in changed if each.shared]
-        if len(shared) <= MOST_LOOKED_FOR:
-            return changed
-        return [*(each for each in changed if not each.shared), *random.sample(shared, MOST_LOOKED_FOR)]
+        return _to_look_for(each for each in list(self._placements.values()) if _row_changed(each, table))
 
-    def older_than(self, seconds: float) -> list[str]:
-        """Return the instances whose placement was decided so many seconds ago, or earlier."""
+    def older_than(self, seconds: float) -> list[PendingPlacement]:
+        """Return the placements that were decided so many seconds ago, or earlier.
+
+        Of those that other schedulers have decided at most ``MOST_LOOKED_FOR`` are returned.
+        """
         latest = self._clock() + LIFETIME - seconds
-        return [one.instance for one in list(self._placements.values()) if one.expires_at <= latest]
+        return _to_look_for(one for one in list(self._placements.values()) if one.expires_at <= latest)
 
     def settle(self, reported: Iterable[PendingPlacement] = ()) -> None:
         """Remove the placements that computes have reported, and those that are past their lifetime.
@@ -406,3 +405,11 @@ class PendingPlacements:
 def _row_changed(placement: PendingPlacement, table: HostTable) -> bool:
     row = table.row_of_uuid.get(placement.node)
     return row is not None and table.rows[row].updated != placement.updated
+
+
+def _to_look_for(placements: Iterable[PendingPlacement]) -> list[PendingPlacement]:
+    found = list(placements)
+    shared = [each for each in found if each.shared]
+    if len(shared) <= MOST_LOOKED_FOR:
+        return found
+    return [*(each for each in found if not each.shared), *random.sample(shared, MOST_LOOKED_FOR)]

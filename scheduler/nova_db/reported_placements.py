@@ -1,15 +1,16 @@
 """Ending the wait for placements that computes have reported, or whose instances were deleted before."""
 
 from scheduler.bounds.background import BackgroundLoop
-from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.pending import PendingPlacement, PendingPlacements
+from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import deleted_among
 from scheduler.nova_db.instances import CellInstances
 
-# Seconds for which a placement is expected before it is looked whether its instance was deleted, and between
-# two looks. Most computes report within them.
-EXPECTED_FOR = DELETED_INTERVAL = 10.0
+# Seconds for which a placement is expected before it is looked what became of its instance, and between two
+# looks. Most computes report within them.
+EXPECTED_FOR = INTERVAL = 10.0
 
 
 class ReportedPlacements:
@@ -19,11 +20,12 @@ class ReportedPlacements:
         self._pending = pending
         self._engines = engines
         self._instances = instances
-        self._loop = BackgroundLoop("deleted-instances", self.forget_deleted)
+        self._table: HostTable | None = None
+        self._loop = BackgroundLoop("overdue-placements", self.settle_overdue)
 
     def start(self) -> None:
-        """Begin to look for deleted instances."""
-        self._loop.start(DELETED_INTERVAL)
+        """Begin to look what became of placements that were expected before."""
+        self._loop.start(INTERVAL)
 
     def stop(self) -> None:
         """Stop looking."""
@@ -34,17 +36,35 @@ class ReportedPlacements:
 
         Those are the ones whose node's row has changed since, if the databases show the instance on a host.
         """
+        self._table = table
         changed = self._pending.on_changed_rows(table)
         located = self._instances.locate(placement.instance for placement in changed) if changed else {}
         self._pending.settle(placement for placement in changed if placement.instance in located)
 
-    def forget_deleted(self) -> float:
-        """Remove the placements of instances that were deleted before a compute has reported them.
+    def settle_overdue(self) -> float:
+        """Remove placements whose compute should have reported them by now, if nothing is pending.
+
+        Their instances were deleted before; or the compute has reported them in the second of its report
+        before, so that in MySQL its row has the stamp that it had.
 
         Returns:
             Seconds until the next look.
         """
-        expected = self._pending.older_than(EXPECTED_FOR)
-        if expected:
-            self._pending.remove(deleted_among(self._engines, expected))
-        return DELETED_INTERVAL
+        overdue = self._pending.older_than(EXPECTED_FOR)
+        if overdue:
+            instances = [placement.instance for placement in overdue]
+            self._pending.remove(deleted_among(self._engines, instances))
+            located = self._instances.locate(instances)
+            self._pending.settle(
+                placement
+                for placement in overdue
+                if self._place_of(placement) in located.get(placement.instance, ())
+            )
+        return INTERVAL
+
+    def _place_of(self, placement: PendingPlacement) -> HostKey | None:
+        row = None if self._table is None else self._table.row_of_uuid.get(placement.node)
+        if self._table is None or row is None:
+            return None
+        node = self._table.rows[row]
+        return node.cell_uuid, node.host

@@ -403,12 +403,34 @@ def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seco
     nova.insert_api(instance_mappings, instance_uuid="building", project_id="p")
     nova.insert_api(instance_mappings, instance_uuid="deleted", project_id="p", queued_for_delete=True)
     clock.now += seconds
-    assert reported.forget_deleted() == 10.0
+    assert reported.settle_overdue() == 10.0
     left = [name for name in ("building", "deleted", "deleted and gone") if inventory.pending.node_of(name)]
     assert left == (["building"] if seconds > 10 else ["building", "deleted", "deleted and gone"])
     table = inventory.snapshot()
     (row,) = inventory.pending.overlay(table, np.array([table.row_of_uuid[node]])).T
     assert row[AMOUNTS.index("num_io_ops")] == len(left)
+
+
+@pytest.mark.parametrize(
+    ("where", "seconds", "pending"),
+    [("cmp1", 9.0, True), ("cmp1", 11.0, False), ("cmp2", 11.0, True), (None, 11.0, True)],
+    ids=["not overdue", "on its host", "not moved to it yet", "on no host"],
+)
+def test_a_compute_may_report_twice_with_one_stamp(nova, inventory, where, seconds, pending):
+    """In MySQL stamps are seconds: the row that counts the instance looks as the one before."""
+    clock, reported = with_clock(inventory)
+    node = nova.add_host("cmp1")
+    nova.add_host("cmp2")
+    inventory.start()
+    expect(inventory, "i1", node)
+    nova.insert_api(instance_mappings, instance_uuid="i1", project_id="p")
+    if where:
+        nova.add_instance(where, uuid="i1")
+    reported.settle(inventory.snapshot())
+    assert inventory.pending.node_of("i1") == node
+    clock.now += seconds
+    reported.settle_overdue()
+    assert (inventory.pending.node_of("i1") is not None) == pending
 
 
 @pytest.mark.parametrize("readable", [False, True], ids=["away", "not nova's"])
@@ -421,7 +443,7 @@ def test_a_build_is_expected_while_the_database_does_not_say_that_it_was_deleted
         nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
         inventory.reset()
     clock.now += 60
-    reported.forget_deleted()
+    reported.settle_overdue()
     assert inventory.pending.node_of("building") == node
 
 
