@@ -265,7 +265,8 @@ class ShadowManager(SchedulerManager):
 
     def _pending_on(self, table: HostTable) -> Mapping[str, Amounts]:
         pending = self.hosts.pending.overlay(table, TableRows(np.arange(len(table))))
-        return {table.rows[row].uuid: pending[:, row] for row in np.flatnonzero(pending.any(axis=0))}
+        # Copies: a column of the array would keep all of it, for as long as a comparison waits
+        return {table.rows[row].uuid: pending[:, row].copy() for row in np.flatnonzero(pending.any(axis=0))}
 
     def changes_since(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> Changes:
         """Return how hosts have changed since a decision, without its own instances.
