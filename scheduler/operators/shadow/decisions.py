@@ -274,7 +274,10 @@ class ShadowManager(SchedulerManager):
         Args:
             nodes: The node of each of them, which ``follow`` counts.
         """
-        now = self.hosts.snapshot(0)
+        self.hosts.snapshot(0)
+        now = self.hosts.snapshot(
+            0
+        )  # when it begins, what computes had reported before is not pending any more
         kept = [node for node in decision.table.row_of_uuid if node in now.row_of_uuid]
         column = {node: number for number, node in enumerate(kept)}
         before, after = _amounts(decision.table, kept), _amounts(now, kept)

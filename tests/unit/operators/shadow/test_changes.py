@@ -1,5 +1,7 @@
 """How hosts change between the decision of a shadow and the moment at which the other choice is seen."""
 
+import itertools
+
 import pytest
 
 from scheduler.operators.shadow.decisions import Changes
@@ -33,13 +35,21 @@ class Followed:
         host.set(**{name: getattr(row, name) + amount for name, amount in more.items()})
         self._shadow.hosts.table = make_table(self.one.cloud.hosts)
 
-    def report_own(self, **more):
-        """Let the compute of the chosen host report the instance."""
+    def report_own(self, *, settled=True, **more):
+        """Let the compute of the chosen host report the instance, which is settled before the second reading."""
         placement = self._shadow.hosts.pending.get(self._instance)
         names = ("free_ram_mb", "free_disk_mb", "vcpus_used", "num_instances", "num_io_ops")
         taken = dict(zip(names, placement.amounts.tolist(), strict=True))
         self.report(self.chosen, **{name: taken[name] + more.get(name, 0) for name in names})
-        self._shadow.hosts.pending.settle([placement])
+        hosts, readings = self._shadow.hosts, itertools.count(1)
+        read = hosts.snapshot
+
+        def read_and_settle(max_age):
+            if settled or next(readings) == 2:
+                hosts.pending.settle([placement])
+            return read(max_age)
+
+        hosts.snapshot = read_and_settle
 
     @property
     def changes(self):
@@ -57,6 +67,11 @@ def test_its_own_instance_is_no_change(followed):
     followed.report_own()
     assert followed.changes.freer == frozenset()
     assert followed.changes.fuller <= {followed.chosen}
+
+
+def test_its_own_instance_does_not_count_twice_while_its_report_is_read(followed):
+    followed.report_own(settled=False, num_instances=-1, num_io_ops=-1)
+    assert followed.changes == Changes(freer={followed.chosen})
 
 
 def test_the_end_of_its_own_build_is_no_change(followed):
