@@ -274,10 +274,9 @@ class ShadowManager(SchedulerManager):
         Args:
             nodes: The node of each of them, which ``follow`` counts.
         """
+        # When the second reading begins, what computes had reported by the first one is not pending any more
         self.hosts.snapshot(0)
-        now = self.hosts.snapshot(
-            0
-        )  # when it begins, what computes had reported before is not pending any more
+        now = self.hosts.snapshot(0)
         kept = [node for node in decision.table.row_of_uuid if node in now.row_of_uuid]
         column = {node: number for number, node in enumerate(kept)}
         before, after = _amounts(decision.table, kept), _amounts(now, kept)
