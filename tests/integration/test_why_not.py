@@ -7,7 +7,7 @@ from tools.scenarios import why_not
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 #: Clouds with one request each: two seconds of CPU for each cloud, most of them of Placement.
-CLOUDS = 30
+CLOUDS = 12
 
 #: A host that Placement offers, with the capacities of one whose unit limits refuse the request.
 MENDED = (5105,)
