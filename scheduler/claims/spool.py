@@ -24,7 +24,7 @@ from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.claims.spool_file import Line, SpoolFile
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import COMPUTE, ConsumerAllocations, Owner
+from scheduler.placement.allocations import COMPUTE, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import UNAVAILABLE, Outcome
@@ -368,16 +368,17 @@ class Spool:
         is_open = entry.generation is None and (waits or state is InstanceState.MOVING)
         if is_open or state is InstanceState.UNKNOWN:
             return False
+        placed = state is InstanceState.PLACED
+        hidden = entry.answered if placed else entry.lost
         held = self._writer.reader.read(entry.consumer)
-        if state is InstanceState.PLACED:
-            return self._shows(entry, held)
-        if not held.allocations and entry.lost:
-            # Written once more it shows. nova-compute and the audit release it too: if they found it before
-            # the next look, that would find nothing, write it again, and so on.
-            if not self._show(entry, entry.lost):
+        if hidden and not held.allocations:
+            # A placed one may have been deleted since its state was read: the next look finds that out. Of
+            # another one nova-compute and the audit release what shows, too: if they found it before the next
+            # look, that would find nothing, write it again, and so on.
+            if not self._show(entry, hidden) or placed:
                 return False
             held = self._writer.reader.read(entry.consumer)
-        if not held.allocations or entry.generation not in {None, held.generation}:
+        if placed or not held.allocations or entry.generation not in {None, held.generation}:
             return True
         deleted = state in {InstanceState.DELETED, InstanceState.MISSING}
         left = {} if deleted else self._left(held.allocations, entry.kept)
@@ -425,17 +426,6 @@ class Spool:
                 "Released the unused allocations of instances (%d): %s", len(done), ", ".join(sorted(done))
             )
         return done
-
-    def _shows(self, entry: Entry, held: ConsumerAllocations) -> bool:
-        """Return whether a placed instance holds what was answered; if not, write it once more.
-
-        Raises:
-            PlacementSilent: It cannot be written.
-        """
-        if held.allocations or not entry.answered:
-            return True
-        self._show(entry, entry.answered)
-        return False  # it may have been deleted since its state was read: the next look finds that out
 
     def _show(self, entry: Entry, rows: Resources) -> bool:
         """Write rows that overlapping first writes may have hidden; return whether they show now.

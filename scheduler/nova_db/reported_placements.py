@@ -63,8 +63,7 @@ class ReportedPlacements:
         return INTERVAL
 
     def _place_of(self, placement: PendingPlacement) -> HostKey | None:
-        row = None if self._table is None else self._table.row_of_uuid.get(placement.node)
-        if self._table is None or row is None:
+        table = self._table
+        if table is None or (row := table.row_of_uuid.get(placement.node)) is None:
             return None
-        node = self._table.rows[row]
-        return node.cell_uuid, node.host
+        return table.rows[row].cell_uuid, table.rows[row].host

@@ -281,13 +281,11 @@ class ShadowManager(SchedulerManager):
         column = {node: number for number, node in enumerate(kept)}
         before, after = _amounts(decision.table, kept), _amounts(now, kept)
         after += self.hosts.pending.overlay(now, _rows(now, kept))
-        for node, amounts in decision.pending.items():
+        # Its own builds may have ended meanwhile, which makes no host freer than before
+        own = [(nodes.get(each.instance, ""), each.amounts * LASTING) for each in decision.reserved]
+        for node, amounts in [*decision.pending.items(), *own]:
             if node in column:
                 before[:, column[node]] += amounts
-        for placement in decision.reserved:
-            if (node := nodes.get(placement.instance, "")) in column:
-                # Its build may have ended meanwhile, which makes no host freer than before
-                before[:, column[node]] += placement.amounts * LASTING
         change = (after - before) * FULLER
         return Changes(
             {kept[number] for number in np.flatnonzero((change > 0).any(axis=0))},
