@@ -67,16 +67,16 @@ class ShownCommand(ConfiguredCommand, Lister):
 
     def origin(self, shown: Shown) -> Origin:
         """Return where something comes from; the command is named without the words on its output."""
-        return origin(self.conf, self._words, shown.head.time)
+        return self._origin._replace(time=shown.head.time) if shown.head.time else self._origin
 
     @cached_property
-    def _words(self) -> tuple[str, ...]:
-        # a report has hundreds of pages, and a parser takes milliseconds
+    def _origin(self) -> Origin:
+        """The origin of what is as of now, which is one moment for all that a run of the command shows."""
         of_output = ShownCommand.get_parser(self, "")
         # an abbreviation of an option on the output may be an option of the command
         of_output.allow_abbrev = False
         _, words = of_output.parse_known_args(self.command_line)
-        return tuple(words)
+        return origin(self.conf, tuple(words))
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
         """Print what is shown."""

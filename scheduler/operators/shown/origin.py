@@ -34,10 +34,9 @@ class Origin(NamedTuple):
         return {**self._asdict(), "command": list(self.command)}
 
 
-def origin(conf: cfg.ConfigOpts, command: tuple[str, ...], time: str | None = None) -> Origin:
-    """Return the origin of what is shown. ``time``: of a snapshot or a decision; None: now."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Origin(time or now, cloud(conf), version(), command)
+def origin(conf: cfg.ConfigOpts, command: tuple[str, ...]) -> Origin:
+    """Return the origin of what is shown as of now."""
+    return Origin(datetime.now(UTC).isoformat(timespec="seconds"), cloud(conf), version(), command)
 
 
 def cloud(conf: cfg.ConfigOpts) -> str:

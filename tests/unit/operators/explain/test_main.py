@@ -2,7 +2,9 @@
 
 import contextlib
 import csv
+from datetime import datetime
 import io
+import itertools
 import json
 from types import SimpleNamespace
 from urllib.parse import quote_plus
@@ -549,6 +551,17 @@ def test_each_command_has_a_page(run, scheduler, tmp_path, argv):
     page = Page(path.read_text())
     assert output.splitlines()[-1] in page.texts
     assert output.splitlines()[-1].endswith(f": {' '.join([*argv, *PATIENT])}")
+
+
+def test_page_and_text_name_one_moment(run, scheduler, tmp_path, monkeypatch):
+    seconds = itertools.count(1)
+    clock = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(next(seconds), zone))
+    monkeypatch.setattr("scheduler.operators.shown.origin.datetime", clock)
+    path = tmp_path / "page.html"
+    _, output, _ = run("list", "--html", str(path), *PATIENT)
+    last = output.splitlines()[-1]
+    assert last.startswith("1970-01-01 00:00:01 UTC, ")
+    assert last in Page(path.read_text()).texts
 
 
 def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
