@@ -11,7 +11,6 @@ small_cloud            all services but Placement in one process
 daemon_cloud           one scheduler process, SQLite, a virtual host of a RabbitMQ
 contention_cloud       a scheduler in this process on databases of a real server
 nova_cloud             real servers, nova's own schema, Placement behind gunicorn
-swap_cloud             the same with both schedulers, and a database that can be cut off
 partitioned_cloud      the same with partitions, routers, conductors and computes
 controller_cloud       real servers for a scheduler in a machine of its own
 cluster_cloud          Galera, HAProxy, a RabbitMQ cluster, Placements and Keystone, two daemons

@@ -1,7 +1,6 @@
 """Instances that are built all the time, whichever schedulers serve the topic, and what became of each."""
 
-from collections.abc import Callable, Collection
-import operator
+from collections.abc import Collection
 import random
 import statistics
 
@@ -9,7 +8,6 @@ from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from tools.rig import truth
 from tools.rig.cloud import Cloud
-from tools.rig.fleet import Cell
 from tools.rig.load import CALL_TIMEOUT, Call, Callers, random_requests
 from tools.rig.rows import ApiRows, Computes
 
@@ -27,20 +25,19 @@ class Building(Callers):
         bus: Bus,
         callers: int,
         pause: float = 0.2,
-        database: Callable[[Cell], str] = operator.attrgetter("database_url"),
         seed: int = 1,
         api: ApiRows | None = None,
     ) -> None:
         """Describe the load: callers with at most ``pause`` seconds between two requests.
 
-        ``database`` gives the URL by which computes reach the database of their cell. With ``api``, the API
-        database says which instances wait for a host: schedulers are killed, and look there.
+        With ``api``, the API database says which instances wait for a host: schedulers are killed, and look
+        there.
         """
         client, requests = SchedulerClient(bus, timeout=CALL_TIMEOUT), random_requests(random.Random(seed))
         super().__init__(client, requests, callers, pause=pause, before=self._request, after=self._write)
         self._cloud = cloud
         self._api = api
-        self._computes = Computes(cloud.fleet, database)
+        self._computes = Computes(cloud.fleet)
         self._hosts = {host.name: host for host in cloud.fleet.hosts}
 
     def stop(self) -> None:

@@ -90,7 +90,7 @@ class NovaCloud(Cloud):
 
     def _start(self) -> None:
         self.rabbit = self.enter_context(servers.rabbitmq())
-        self._server = self._start_database()
+        self._server = self.enter_context(servers.mariadb(options=DATABASE_OPTIONS))
         # The transport URLs of cells have to be different; no scheduler connects to them.
         cells = [Cell(name, self.database(name), self.rabbit.url_of(name)) for name in self._cells]
         self.make_fleet(self._hosts, cells)
@@ -114,9 +114,6 @@ class NovaCloud(Cloud):
             for table in self._last_ids:
                 last = sa.text(f"SELECT MAX(id) FROM {table}")  # noqa: S608
                 self._last_ids[table] = connection.execute(last).scalar_one()
-
-    def _start_database(self) -> servers.Database:
-        return self.enter_context(servers.mariadb(options=DATABASE_OPTIONS))
 
     def _create_schemas(self) -> None:
         names = ["api", "cell0", *self._cells, "placement"]

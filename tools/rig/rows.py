@@ -1,7 +1,6 @@
 """What nova's other services write to its databases while instances are built."""
 
-from collections.abc import Callable, Sequence
-import operator
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import sqlalchemy as sa
@@ -53,11 +52,8 @@ class Computes:
     Any thread may use it.
     """
 
-    def __init__(
-        self, fleet: Fleet, database: Callable[[Cell], str] = operator.attrgetter("database_url")
-    ) -> None:
-        """Write to ``database``, the URL by which computes reach the database of their cell."""
-        self._engines = {cell: sa.create_engine(database(cell)) for cell in fleet.cells}
+    def __init__(self, fleet: Fleet) -> None:
+        self._engines = {cell: sa.create_engine(cell.database_url) for cell in fleet.cells}
         self._rows = {cell: CellRows(engine) for cell, engine in self._engines.items()}
 
     def built(self, host: Host, instance: str, flavor: Flavor) -> None:

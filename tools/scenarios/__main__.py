@@ -13,7 +13,6 @@ SCENARIOS = {
     "demo": "tools.scenarios.demo",
     "chaos": "tools.scenarios.chaos",
     "soak": "tools.scenarios.soak",
-    "swap": "tools.scenarios.swap",
     "fuzz": "tools.scenarios.fuzz",
     "why-not": "tools.scenarios.why_not",
     "controller": "tools.scenarios.controller",
