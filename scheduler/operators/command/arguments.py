@@ -16,7 +16,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class NotShown(BerthError):
-    """A page or file cannot be written or served."""
+    """A page or file cannot be written."""
 
 
 @contextmanager

@@ -7,6 +7,5 @@
 - host_commands: about a host, as of now and in the latest decisions
 - decision, host, entries: what is shown of each; requested: what is requested besides the flavor;
   weights: the weights of hosts as differences
-- page_server: serving a page once
 - log_reader: reads decision logs
 """

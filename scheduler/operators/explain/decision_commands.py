@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-import contextlib
 from functools import cached_property
 import logging
 from typing import Any, NamedTuple
@@ -19,9 +18,8 @@ from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
 from scheduler.operators.command import arguments
-from scheduler.operators.explain import decision, entries, page_server
+from scheduler.operators.explain import decision, entries
 from scheduler.operators.explain.log_reader import DecisionLogReader
-from scheduler.operators.shown import page
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import Shown
 from scheduler.rpc import explain
@@ -280,27 +278,7 @@ class DecisionCommand(RecordedQuestion):
         )
         words = "number of hosts in the list, the most important first; 0: all"
         arguments.add_number(parser, "--hosts", 20, words, arguments.whole_number)
-        parser.add_argument(
-            "--serve",
-            type=arguments.whole_number,
-            metavar="PORT",
-            help="serve the HTML page on 127.0.0.1 at this port until Ctrl-C; 0: any free port",
-        )
         return parser
-
-    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
-        """Print the decision, or serve its page."""
-        if args.serve is None:
-            super().emit(shown, args)
-            return
-        html = page.render(shown, self.origin(shown))
-        with arguments.writing("Cannot show the page"), page_server.server(args.serve, html) as server:
-            self.app.stdout.write(
-                f"The page is at http://{page_server.LOOPBACK}:{server.server_port}/ until Ctrl-C\n"
-            )
-            self.app.stdout.flush()
-            with contextlib.suppress(KeyboardInterrupt):
-                server.serve_forever()
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         found = self.find_decision(args, args.name)
