@@ -55,23 +55,6 @@ class Bar(NamedTuple):
     look: str = ""
 
 
-class Segment(NamedTuple):
-    """A part of a bar: begin and width in percent, and the number of its colour."""
-
-    start: float
-    width: float
-    colour: int
-    words: str
-
-
-class Segments(NamedTuple):
-    """A bar of parts on both sides of a line."""
-
-    zero: float
-    parts: Sequence[Segment]
-    words: str
-
-
 class Counts(NamedTuple):
     """Numbers over time, those of ``part`` over those of ``whole``."""
 
@@ -80,7 +63,7 @@ class Counts(NamedTuple):
     words: str
 
 
-Picture = Bar | Segments | Counts
+Picture = Bar | Counts
 
 #: What a cell has: words, several lines of them, or a picture, which only pages have.
 Cell = Words | Picture | tuple[Words, ...]
@@ -107,7 +90,7 @@ def plain(cell: Any) -> Any:
         return " ".join(filter(None, (str(plain(cell.words)), cell.summary)))
     if isinstance(cell, Joined):
         return cell.between.join(str(plain(part)) for part in cell.parts)
-    return "" if cell is None or isinstance(cell, Bar | Segments | Counts) else cell
+    return "" if cell is None or isinstance(cell, Bar | Counts) else cell
 
 
 # -- parts -----------------------------------------------------------------------------------------------
@@ -164,7 +147,7 @@ class Table:
     def is_drawn(self, column: str) -> bool:
         """Whether a column has bars, which need no name."""
         at = list(self.columns).index(column)
-        return any(isinstance(row[at], Bar | Segments) for row in self.rows)
+        return any(isinstance(row[at], Bar) for row in self.rows)
 
     def is_number(self, column: str) -> bool:
         """Whether a column has numbers, which are aligned."""
