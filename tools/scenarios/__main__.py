@@ -19,7 +19,6 @@ SCENARIOS = {
     "cluster": "tools.scenarios.cluster",
     "image": "tools.scenarios.image",
     "worked-cases": "tools.worked_cases.command",
-    "keep-room": "tools.scenarios.keep_room",
     "benchmark": "tools.bench.command",
     "cloud": "tools.openstack.command",
 }
