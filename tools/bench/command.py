@@ -8,13 +8,10 @@ Times are CPU times of one thread, the best of a few runs. Compare runs on the s
 
 Commands with arguments of their own (COMMAND --help):
 
-explanations explaining failed requests on 10,000 hosts, and recording requests
 contention   is what Berth claims and refuses true while others claim and delete on nearly full hosts?
 side-by-side Berth and nova-scheduler in the same rig, in turns
-forwarding   what it costs to send a call on to another scheduler
 partitions   10,000 hosts and 1,000 builds: routers, partitions, conductors, computes and failures
 plans        berth-plan survive, capacity and balance on a cloud with server groups
-replay       reading 100,000 records of the decision stream at a start
 """
 
 import argparse
@@ -31,11 +28,8 @@ BENCHMARKS = ("stages", "rules", "multicreate")
 # Modules with ``main(arguments)``, which returns the exit status.
 COMMANDS = {
     "contention": "tools.scenarios.contention",
-    "explanations": "tools.bench.explanations",
-    "forwarding": "tools.bench.forwarding",
     "partitions": "tools.scenarios.partitions",
     "plans": "tools.bench.plans",
-    "replay": "tools.bench.replay",
     "side-by-side": "tools.side_by_side.command",
 }
 
