@@ -124,10 +124,8 @@ class Runs:
         """The host of the last move takes no more servers by then: the rest is planned again."""
         servers = self._boot(4)
         plan = json.loads(berth_plan(self._layout, "drain", self._host, "-f", "json").stdout)
-        file = self._states / "plan.json"
-        file.write_text(json.dumps(plan))
         last = plan["moves"][-1]["to"]
-        with self._begun("drain", "--plan", str(file)) as run:
+        with self._begun("drain") as run:
             run.wait_for("disabled")
             self._api.disable(last)
             ended = run.end()
@@ -250,7 +248,7 @@ class Runs:
     @contextlib.contextmanager
     def _begun(self, plan: str, *words: str) -> "Iterator[_Process]":
         """Start a run of the host; it is killed in the end if it has not ended."""
-        host = [] if plan == "balance" or "--plan" in words else [self._host]
+        host = [] if plan == "balance" else [self._host]
         options = ["--run", "--state", str(self._state()), "-f", "json", *words]
         command = planned_cloud.command_line(self._layout, plan, *host, *options)
         output = self._states / "output.json"

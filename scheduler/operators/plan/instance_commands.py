@@ -13,7 +13,7 @@ from scheduler.operators.command import textfile
 from scheduler.operators.command.arguments import add_number, add_since, writing
 from scheduler.operators.plan import balance, drain, failures, policy, script, survive
 from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, rows_of_hosts, unknown
-from scheduler.operators.plan.movable import EVACUATE, way_of, way_off_a_dead_host
+from scheduler.operators.plan.movable import way_of, way_off_a_dead_host
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -87,15 +87,6 @@ class Drain(RunnablePlan):
         named = ((name, each) for name in ("aggregate", "zone", "cell") for each in getattr(args, name))
         return [*args.host, *(f"{name}={each}" for name, each in named)]
 
-    def take_plan(self, args: argparse.Namespace, document: Plan) -> None:
-        if args.aggregate or args.zone or args.cell or sorted(args.host) not in ([], document["hosts"]):
-            raise WrongArgument(
-                "The plan is for other hosts: give --plan alone, or the same hosts by their names"
-            )
-        args.host = document["hosts"]
-        if any((move["way"] == EVACUATE) != args.evacuate for move in document["moves"]):
-            raise WrongArgument("A plan made with --evacuate is run with --evacuate, and no other one")
-
     def evacuates(self, args: argparse.Namespace) -> bool:
         return bool(args.evacuate)
 
@@ -117,7 +108,6 @@ class Survive(RunnablePlan):
     """
 
     kind = "survive"
-    has_plan_file = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from oslo_config import cfg
 
 from scheduler.operators.plan.moves import Document
-from scheduler.operators.run.recheck import check
 from scheduler.operators.run.step import Plan, Stay, Step
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -47,17 +46,6 @@ class CloudPlanner:
         with snapshot.read(self._conf, self._progress) as read:
             cloud = PlannedCloud(read)
             return plan_of(cloud, self._make(cloud, moved))
-
-    def checked(self, document: Document) -> Plan:
-        """Return a plan that was made before.
-
-        Raises:
-            CloudChanged: It does not hold any more.
-        """
-        with snapshot.read(self._conf, self._progress) as read:
-            cloud = PlannedCloud(read)
-            check(cloud, document)
-            return plan_of(cloud, document)
 
 
 def plan_of(cloud: PlannedCloud, document: Document) -> Plan:

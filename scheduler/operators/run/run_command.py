@@ -5,18 +5,14 @@ from collections.abc import Iterator, Sequence
 import contextlib
 import getpass
 import hashlib
-import json
 import os
 from pathlib import Path
 import re
 import signal
 import threading
-import time
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.decisions.document import seconds_of
-from scheduler.errors import BerthError
 from scheduler.logs import sanitize
 from scheduler.operators.command.arguments import positive_integer, positive_number
 from scheduler.operators.plan.command_base import PlanCommand, ProgressLine, WrongArgument, quiet
@@ -34,12 +30,6 @@ from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 #: Exit statuses of runs.
 STATUSES = {DONE: 0, STAY: NO_PLACE, STOPPED: 4, INTERRUPTED: 5}
 
-#: Seconds for which a plan may be carried out, and by which clocks may differ.
-OLDEST, AHEAD = 600.0, 60.0
-
-#: What a move of a plan has to have.
-NEEDED = ("instance", "from", "to", "way", "state", "task_state")
-
 #: Characters of the name of a file with the state of a run.
 NAME = 80
 
@@ -50,10 +40,6 @@ RIGHTS = (
     "os-instance-actions (list, show, events), and for --evacuate also os-evacuate and "
     "os-admin-actions:reset_state."
 )
-
-
-class PlanTooOld(BerthError):
-    """A plan may not be carried out any more."""
 
 
 class Terminal:
@@ -105,13 +91,11 @@ class RunnablePlan(PlanCommand):
     Attributes:
         kind: How the plan is called in names of files.
         repeats: Whether it is planned again until no move is left.
-        has_plan_file: Whether a plan that was made before can be carried out.
         timing: Where time comes from.
     """
 
     kind = ""
     repeats = True
-    has_plan_file = True
     timing = Timing()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -123,12 +107,6 @@ class RunnablePlan(PlanCommand):
             "--os-cloud", metavar="NAME",
             help="an entry of clouds.yaml (default: OS_CLOUD, or the variables OS_*)",
         )  # fmt: skip
-        if self.has_plan_file:
-            group.add_argument(
-                "--plan", metavar="FILE",
-                help="carry out this plan, printed by -f json at most ten minutes ago, unless the cloud "
-                "has changed",
-            )  # fmt: skip
         group.add_argument(
             "--parallel", type=positive_integer, metavar="N",
             help=f"moves at the same time (default: {limits.parallel})",
@@ -167,13 +145,6 @@ class RunnablePlan(PlanCommand):
         """Return the plan of what is left after so many moves."""
         return self.plan(cloud, args)
 
-    def take_plan(self, args: argparse.Namespace, document: Document) -> None:
-        """Adapt the arguments to a plan that was made before.
-
-        Raises:
-            WrongArgument: They contradict it.
-        """
-
     def evacuates(self, args: argparse.Namespace) -> bool:
         return False
 
@@ -191,7 +162,6 @@ class RunnablePlan(PlanCommand):
     def _check_planning(self, args: argparse.Namespace) -> None:
         names = (
             "os_cloud",
-            "plan",
             "parallel",
             "parallel_per_host",
             "move_timeout",
@@ -204,7 +174,6 @@ class RunnablePlan(PlanCommand):
                 raise WrongArgument(f"--{name.replace('_', '-')} needs --run")
 
     def _carry_out(self, args: argparse.Namespace) -> Shown:
-        document = self._read_plan(args)
         terminal, halt = Terminal(self.app.stderr), Halt()
         planner = CloudPlanner(
             self.conf, lambda cloud, moved: self.left(cloud, args, moved), terminal.bar, repeats=self.repeats
@@ -215,7 +184,7 @@ class RunnablePlan(PlanCommand):
             Journal(self._state_file(args)) as journal,
         ):
             try:
-                plan = planner.checked(document) if document else planner.plan(0)
+                plan = planner.plan(0)
                 runner = Runner(
                     nova,
                     ReadPlacement.from_conf(self.conf),
@@ -254,34 +223,6 @@ class RunnablePlan(PlanCommand):
         if len(name) > NAME or name != words:
             name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
         return Path(base) / "berth" / f"{name}.jsonl"
-
-    def _read_plan(self, args: argparse.Namespace) -> Document | None:
-        """Return the plan of ``--plan``; None without.
-
-        Raises:
-            WrongArgument: It cannot be read, or is another plan.
-            PlanTooOld: It was made too long ago.
-        """
-        if not getattr(args, "plan", None):
-            return None
-        try:
-            found = json.loads(Path(args.plan).read_text(encoding="utf-8"))
-            if found["plan"] != self.kind:
-                raise WrongArgument(f"{args.plan} is a plan of {found['plan']}, not of {self.kind}")
-            made_at = seconds_of(found["origin"]["time"])
-            for move in found["moves"]:
-                _ = [move[name] for name in NEEDED]
-        except OSError as error:
-            raise WrongArgument(f"Cannot read {args.plan}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise WrongArgument(f"{args.plan} is not a plan, as -f json prints it") from error
-        age = time.time() - made_at
-        if not -AHEAD <= age <= OLDEST:
-            raise PlanTooOld(
-                f"The plan of {found['origin']['time']} is {age:.0f} s old, and too old: plan again"
-            )
-        self.take_plan(args, found)
-        return found
 
 
 def _limits(args: argparse.Namespace) -> Limits:

@@ -210,76 +210,10 @@ def test_the_first_signal_lets_open_moves_end_and_the_second_one_does_not():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-# -- plans that were made before
-
-
-@pytest.fixture
-def made(run, tmp_path):
-    """Make a plan of h0; returns its file."""
-    file = tmp_path / "plan.json"
-    file.write_text(run("drain", "h0", "-f", "json")[1])
-    return file
-
-
-def test_a_plan_is_carried_out_as_it_was_made(run, cloud, made):
-    wanted = {move["instance"]: move["to"] for move in json.loads(made.read_text())["moves"]}
-    assert run("drain", "--run", "--plan", str(made))[0] == 0
-    assert {uuid: cloud.nova.servers[uuid].host for uuid in wanted} == wanted
-
-
-def grow(cloud):
-    cloud.put("new", "h0")
-
-
-def stop(cloud):
-    cloud.put("i0", "h0", state="stopped")
-
-
-def leave(cloud):
-    cloud.put("i0", "h3")
-
-
-def fill(cloud):
-    for host in ("h1", "h2", "h3"):
-        cloud.put(f"full-{host}", host, flavor("huge", ram=7000))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (grow, f"instance {uuid_of('new')} is new on h0"),
-        (stop, f"instance {uuid_of('i0')} is stopped, not active"),
-        (leave, f"instance {uuid_of('i0')} is on h3, not h0"),
-        (fill, f"does not take instance {uuid_of('i1')}: "),
-    ],
-)
-def test_a_plan_is_refused_when_the_cloud_has_changed(run, cloud, made, change, words):
-    if change is fill:
-        for name in ("i0", "i1", "i2"):
-            cloud.put(name, "h0" if name != "i2" else "h1", flavor("m1", ram=1500))
-        made.write_text(run("drain", "h0", "-f", "json")[1])
-    change(cloud)
-    status, _, errors = run("drain", "--run", "--plan", str(made))
-    assert status == app.NOT_RUN
-    assert "The cloud has changed since the plan was made" in errors
-    assert words in errors
-    assert cloud.nova.calls == []
-
-
-@pytest.mark.parametrize(("age", "status"), [(500, 0), (700, app.NOT_RUN), (-300, app.NOT_RUN)])
-def test_a_plan_is_refused_when_it_is_older_than_ten_minutes(run, cloud, made, age, status):
-    found = json.loads(made.read_text())
-    moment = datetime.fromtimestamp(datetime.now(UTC).timestamp() - age, UTC)
-    made.write_text(json.dumps(found | {"origin": {"time": moment.isoformat()}}))
-    assert run("drain", "--run", "--plan", str(made))[0] == status
-    assert bool(cloud.nova.calls) == (status == 0)
-
-
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
         (["drain", "h0", "--parallel", "2"], "--parallel needs --run"),
-        (["drain", "h0", "--plan", "x"], "--plan needs --run"),
         (["drain", "h0", "--reason", "x"], "--reason needs --run"),
         (["drain", "h0", "--run", "--undo"], "not allowed with argument"),
         (
@@ -287,7 +221,6 @@ def test_a_plan_is_refused_when_it_is_older_than_ten_minutes(run, cloud, made, a
             "--commands prints a script, and --run runs the moves itself",
         ),
         (["drain", "h0", "--reset-states"], "--reset-states needs --evacuate"),
-        (["drain", "h0", "--run", "--plan", "nowhere.json"], "Cannot read nowhere.json"),
         (["drain", "--run"], "No host is named"),
         (["balance", "--run", "--parallel", "0"], "is not a whole number of 1 or more"),
     ],
@@ -297,15 +230,6 @@ def test_bad_arguments_are_clear_errors(run, cloud, capsys, argv, words):
     status, _, errors = run(*argv)
     assert status == app.NOT_RUN
     assert words in errors + capsys.readouterr().err
-    assert cloud.nova.calls == []
-
-
-def test_plans_of_other_hosts_and_kinds_are_refused(run, cloud, made, tmp_path):
-    other = tmp_path / "balance.json"
-    other.write_text(run("balance", "-f", "json")[1])
-    assert "is a plan of balance, not of drain" in run("drain", "--run", "--plan", str(other))[2]
-    assert "The plan is for other hosts" in run("drain", "h1", "--run", "--plan", str(made))[2]
-    assert "run with --evacuate" in run("drain", "--run", "--evacuate", "--plan", str(made))[2]
     assert cloud.nova.calls == []
 
 
@@ -321,19 +245,3 @@ def test_the_help_says_which_rights_a_run_needs(run, capsys):
     text = " ".join((output + capsys.readouterr().out).split())
     assert "They need the role admin" in text
     assert "os-migrate-server (migrate, migrate_live)" in text
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        "{}",
-        "[]",
-        "nothing",
-        '{"plan": "drain"}',
-        '{"plan": "drain", "origin": {"time": "2026-01-01T00:00:00+00:00"}, "moves": [{}]}',
-    ],
-)
-def test_a_file_that_is_no_plan_is_a_clear_error(run, cloud, tmp_path, broken):
-    file = tmp_path / "plan.json"
-    file.write_text(broken)
-    assert "is not a plan, as -f json prints it" in run("drain", "--run", "--plan", str(file))[2]
