@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.operators.plan.capacity import MOST_ON_HOST, Fit, fits, has_room_rules
-from scheduler.operators.plan.movable import to_evacuate
+from scheduler.operators.plan.movable import is_never_evacuated, to_evacuate
 from scheduler.operators.plan.moves import Mover, slots_in
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
@@ -84,7 +84,14 @@ class Losses:
         self._zone_of = np.array([number_of[name] for name in names], np.int64)
         self._again: dict[tuple[str, int, tuple[int, ...]], int] = {}
         self._hosts = [tuple(map(int, rows)) for rows in cloud.snapshot.table.rows_of_host.values()]
-        self._on = [to_evacuate(cloud.snapshot, rows) for rows in self._hosts]
+        self._on = [
+            [
+                index
+                for index in to_evacuate(cloud.snapshot, rows)
+                if not is_never_evacuated(cloud.snapshot, index)
+            ]
+            for rows in self._hosts
+        ]
         self._flavors = [self._flavor(name, counts) for name, counts in found.items()]
 
     def _flavor(self, name: str, found: Mapping[int, Fit]) -> _Flavor:

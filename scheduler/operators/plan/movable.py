@@ -13,6 +13,8 @@ LIVE, COLD, EVACUATE = "live", "cold", "evacuate"
 #: How nova moves an instance of a state off a host that is up.
 _WAYS = {"active": LIVE, "paused": LIVE, "stopped": COLD}
 
+NO_VTPM = "nova evacuates no instance with a virtual TPM"
+
 #: States from which nova evacuates an instance, with any task state.
 _EVACUATED = {"active", "stopped", "error"}
 
@@ -40,11 +42,14 @@ def way_of(snapshot: Snapshot, index: int) -> Way:
         return Way("", f"nova moves no instance that is {state}")
     if task:
         return Way("", f"nova moves no instance while its task state is {task}")
-    if name == LIVE and number >= 0 and not snapshot.requests.devices_move_live(number):
-        if state == "paused":
-            return Way("", "nova migrates its PCI devices cold only, and no paused instance cold")
-        return Way(COLD)
-    return Way(name)
+    if snapshot.is_down[instances.rows[index]]:
+        return Way("", "nova migrates nothing off a host that is down; see --evacuate")
+    if name == COLD or number < 0:
+        return Way(name)
+    cold_only = snapshot.requests.cold_only(number, snapshot.hosts.minimum_compute_version())
+    if cold_only and state == "paused":
+        return Way("", f"nova migrates its {cold_only} cold only, and no paused instance cold")
+    return Way(COLD if cold_only else LIVE)
 
 
 def way_off_a_dead_host(snapshot: Snapshot, index: int, *, reset_states: bool) -> Way:
@@ -54,13 +59,21 @@ def way_off_a_dead_host(snapshot: Snapshot, index: int, *, reset_states: bool) -
         reset_states: The state of an instance that nova does not evacuate as it is may be reset to ``error``.
     """
     state = snapshot.instances.states[index]
-    if state in _EVACUATED:
-        return Way(EVACUATE)
     if state == SOFT_DELETED:
         return Way("", f"nova evacuates no instance that is {state}")
+    if is_never_evacuated(snapshot, index):
+        return Way("", NO_VTPM)
+    if state in _EVACUATED:
+        return Way(EVACUATE)
     if not reset_states:
         return Way("", f"nova evacuates no instance that is {state} before its state is reset")
     return Way(EVACUATE, reset=True)
+
+
+def is_never_evacuated(snapshot: Snapshot, index: int) -> bool:
+    """Whether nova evacuates an instance, whose request has been read, in no state."""
+    number = int(snapshot.instances.specs[index])
+    return number >= 0 and snapshot.requests.has_vtpm(number)
 
 
 def to_evacuate(snapshot: Snapshot, rows: Iterable[int]) -> list[int]:

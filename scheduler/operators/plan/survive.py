@@ -21,7 +21,7 @@ import numpy as np
 from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
 from scheduler.operators.plan.capacity import Fit, fits, has_room_rules
-from scheduler.operators.plan.movable import not_evacuated, to_evacuate
+from scheduler.operators.plan.movable import NO_VTPM, is_never_evacuated, not_evacuated, to_evacuate
 from scheduler.operators.plan.moves import Document, Mover, Stuck, slots_in, stuck_document, summed
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
@@ -163,13 +163,15 @@ class Survival:
 
     def stuck(self, domain: Domain, indices: Sequence[int], explain: int = 0) -> list[Stuck]:
         """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
-        order = self._mover.order(indices)
+        stays = [index for index in indices if is_never_evacuated(self._snapshot, index)]
+        fixed = [Stuck(index, NO_VTPM, {}) for index in stays]
+        order = self._mover.order(set(indices).difference(stays))
         doubtful = order[: self._doubtful(order, domain)]
         if not doubtful:
-            return []
+            return fixed
         with self._cloud.restoring():
             stuck = self.evacuate(domain, doubtful)
-            return [*self._mover.explained(stuck[:explain]), *stuck[explain:]]
+            return [*self._mover.explained(stuck[:explain]), *stuck[explain:], *fixed]
 
     def evacuate(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
         """Evacuate instances of a domain, whose hosts are closed; return those without a place."""

@@ -4,7 +4,7 @@ It is decided twice: with the placements that no compute has reported yet, as Be
 as nova-scheduler does, so that a difference can be distinguished from them.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -151,9 +151,14 @@ class BestHosts(DecisionObserver):
         table: The hosts; None before any were ranked.
     """
 
-    def __init__(self, subset: int) -> None:
-        """Note nothing yet; ``subset``: one of so many best hosts is chosen."""
-        self._size = max(MOST_RANKED, subset)
+    def __init__(self, subset: int, is_mapped: Callable[[str], bool]) -> None:
+        """Note nothing yet.
+
+        Args:
+            subset: One of so many best hosts is chosen.
+            is_mapped: Whether a service host has a host mapping; others are never chosen.
+        """
+        self._size, self._is_mapped = max(MOST_RANKED, subset), is_mapped
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
 
@@ -166,11 +171,13 @@ class BestHosts(DecisionObserver):
     def weighed(
         self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
     ) -> None:
+        mapped = np.array([self._is_mapped(row.host) for row in hosts.rows], bool)
+        rows, totals = hosts.table_rows[mapped], totals[mapped]
         size = min(self._size, len(totals))
-        best = np.argpartition(totals, -size)[-size:]
+        best = np.argpartition(totals, -size)[-size:] if size else np.arange(0)
         ranked = np.zeros(len(hosts.table), bool)
-        ranked[hosts.table_rows[totals >= totals[best].min() - EQUAL]] = True
-        self._ranked = hosts.table_rows[best], totals[best], np.packbits(ranked)
+        ranked[rows[totals >= totals[best].min(initial=np.inf) - EQUAL]] = True
+        self._ranked = rows[best], totals[best], np.packbits(ranked)
 
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
@@ -221,7 +228,7 @@ class ShadowManager(SchedulerManager):
             copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
         )
         subset, refusal = self.conf.filter_scheduler.host_subset_size, ""
-        best = BestHosts(subset)
+        best = BestHosts(subset, self.hosts.mapped)
         trace = Trace(request, self._clock, names=self.names, also=best)
         with limit_to(Deadline(request.deadline, self._clock)):
             try:
@@ -254,7 +261,7 @@ class ShadowManager(SchedulerManager):
         parts = self.parts
         alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
         world = replace(self.world, steps=replace(self.steps, mirrored_hosts=alone))
-        best = BestHosts(self.conf.filter_scheduler.host_subset_size)
+        best = BestHosts(self.conf.filter_scheduler.host_subset_size, parts.hosts.mapped)
         try:
             decide(request, world, WithoutClaims(), Trace(request, self._clock, also=best))
         except BerthError:

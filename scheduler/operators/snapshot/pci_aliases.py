@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import os_resource_classes
 import os_traits
-from oslo_utils import uuidutils
+from oslo_utils import strutils, uuidutils
 
 from scheduler import objects
 from scheduler.errors import InvalidSetting
@@ -19,12 +19,15 @@ from scheduler.request.flavor_and_image import FlavorAndImage
 
 EXTRA_SPEC = "pci_passthrough:alias"
 
+#: The key that pools have as ``true`` or ``false``, whatever word the alias has for it.
+LIVE = "live_migratable"
+
 #: Keys of an alias for pools or Placement, by their names in ``[pci] alias``.
 _KEYS = {
     "vendor_id": "vendor_id",
     "product_id": "product_id",
     "device_type": "dev_type",
-    "live_migratable": "live_migratable",
+    LIVE: LIVE,
     "resource_class": "resource_class",
     "traits": "traits",
 }
@@ -58,6 +61,8 @@ def read_aliases(texts: Iterable[str], *, in_placement: bool = False) -> dict[st
         entry = _entry(text)
         policy = entry.get("numa_policy", "legacy")
         spec = {ours: _word(entry[theirs]) for theirs, ours in _KEYS.items() if theirs in entry}
+        if LIVE in spec:
+            spec[LIVE] = _flag(entry["name"], spec[LIVE])
         alias = found.setdefault(entry["name"], Alias([], policy))
         alike = alias.numa_policy == policy and all(
             one.get("dev_type") == spec.get("dev_type") is not None for one in alias.specs
@@ -91,6 +96,13 @@ def _entry(text: str) -> dict[str, Any]:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise InvalidSetting(f"[pci]/alias {text!r} has no name")
     return entry
+
+
+def _flag(name: str, word: str) -> str:
+    try:
+        return str(strutils.bool_from_string(word, strict=True)).lower()
+    except ValueError as error:
+        raise InvalidSetting(f"[pci]/alias {name}: live_migratable is no boolean: {error}") from error
 
 
 def _word(value: Any) -> str:

@@ -120,6 +120,7 @@ class PlannedWorld:
         self.offers = Offers(snapshot.candidates)
         self.pending = PendingPlacements()
         self._mirrored = MirroredHosts(snapshot.mirror, self.places, self.pending)
+        self._mapped = np.array([snapshot.hosts.mapped(row.host) for row in snapshot.table.rows], bool)
         self._groups = ServerGroups()
 
     def queries(self, request: SchedulingRequest) -> tuple[Query, ...]:
@@ -153,4 +154,6 @@ class PlannedWorld:
         return self.pending.now()
 
     def _open(self, hosts: HostView) -> HostView:
-        return hosts.where(~self.closed[hosts.table_rows]) if len(hosts) else hosts
+        if not len(hosts):
+            return hosts
+        return hosts.where(self._mapped[hosts.table_rows] & ~self.closed[hosts.table_rows])

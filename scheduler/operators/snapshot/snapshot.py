@@ -13,10 +13,14 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
+from scheduler.conf import service_down_time
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.errors import BerthError
+from scheduler.filters.compute_filter import ServiceUp
+from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.inventory import Inventory
@@ -136,6 +140,13 @@ class Snapshot:
         """Keep heartbeats as old as when they were read: a plan may take longer than service_down_time."""
         self.table.numbers["service_seen"] = self._seen + (time.time() - self.read_at)
 
+    @cached_property
+    def is_down(self) -> np.ndarray:
+        """Which hosts have a compute service that is down; bool, shape (hosts,)."""
+        self.keep_time()
+        hosts = HostView.of(self.table, TableRows(np.arange(len(self.table))))
+        return ~ServiceUp(service_down_time(self.conf), time.time()).up(hosts)
+
     def load_requests(self, indices: Iterable[int]) -> None:
         """Read the requests of some instances, and their server groups.
 
@@ -215,6 +226,7 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
         if not hosts.wait_until_ready(0.0):
             raise Unreadable("The API database cannot be read")
         table, read_at = copy.copy(hosts.snapshot(0)), time.time()
+        hosts.mappings.refresh()  # the loop that reads them may not have run yet
     finally:
         hosts.stop()
     names = hosts.cell_names()

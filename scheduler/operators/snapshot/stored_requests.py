@@ -7,10 +7,14 @@ import orjson
 from scheduler import objects
 from scheduler.errors import InvalidRequest
 from scheduler.objects.base import DATA
+from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.reading import read
 
 #: In place of the number of a request that is not stored or cannot be read.
 MISSING = -2
+
+#: The service version from which computes migrate a virtual TPM live whose secret the host has.
+MOVES_VTPM = 72
 
 #: What differs between instances of one request.
 OWN = ("instance_uuid", "num_instances", "id", "instance_group")
@@ -71,10 +75,28 @@ class StoredRequests:
     def has_devices(self, number: int) -> bool:
         return bool(read(read(self._specs[number], "pci_requests"), "requests", ()))
 
-    def devices_move_live(self, number: int) -> bool:
-        """Return whether nova migrates the devices of a request live: those of ports, or marked ones."""
-        wanted = read(read(self._specs[number], "pci_requests"), "requests", ())
-        return all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in wanted)
+    def cold_only(self, number: int, compute_version: int) -> str:
+        """Return for what nova does not migrate the instances of a request live; "" if it does.
+
+        Args:
+            compute_version: The lowest service version of any compute.
+        """
+        spec = self._specs[number]
+        wanted = read(read(spec, "pci_requests"), "requests", ())
+        if not all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in wanted):
+            return "PCI devices"
+        wishes = FlavorAndImage(spec)
+        if wishes.flag("hw:mem_encryption") or wishes.image("hw_mem_encryption"):
+            return "encrypted memory"
+        security = wishes.extra_specs.get("hw:tpm_secret_security")
+        if self.has_vtpm(number) and (security != "host" or compute_version < MOVES_VTPM):
+            return "virtual TPM"
+        return ""
+
+    def has_vtpm(self, number: int) -> bool:
+        """Whether the instances of a request have a virtual TPM, which nova evacuates in no state."""
+        wishes = FlavorAndImage(self._specs[number])
+        return bool(wishes.extra_specs.get("hw:tpm_version") or wishes.image("hw_tpm_version"))
 
     def boots_from_volume(self, number: int) -> bool:
         return bool(read(self._specs[number], "is_bfv"))

@@ -49,7 +49,8 @@ def group(name, policy, members=()):
 class MadeCloud:
     """Hosts and the instances on them; ``planned`` makes what plans are made on.
 
-    ``traits`` has further traits of hosts by name, ``inventories`` further fields of their inventories by class.
+    ``traits`` has further traits of hosts by name, ``inventories`` further fields of their inventories by class,
+    ``unmapped`` the names of hosts without a host mapping.
     """
 
     def __init__(self, *hosts, **options):
@@ -58,7 +59,7 @@ class MadeCloud:
         self.requests = {}
         self.groups = {}
         self.flavors = {}
-        self.traits, self.inventories = {}, {}
+        self.traits, self.inventories, self.unmapped = {}, {}, set()
         self._placed = []
 
     def put(self, name, host, of=None, state="active", task="", in_group=None, **fields):
@@ -107,7 +108,7 @@ class MadeCloud:
             aggregates=lambda: table.aggregates,
             minimum_compute_version=lambda: 74,
             partition=SimpleNamespace(name="", aggregates=lambda: None),
-            mapped=lambda _host: True,
+            mapped=lambda host: host not in self.unmapped,
             cell_names=lambda: names,
             instances=SimpleNamespace(image_properties=lambda places: {}, on_host=lambda *_: {}),
             find_nodes=lambda wanted: [

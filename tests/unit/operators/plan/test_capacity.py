@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from scheduler.errors import BerthError
 from scheduler.operators.plan.capacities import capacities, text
 from scheduler.operators.plan.capacity import capacity, fits
+from scheduler.operators.plan.survive import by_hosts, survive
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, new_uuid, node
 from tests.unit.operators.plan.test_drain import host_cells, pinned_spec
 
@@ -84,6 +85,20 @@ def test_what_runs_out_first_and_what_is_stranded_is_told_by_place():
     assert (first["zone"], first["instances"], first["limits"][0]["limit"]) == ("a", 2, "MEMORY_MB")
     assert first["stranded"] == {"DISK_GB": 98, "MEMORY_MB": 2192, "VCPU": 6}
     assert (second["zone"], second["instances"], second["limits"][0]["limit"]) == ("b", 1, "VCPU")
+
+
+def test_a_host_that_gets_no_instances_has_no_room():
+    wanted = flavor("m1", ram=4096)
+    cloud = MadeCloud(node("h1"), node("h2"), node("empty", ram=65536)).put("i", "h1", wanted)
+    cloud.unmapped = {"empty"}
+    _, spec = request(cloud, wanted)
+    planned = cloud.planned()
+    assert counted(planned, spec) == {"h1": 1, "h2": 2} == filled(planned, spec, wanted)
+    (found,) = capacities(cloud.planned(), [wanted])
+    assert (found["headroom"], found["worst_loss"]) == (1, "h2")
+    assert not survive(planned := cloud.planned(), by_hosts(planned.snapshot, 1))["answers"][0][
+        "without_place"
+    ]
 
 
 def test_a_request_that_fits_nowhere_is_explained():

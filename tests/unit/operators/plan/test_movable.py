@@ -8,7 +8,7 @@ from scheduler import objects
 from scheduler.operators.plan.drain import drain
 from scheduler.operators.plan.movable import not_evacuated, way_of, way_off_a_dead_host
 from scheduler.operators.plan.survive import by_hosts, survive
-from tests.unit.operators.plan.clouds import MadeCloud, node, uuid_of
+from tests.unit.operators.plan.clouds import MadeCloud, flavor, node, uuid_of
 
 
 def devices(live=False, port=False):
@@ -18,6 +18,57 @@ def devices(live=False, port=False):
         count=1, spec=[spec], alias_name=None if port else "gpu", request_id=None
     )
     return objects.InstancePCIRequests(instance_uuid=uuid_of("i"), requests=[request])
+
+
+TPM = {"hw__tpm_version": "2.0"}
+HOST_HAS_SECRET = TPM | {"hw__tpm_secret_security": "host"}
+
+
+@pytest.mark.parametrize(
+    ("state", "extra_specs", "computes", "way"),
+    [
+        ("active", TPM, 74, "cold"),
+        ("stopped", TPM, 74, "cold"),
+        ("active", HOST_HAS_SECRET, 72, "live"),
+        ("active", HOST_HAS_SECRET, 71, "cold"),
+        ("active", TPM | {"hw__tpm_secret_security": "deployment"}, 74, "cold"),
+        ("active", {"hw__mem_encryption": "yes"}, 74, "cold"),
+        ("active", {"hw__mem_encryption": "false"}, 74, "live"),
+    ],
+)
+def test_what_nova_migrates_cold_only(state, extra_specs, computes, way):
+    cloud = MadeCloud(node("h1"), node("h2")).put("i", "h1", flavor(**extra_specs), state=state)
+    snapshot = cloud.snapshot()
+    snapshot.hosts.minimum_compute_version = lambda: computes
+    snapshot.load_requests([0])
+    assert way_of(snapshot, 0) == (way, "", False)
+
+
+@pytest.mark.parametrize("service", ["down", "forced_down"])
+def test_nothing_is_migrated_off_a_host_that_is_down(service):
+    cloud = (
+        MadeCloud(getattr(node("h1"), service)(), node("h2")).put("i", "h1").put("j", "h1", state="stopped")
+    )
+    plan = drain(cloud.planned(), [0])
+    assert plan["moves"] == []
+    assert {one["why"]["text"] for one in plan["without_place"]} == {
+        "nova migrates nothing off a host that is down; see --evacuate"
+    }
+    evacuate = partial(way_off_a_dead_host, reset_states=False)
+    assert [move["way"] for move in drain(cloud.planned(), [0], evacuate)["moves"]] == ["evacuate"] * 2
+
+
+def test_a_virtual_tpm_is_lost_with_its_host():
+    cloud = MadeCloud(node("h1"), node("h2")).put("a", "h1").put("tpm", "h1", flavor("win", **TPM))
+    plan = drain(cloud.planned(), [0], partial(way_off_a_dead_host, reset_states=True))
+    assert [move["instance"] for move in plan["moves"]] == [uuid_of("a")]
+    planned = cloud.planned()
+    (found,) = survive(planned, by_hosts(planned.snapshot, 1))["answers"]
+    assert (found["placed"], found["missing"]) == (1, {})
+    for stuck in (plan["without_place"], found["without_place"]):
+        assert [(one["instance"], one["why"]["text"]) for one in stuck] == [
+            (uuid_of("tpm"), "nova evacuates no instance with a virtual TPM")
+        ]
 
 
 @pytest.mark.parametrize(

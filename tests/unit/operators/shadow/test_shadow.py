@@ -129,7 +129,7 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
     totals = np.ones(len(view))
     totals[[5, 7]] = 3, 2
     totals[-1] = 0
-    best = BestHosts(1)
+    best = BestHosts(1, lambda _host: True)
     best.weighed(0, view, None, totals, iter(()))
     best.consumed(0, view, 5, None)
     (chosen,) = best.choices
@@ -142,6 +142,16 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
         MOST_RANKED + 1: [5, 7],
     }
     assert chosen.heavier(MOST_RANKED + 2) is None
+
+
+def test_a_host_that_berth_never_chooses_is_none_of_its_best():
+    view = make_view([make_host(name) for name in ("h1", "h2", "unmapped")])
+    best = BestHosts(1, lambda host: host != "unmapped")
+    best.weighed(0, view, None, np.array([1.0, 1.0, 2.0]), iter(()))
+    best.consumed(0, view, 0, None)
+    decision = ShadowDecision("req-1", ["vm0"], view.table, choices=best.choices)
+    verdicts = [compare(decision, {"vm0": row.uuid}) for row in view.rows]
+    assert verdicts == [Verdict.SAME, Verdict.EQUAL, Verdict.OTHER]
 
 
 def body(**changes):

@@ -33,6 +33,15 @@ def test_entries_of_one_name_are_alternatives():
     assert [spec["product_id"] for spec in request.spec] == ["1db4", "1db6"]
 
 
+@pytest.mark.parametrize(
+    ("word", "flag"), [("yes", "true"), ("True", "true"), ("1", "true"), ("no", "false"), (False, "false")]
+)
+def test_devices_move_live_by_any_word_for_it(word, flag):
+    assert aliases(GPU | {"live_migratable": word})["gpu"].specs[0]["live_migratable"] == flag
+    with pytest.raises(InvalidSetting):
+        aliases(GPU | {"live_migratable": "perhaps"})
+
+
 def test_the_policy_of_the_flavor_goes_before_that_of_the_alias():
     known = aliases(GPU | {"numa_policy": "required"})
     policies = [
