@@ -3,10 +3,10 @@
 import os
 import threading
 
-from hypothesis import settings
 from oslo_service import backend
 import pytest
 
+from tests.support import campaigns
 from tests.support.waiting import eventually
 
 # Of each process that is started, a sixth of the time to import went into eventlet's copy of dnspython
@@ -31,10 +31,14 @@ AT_WORK = ("(poll)", "connection-watch")
 LIBRARIES = ("amqp", "kombu", "oslo.messaging", "oslo_messaging")
 
 
-def pytest_configure():
-    # several runs share the machines of CI: how long an example takes says nothing
-    settings.register_profile("berth", deadline=None, max_examples=100)
-    settings.load_profile("berth")
+def pytest_addoption(parser):
+    parser.addoption(
+        "--campaign-seed", type=int, help="run campaigns, with random inputs drawn from this number"
+    )
+
+
+def pytest_configure(config):
+    campaigns.load_profile(in_campaign=config.getoption("--campaign-seed") is not None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -48,11 +52,23 @@ def pytest_configure_node(node):
     node.workerinput["shared_servers"] = node.config.shared_servers.address
 
 
+@pytest.fixture(scope="session")
+def campaign_seed(request):
+    """The seed of the campaign; 0 in the suite."""
+    return request.config.getoption("--campaign-seed") or 0
+
+
 def pytest_collection_modifyitems(config, items):
-    """With several processes, put the files that wait longest for servers first.
+    """Leave out campaigns, or all but these; with several processes, put the files first that wait longest for servers.
 
     The many quick ones come last, so that all processes end together.
     """
+    in_campaign = config.getoption("--campaign-seed") is not None
+    run, left_out = [], []
+    for item in items:
+        (run if campaigns.is_run(item, in_campaign=in_campaign) else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = run
     if not hasattr(config, "workerinput"):
         return
     files = {}

@@ -41,14 +41,14 @@ def patient(monkeypatch):
     ("fault", "callers"),
     [
         ("placement killed", 16),
-        ("placement stopped", 2),
-        ("placement refuses", 2),
-        ("placement refuses one daemon", 16),
-        ("placement throttled", 2),
+        pytest.param("placement stopped", 2, marks=pytest.mark.campaign),
+        pytest.param("placement refuses", 2, marks=pytest.mark.campaign),
+        pytest.param("placement refuses one daemon", 16, marks=pytest.mark.campaign),
+        pytest.param("placement throttled", 2, marks=pytest.mark.campaign),
     ],
 )
-def test_no_build_fails(cloud, fault, callers):
-    rng = random.Random(1)
+def test_no_build_fails(cloud, campaign_seed, fault, callers):
+    rng = random.Random(campaign_seed + 1)
     made = faults.make(fault, cloud, rng)
     outcome = rounds.Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
     assert outcome.problems == []

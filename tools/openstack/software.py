@@ -23,7 +23,7 @@ def make(directory: Path) -> None:
     """Make the environments that are missing or are made of other versions.
 
     Raises:
-        RuntimeError: pip fails; the text has the end of its output.
+        RuntimeError: OpenStack cannot be installed; the text has the last line that pip printed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor() as pool:
@@ -52,15 +52,19 @@ def _make(environment: Path, name: str) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=INSTALL_TIMEOUT,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-    )
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=INSTALL_TIMEOUT,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"OpenStack cannot be installed: no end after {INSTALL_TIMEOUT} s") from None
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} fails:\n{done.stdout[-2000:]}")
+        last = done.stdout.strip().rpartition("\n")[2]
+        raise RuntimeError(f"OpenStack cannot be installed: {last or command}")

@@ -21,10 +21,11 @@ from tests.integration.placement.random_clouds import (
     random_part,
 )
 from tests.integration.placement_fixtures import make_claimer, request_for
+from tests.support.campaigns import numbers
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import HEADERS, Provider, create_fleet
 
-QUERIES = 60
+QUERIES = 40
 INTERVAL = 8.0
 
 
@@ -110,9 +111,11 @@ class Others:
         self.nodes[made.uuid] = {"MEMORY_MB": {"total": 4096}}
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_hosts_that_are_offered_and_not_refused_are_those_of_placement(tmp_path, connect, seed):
-    rng = random.Random(seed)
+@pytest.mark.parametrize("number", numbers(1, 50))
+def test_hosts_that_are_offered_and_not_refused_are_those_of_placement(
+    tmp_path, connect, campaign_seed, number
+):
+    rng = random.Random(campaign_seed + number)
     aggregates, providers = make_cloud(rng, 30)
     with PlacementProcess(tmp_path / "placement.db") as url:
         create_fleet(url, providers)
@@ -122,18 +125,18 @@ def test_hosts_that_are_offered_and_not_refused_are_those_of_placement(tmp_path,
         others = Others(url, rng, aggregates, providers)
         mirror.run_round()
         sizes, late = [], 0
-        for number in range(QUERIES):
-            if number % 3 == 1:  # a query right after a round, and two with changes since
+        for place in range(QUERIES):
+            if place % 3 == 1:  # a query right after a round, and two with changes since
                 mirror.run_round()
             else:
                 others.change()
             query = make_query(rng, aggregates)
             asked = fetch(query, None)
-            assert not asked.failed, (number, query.querystring, asked.reason)
+            assert not asked.failed, (place, query.querystring, asked.reason)
             found, checked = offered(mirror, query)
-            assert checked <= set(asked.by_root), (number, query.querystring)
-            if number % 3 == 1:
-                assert found == set(asked.by_root), (number, query.querystring)
+            assert checked <= set(asked.by_root), (place, query.querystring)
+            if place % 3 == 1:
+                assert found == set(asked.by_root), (place, query.querystring)
             late += len(set(asked.by_root) - checked)
             sizes.append(len(checked))
         assert max(sizes) > 8

@@ -12,7 +12,7 @@ import sys
 import psutil
 import pytest
 
-from tools.openstack import burst, load, outage, tempest, tempest_results
+from tools.openstack import burst, load, outage, software, tempest, tempest_results
 from tools.openstack.command import COMMANDS
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import Layout
@@ -223,3 +223,9 @@ def test_a_command_without_a_cloud_says_how_to_start_one(tmp_path):
     with pytest.raises(RuntimeError, match="tools/cloud up"):
         main(["--directory", str(tmp_path), "status"])
     assert not list(tmp_path.iterdir())
+
+
+def test_why_openstack_cannot_be_installed_is_one_line():
+    fails = "print('Looking'); print('ERROR: no such registry'); raise SystemExit(1)"
+    with pytest.raises(RuntimeError, match=r"^OpenStack cannot be installed: ERROR: no such registry$"):
+        software._run(sys.executable, "-c", fails)

@@ -1,10 +1,11 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
 from scheduler.operators.plan.balance import BELOW, PACK, ROOM, SPREAD, balance
 from scheduler.operators.plan.moves import Mover
 from tests.builders import uuid_of
+from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, lines, node
 from tests.unit.operators.plan.test_survive import HOSTS, INSTANCES, made
 
@@ -29,7 +30,7 @@ def lowest(cloud, moved):
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(HOSTS, INSTANCES)
 def test_each_move_lowers_the_deviation_most_of_all_that_the_filters_allow(rams, instances):
     cloud = made(rams, instances)
@@ -54,7 +55,7 @@ def test_each_move_lowers_the_deviation_most_of_all_that_the_filters_allow(rams,
         assert lowest(again, moved) == pytest.approx(deviation(again), abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(HOSTS, INSTANCES)
 def test_emptied_hosts_are_empty_and_each_move_is_allowed_then(rams, instances):
     cloud = made(rams, instances)
@@ -134,7 +135,7 @@ def test_the_host_that_gets_room_passes_the_filters_and_its_instances_find_a_pla
     assert "no host gets room for an instance of flavor f by at most 5 moves" in lines(full)[1]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(HOSTS, INSTANCES, st.sampled_from([0.3, 0.5, 0.85]))
 def test_no_host_is_above_the_share_unless_the_plan_says_so(rams, instances, share):
     cloud = made(rams, instances)

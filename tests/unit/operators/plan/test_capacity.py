@@ -1,12 +1,13 @@
 """What fits, against filling the cloud one instance after the other."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import BerthError
 from scheduler.operators.plan.capacities import capacities, text
 from scheduler.operators.plan.capacity import capacity, fits
 from scheduler.operators.plan.survive import by_hosts, survive
+from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, new_uuid, node
 from tests.unit.operators.plan.test_drain import host_cells, pinned_spec
 
@@ -42,7 +43,7 @@ def counted(planned, spec):
     return {planned.host(row): fit.count for row, fit in fits(planned, spec.obj_clone()).items() if fit.count}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(
     st.lists(
         st.tuples(st.sampled_from([2048, 4096, 10000]), st.sampled_from([2, 4, 16])), min_size=1, max_size=4

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.operators.plan.failures import (
@@ -21,6 +21,7 @@ from scheduler.operators.plan.failures import (
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.plan.shown import shown
 from tests.builders import uuid_of
+from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, lines, node
 from tests.unit.operators.plan.test_survive import SIZES
 
@@ -63,7 +64,7 @@ def lost(cloud, rows):
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(
     st.lists(st.sampled_from([4096, 8192]), min_size=2, max_size=5),
     st.lists(st.tuples(st.integers(0, 4), st.sampled_from(sorted(SIZES)), st.booleans()), max_size=10),

@@ -1,6 +1,6 @@
 """What fits after the loss of a host, against losing each host in turn and counting everything again."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
@@ -13,6 +13,7 @@ from scheduler.operators.plan.capacity import fits
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.snapshot.requests import of_flavor
 from tests.builders import OTHER_CELL
+from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
 
 FAST = "HW_CPU_X86_AVX512F"
@@ -102,7 +103,7 @@ INSTANCES = st.lists(
 
 
 @pytest.mark.parametrize("with_counts", [False, True], ids=["amounts", "instances a host"])
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(hosts=HOSTS, instances=INSTANCES)
 def test_the_figures_are_those_of_brute_force(with_counts, hosts, instances):
     filters = [name for name in FILTERS if with_counts or name != "NumInstancesFilter"]

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
@@ -13,6 +13,7 @@ from scheduler.operators.plan.purchase import NotOffered, purchase
 from scheduler.operators.plan.shown import shown
 from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.requests import of_flavor
+from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
 from tests.unit.operators.plan.test_loss import ASKED, FAST, host_cell, one_cell
 
@@ -50,7 +51,7 @@ def fitting(cloud, wanted):
         return 0
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(
     st.sampled_from([4096, 8192]),
     st.booleans(),

@@ -2,13 +2,14 @@
 
 from unittest import mock
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
 from scheduler.operators.plan import survive as module
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.plan.survive import Survival, UnknownDomain, by_hosts, domains_of, survive
+from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 
 SIZES = {"small": 1024, "middle": 2048, "large": 4096}
@@ -63,7 +64,7 @@ def decided_one_by_one(cloud, row):
     return stuck
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(HOSTS, INSTANCES)
 def test_the_answer_is_that_of_brute_force(rams, instances):
     cloud = made(rams, instances)
@@ -79,7 +80,7 @@ def test_the_answer_is_that_of_brute_force(rams, instances):
     assert (planned.places.rows == planned.snapshot.instances.rows).all()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(20)
 @given(HOSTS, INSTANCES)
 def test_what_is_answered_without_a_decision_is_what_decisions_say(rams, instances):
     planned = made(rams, instances).planned()
@@ -156,7 +157,7 @@ def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
     assert survival.stuck(domain, survival.instances_of(domain)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(HOSTS, INSTANCES)
 def test_what_may_be_added_is_bounded_for_large_domains(rams, instances):
     cloud = made(rams, [(at, size, None) for at, size, _ in instances])
