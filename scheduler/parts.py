@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 import math
 from pathlib import Path
-import time
 
 from oslo_config import cfg
 
@@ -40,21 +39,19 @@ class Outside:
     """What a scheduler reads and writes; a model of it in a simulation.
 
     Attributes:
-        hosts: What is known of the hosts, from nova's databases.
+        hosts: What is known of the hosts, from nova's databases; its clock is that of all parts.
         placement: The client that the daemon starts.
         network: Neutron, for the pre-filters.
-        clock: Seconds, as ``time.monotonic``.
         timing: The clock and the sleep of writes to Placement.
     """
 
     hosts: Inventory
     placement: PlacementClient
     network: NeutronNetwork
-    clock: Callable[[], float] = time.monotonic
     timing: Timing = field(default_factory=Timing)
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> "Outside":
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "Outside":
         """Make the clients that the options describe; nothing is connected to yet.
 
         Raises:
@@ -62,7 +59,7 @@ class Outside:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
-        return cls(Inventory(conf), placement, NeutronNetwork.from_conf(conf), clock)
+        return cls(Inventory(conf), placement, NeutronNetwork.from_conf(conf))
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class Parts:
         claimer: Claims hosts in Placement.
         mirror: What is known of Placement's compute nodes.
         stream: What other schedulers decide, if it is shared.
-        clock: Seconds, as ``time.monotonic``.
+        clock: The clock of the hosts, which all parts have.
     """
 
     hosts: Inventory
@@ -110,7 +107,7 @@ def put_together(
     mirror = CandidateMirror(
         placement,
         lambda: conf.berth.mirror_interval,
-        outside.clock,
+        hosts.clock,
         hosts.partition.aggregates,
     )
     # The stream lays what others decide over the table and the mirror, so both exist before it.
@@ -125,7 +122,7 @@ def put_together(
         nodes_of_hosts=lambda names: hosts.nodes_of_hosts(hosts.snapshot(math.inf), names),
     )
     # A question to Placement begins the reading of hosts: one after the other would take as long as both.
-    candidates = CandidateSource.of(placement, hosts.begin_reading)
+    candidates = CandidateSource.of(placement, hosts.begin_reading, hosts.clock)
     return Parts(
         hosts=hosts,
         placement=placement,
@@ -136,7 +133,7 @@ def put_together(
         claimer=claimer,
         mirror=mirror,
         stream=stream,
-        clock=outside.clock,
+        clock=hosts.clock,
     )
 
 

@@ -5,6 +5,7 @@ neither says what the other changed. So a cast only says that there is something
 (spec: host-state-and-cells 1.4, 3.9).
 """
 
+from collections.abc import Callable
 import math
 import time
 
@@ -41,7 +42,11 @@ class AggregateStore:
     """
 
     def __init__(
-        self, engines: Engines, interval: float = INTERVAL, retry_interval: float = RETRY_INTERVAL
+        self,
+        engines: Engines,
+        interval: float = INTERVAL,
+        retry_interval: float = RETRY_INTERVAL,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up the reader; nothing is read yet.
 
@@ -52,6 +57,7 @@ class AggregateStore:
         """
         self.current = Aggregates()
         self._engines = engines
+        self._clock = clock
         self._interval = interval
         self._retry_interval = retry_interval
         self._loaded = False
@@ -62,6 +68,7 @@ class AggregateStore:
             LOG,
             "Cannot read the aggregates from the API database",
             "Aggregates are read from the API database again",
+            clock,
         )
 
     def start(self) -> None:
@@ -81,7 +88,7 @@ class AggregateStore:
 
     def begin_reading(self) -> None:
         """Read them now in the background, after a cast about them, and once more ``REREAD_DELAY`` later."""
-        self._cast_at = time.monotonic()
+        self._cast_at = self._clock()
         self._loop.wake()
 
     def reload(self) -> bool:
@@ -100,7 +107,7 @@ class AggregateStore:
         return True
 
     def _round(self) -> float:
-        was_cast = time.monotonic() - self._cast_at < REREAD_DELAY  # before a reading that may be slow
+        was_cast = self._clock() - self._cast_at < REREAD_DELAY  # before a reading that may be slow
         readable = self.reload()
         return REREAD_DELAY if was_cast else self._pause(readable)
 

@@ -111,7 +111,8 @@ class HostStore:
             arrived_at: When the request arrived, in seconds of the clock; None: now.
         """
         max_age = self._max_age() if max_age is None else max_age
-        arrived_at = self._clock() if arrived_at is None else arrived_at
+        now = self._clock()
+        arrived_at = now if arrived_at is None else min(arrived_at, now)  # no table is read after now
         with self._changed:
             self._want(arrived_at, max_age)
             timeout = self._refresh_timeout()

@@ -56,6 +56,7 @@ class Inventory:
     known, without a cell's database its hosts are missing. Reading goes on, so all comes back by itself.
 
     Attributes:
+        clock: The clock of all moments here, and of the requests that are decided by them.
         engines: The engines of all databases.
         cells: The cells of the deployment.
         mappings: The cell of each host.
@@ -72,7 +73,7 @@ class Inventory:
         outside: Returns the table of the hosts of other partitions among some providers.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
         """Set up all parts; nothing is connected to yet.
 
         Raises:
@@ -80,34 +81,38 @@ class Inventory:
         """
         derived.check_driver(conf)
         self._conf = conf
-        self.engines = Engines(conf)
+        self.clock = clock
+        self.engines = Engines(conf, clock)
         self.engines.check()
-        self.cells = Cells(self.engines, conf)
-        self.mappings = HostMappings(self.engines)
-        self._calls = CellCalls(lambda: conf.berth.cell_timeout)
-        self.aggregate_store = AggregateStore(self.engines)
+        self.cells = Cells(self.engines, conf, clock)
+        self.mappings = HostMappings(self.engines, clock)
+        self._calls = CellCalls(lambda: conf.berth.cell_timeout, clock)
+        self.aggregate_store = AggregateStore(self.engines, clock=clock)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
         self.reader = HostReader(
             self.cells,
             self._calls,
             partial(
                 CellTracker,
-                loader=RowLoader(conf),
+                loader=RowLoader(conf, clock=clock),
+                clock=clock,
                 down_time=lambda: derived.service_down_time(conf),
             ),
             self.partition,
             unread_max_age=lambda: conf.berth.unread_cell_max_age,
+            clock=clock,
         )
         self.store = HostStore(
             self.reader,
             self.partition,
             max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,
+            clock=clock,
         )
         self.instances = CellInstances(self.cells, self._calls)
         self.states = InstanceStates(self.engines, self.cells, self._calls)
         packing = conf.compute.packing_host_numa_cells_allocation_strategy
-        self.pending = PendingPlacements(fitter=Fitter(packing=packing))
+        self.pending = PendingPlacements(clock, fitter=Fitter(packing=packing))
         self._hosts_followed: Mapping[str, object] = {}
         self._reported = ReportedPlacements(self.pending, self.engines, self.instances)
         self.mapped = self.mappings.__contains__
@@ -137,9 +142,9 @@ class Inventory:
         Raises:
             ConfigError: The database refuses access.
         """
-        end, max_age = time.monotonic() + timeout, None
+        end, max_age = self.clock() + timeout, None
         while not self._is_ready():
-            left = end - time.monotonic()
+            left = end - self.clock()
             if left <= 0:
                 return False
             sleep(min(left, READY_INTERVAL))
@@ -191,7 +196,7 @@ class Inventory:
             max_age: Seconds from the begin of its reading to the arrival of the request at most; None:
                 [berth]/host_state_max_age.
             cell_uuid: A cell that the request names. If it was added since the start, it is read now.
-            arrived_at: When the request arrived, in seconds of ``time.monotonic``; None: now.
+            arrived_at: When the request arrived, in seconds of the clock; None: now.
         """
         if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
             max_age, arrived_at = 0, None

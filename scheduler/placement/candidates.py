@@ -39,7 +39,12 @@ class CandidateSource:
     Equal questions of requests that wait together are sent once.
     """
 
-    def __init__(self, fetch: Fetch, before_question: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        fetch: Fetch,
+        before_question: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Ask nothing yet.
 
         Args:
@@ -47,14 +52,18 @@ class CandidateSource:
         """
         self._fetch = fetch
         self._before_question = before_question
+        self._clock = clock
         self._calls: BatchedCalls[Candidates] = BatchedCalls(WAIT_TIMEOUT, AT_ONCE)
 
     @classmethod
     def of(
-        cls, client: PlacementClient, before_question: Callable[[], None] = lambda: None
+        cls,
+        client: PlacementClient,
+        before_question: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> "CandidateSource":
         """Make the source that asks Placement; arguments as of the constructor."""
-        return cls(FetchCandidates(client), before_question)
+        return cls(FetchCandidates(client, clock), before_question, clock)
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
@@ -71,7 +80,7 @@ class CandidateSource:
         try:
             found, callers = self._calls.call(query.querystring, ask)
         except PlacementSilent as error:
-            return unanswered(error, time.monotonic())
+            return unanswered(error, self._clock())
         return replace(found, requests=callers) if callers > 1 else found
 
 

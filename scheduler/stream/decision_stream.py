@@ -92,7 +92,7 @@ class DecisionStream:
         """
         self._own = own
         self._state = state
-        self._clock = clock
+        self._clock, self._monotonic = clock, monotonic
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
@@ -128,12 +128,12 @@ class DecisionStream:
 
     def wait_until_caught_up(self, timeout: float) -> bool:
         """Wait until what was written before the start has been read; see ``StreamReader``."""
-        started = time.monotonic()
+        started = self._monotonic()
         caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
             LOG.info(
                 "Read the decision stream in %.1f s; records: %d, pending placements: %d, schedulers: %d",
-                time.monotonic() - started,
+                self._monotonic() - started,
                 self._applied,
                 len(self._state.pending),
                 len(self.membership.alive()),
@@ -142,7 +142,7 @@ class DecisionStream:
             LOG.warning(
                 "Reading the decision stream timed out after %.1f s; serving requests without earlier "
                 "decisions of other schedulers",
-                time.monotonic() - started,
+                self._monotonic() - started,
             )
         return caught_up
 

@@ -1,6 +1,6 @@
 """What mutated input is fed to: the parts of a worker process, with Placement and message bus replaced.
 
-The databases are SQLite files with a small fleet. Clock and sleep of claims are virtual: nothing waits.
+The databases are SQLite files with a small fleet. Who sleeps moves the one clock on: nothing waits.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 import random
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -101,15 +102,16 @@ class World(Cloud):
             conf.set_override(name, True, "scheduler")
 
     def _make_manager(self) -> SchedulerManager:
-        time = VirtualTime()
-        client = PlacementClient(self.placement, sleep=time.sleep)
-        timing = Timing(time, time.sleep, random.Random(0).uniform)
-        outside = Outside(Inventory(self.conf), client, NeutronNetwork.from_conf(self.conf), time, timing)
+        clock = SkippedTime()
+        client = PlacementClient(self.placement, sleep=clock.sleep, clock=clock)
+        timing = Timing(clock, clock.sleep, random.Random(0).uniform)
+        hosts = Inventory(self.conf, clock)
+        outside = Outside(hosts, client, NeutronNetwork.from_conf(self.conf), timing)
         parts = put_together(
             self.conf,
             outside,
             make_stream=lambda _conf, state: DecisionStream(
-                NoBroker(), state, Member("own"), most_waiting=100, monotonic=time
+                NoBroker(), state, Member("own"), most_waiting=100, monotonic=clock
             ),
         )
         self.stream = parts.stream
@@ -177,19 +179,19 @@ class _Incoming:
         self.answer.text, self.answer.raised = str(sent["message"]), failure[1]
 
 
-class VirtualTime:
-    """A clock that only sleeping moves."""
+class SkippedTime:
+    """``time.monotonic`` and the time that was slept, of which nothing is waited."""
 
     def __init__(self) -> None:
-        self._now = 1000.0
+        self._slept = 0.0
 
     def __call__(self) -> float:
         """Return the time in seconds."""
-        return self._now
+        return time.monotonic() + self._slept
 
     def sleep(self, seconds: float) -> None:
         """Move the clock on."""
-        self._now += max(seconds, 0.0)
+        self._slept += max(seconds, 0.0)
 
 
 class EveryPayload:

@@ -153,6 +153,7 @@ class Hosts:
         self._whole = whole
         self._table = whole if share is None else _part(whole, share)
         self._database = database
+        self.clock = threads.MODULES["time"].monotonic
         self.states = SimpleNamespace(of=states_of)
         self.instances = self
         self.pending = PendingPlacements()
@@ -394,12 +395,11 @@ class Parts:
     def _make_manager(self, conf: cfg.ConfigOpts, directory: pathlib.Path) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
-        clock = threads.MODULES["time"].monotonic
         table = make_table(self._limits.hosts, self._limits.room)
         hosts = Hosts(table, self._database, self._states_of, self.share)
         made = self.make_stream
         shared = no_stream if made is None else lambda _conf, state: made(state)
-        parts = put_together(conf, Outside(hosts, client, None, clock), directory, shared)
+        parts = put_together(conf, Outside(hosts, client, None), directory, shared)
         parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 

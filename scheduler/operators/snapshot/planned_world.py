@@ -118,7 +118,7 @@ class PlannedWorld:
         self.closed = np.zeros(len(snapshot.table), bool)
         self.places = Places(snapshot)
         self.offers = Offers(snapshot.candidates)
-        self.pending = PendingPlacements()
+        self.pending = PendingPlacements(snapshot.mirror.known.clock)
         self._mirrored = MirroredHosts(snapshot.mirror, self.places, self.pending)
         self._mapped = np.array([snapshot.hosts.mapped(row.host) for row in snapshot.table.rows], bool)
         self._groups = ServerGroups()

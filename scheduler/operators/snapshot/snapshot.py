@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 import time
@@ -241,7 +241,7 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
     progress("Placement", 0, 1)
     ticks = count()
     # Nothing expires in a plan, and each read of the clock is later than the one before.
-    outside = replace(outside, clock=lambda: next(ticks) * 1e-9)
+    hosts.clock = lambda: next(ticks) * 1e-9
     parts = put_together(conf, outside, make_stream=no_stream)
     parts.placement.start()
     with _readable("Placement"):

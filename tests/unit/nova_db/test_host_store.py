@@ -103,6 +103,16 @@ def test_a_table_that_was_read_after_the_request_arrived_is_used_without_a_wait(
     assert stores.reads == reads
 
 
+def test_a_request_that_says_to_come_from_the_future_gets_a_table_of_now(nova, stores, caplog):
+    stores.store.start()
+    asked = time.monotonic()
+    assert stores.store.snapshot(0, asked + 1e6).read_at >= asked
+    assert "timed out" not in caplog.text
+    reads = stores.reads
+    stores.store.snapshot()
+    assert stores.reads == reads
+
+
 def test_reading_begins_before_a_request_waits_for_it(nova):
     stores = Stores(nova, max_age=0.0)
     stores.store.start()
