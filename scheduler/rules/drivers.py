@@ -9,8 +9,8 @@ from scheduler.conf.derived import CHANCE, driver
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.compute_filter import ComputeFilter
 from scheduler.rules import load_filters, load_weighers
+from scheduler.weights.amounts import RandomWeigher
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.random_order import RandomWeigher
 
 
 class Rules(NamedTuple):

@@ -3,13 +3,10 @@
 spec: filters-and-weighers 3.7, 3.9
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
 
 
 class _GroupWeigher(HostWeigher):
@@ -24,16 +21,8 @@ class _GroupWeigher(HostWeigher):
         group = request.server_group
         if group is None or group.policy != self.policy:
             return None
-        return _MembersOnHost(self.sign, tuple(dict.fromkeys(group.members)))
-
-
-@dataclass(frozen=True)
-class _MembersOnHost(Scorer):
-    sign: int
-    instance_uuids: tuple[str, ...]
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        return self.sign * hosts.count_instances(self.instance_uuids).astype(np.float64)
+        members = tuple(dict.fromkeys(group.members))
+        return ScorerOf(lambda hosts: self.sign * hosts.count_instances(members), members)
 
 
 class ServerGroupSoftAffinityWeigher(_GroupWeigher):
@@ -63,12 +52,7 @@ class CrossCellWeigher(HostWeigher):
         wanted = request.spec.requested_destination
         if not wanted or "cell" not in wanted or not wanted.cell or not wanted.allow_cross_cell_move:
             return None
-        return _InCell(wanted.cell.uuid)
-
-
-@dataclass(frozen=True)
-class _InCell(Scorer):
-    preferred: str
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        return hosts.coded("cell").spread(lambda cell: 1.0 if cell == self.preferred else -1.0, np.float64)
+        preferred = wanted.cell.uuid
+        return ScorerOf(
+            lambda hosts: hosts.coded("cell").spread(lambda cell: 1 if cell == preferred else -1, np.int8)
+        )

@@ -2,16 +2,18 @@
 
 The numbers are free RAM (spec: filters-and-weighers 3.1), free vCPUs (3.2), free disk (3.3), builds,
 migrations and the like in progress (3.5), free PCI devices (3.6), the version of the hypervisor (3.10)
-and instances (3.11).
+and instances (3.11); or any number, for ``[scheduler] driver = chance_scheduler``.
 """
 
+import random
 from typing import Any
 
 import numpy as np
+from oslo_config import cfg
 
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
 
 MOST_DEVICES = 99  # so that the raw weight stays above 0; 99 free devices and more are alike
 
@@ -26,16 +28,7 @@ class NumberWeigher(HostWeigher):
         return hosts.numbers(self.column)
 
     def prepare(self, request: SchedulingRequest) -> Scorer:
-        """Return a scorer whose raw weights are the numbers."""
-        return _Amounts(self)
-
-
-class _Amounts(Scorer):
-    def __init__(self, weigher: NumberWeigher) -> None:
-        self._weigher = weigher
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        return self._weigher.amount(hosts).astype(np.float64)
+        return ScorerOf(self.amount)
 
 
 class RAMWeigher(NumberWeigher):
@@ -107,3 +100,18 @@ class PCIWeigher(NumberWeigher):
 def free_devices(pools: Any) -> int:
     """Return the free devices in all pools of a host; 0 where there are none or they could not be read."""
     return getattr(pools, "free_devices", 0)
+
+
+class RandomWeigher(NumberWeigher):
+    """Raw weight: a random number in [0, 1). It is no weigher of nova and cannot be configured."""
+
+    def __init__(self, conf: cfg.ConfigOpts, source: random.Random | None = None) -> None:
+        super().__init__(conf)
+        self._source = source or random.Random()
+
+    def multiplier(self, hosts: HostView) -> float:
+        """Return 1 for all hosts, whatever their aggregates say."""
+        return 1.0
+
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return np.array([self._source.random() for _ in range(len(hosts))])

@@ -10,7 +10,8 @@ weighed.
 """
 
 import abc
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,17 @@ class Scorer:
     def weigh(self, hosts: HostView) -> np.ndarray:
         """Return raw weights: float64, shape (hosts,)."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ScorerOf(Scorer):
+    """The raw weights that a function returns for hosts: numbers, shape (hosts,)."""
+
+    function: Callable[[HostView], np.ndarray]
+    instance_uuids: Collection[str] = ()
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        return self.function(hosts).astype(np.float64)
 
 
 class HostWeigher:

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from scheduler.hosts.view import HostView
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
 
 
 class BuildFailureWeigher(HostWeigher):
@@ -35,13 +35,8 @@ class BuildFailureWeigher(HostWeigher):
     def prepare(self, request: SchedulingRequest) -> Scorer:
         half_life = self.conf.berth.build_failure_half_life
         if not half_life:
-            return _Failures()
+            return ScorerOf(lambda hosts: hosts.numbers("failed_builds"))
         return _Fading(half_life, self._wall_clock(), read(request.spec, "project_id"))
-
-
-class _Failures(Scorer):
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        return hosts.numbers("failed_builds").astype(np.float64)
 
 
 @dataclass(frozen=True)

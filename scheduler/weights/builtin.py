@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from itertools import chain
 
-from scheduler.weights.added import AddedWeigher
+from scheduler.weights.added import (
+    AddedWeigher,
+    FailureDomainWeigher,
+    FreeShareWeigher,
+    KeepRoomWeigher,
+    LeavingHostWeigher,
+    SameHostWeigher,
+)
 from scheduler.weights.affinity import (
     CrossCellWeigher,
     ServerGroupSoftAffinityWeigher,
@@ -20,13 +27,8 @@ from scheduler.weights.amounts import (
 )
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.build_failure import BuildFailureWeigher
-from scheduler.weights.failure_domain import FailureDomainWeigher
-from scheduler.weights.free_share import FreeShareWeigher
 from scheduler.weights.image_props import ImagePropertiesWeigher
-from scheduler.weights.keep_room import KeepRoomWeigher
-from scheduler.weights.leaving_host import LeavingHostWeigher
 from scheduler.weights.metrics import MetricsWeigher
-from scheduler.weights.same_host import SameHostWeigher
 
 NOVA_PACKAGE = "nova.scheduler.weights"
 

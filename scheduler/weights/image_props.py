@@ -1,7 +1,6 @@
 """Puts instances of alike images together (spec: filters-and-weighers 3.12)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from oslo_config import cfg
@@ -10,7 +9,7 @@ from scheduler.conf.option_pairs import parse_options
 from scheduler.hosts.view import HostView
 from scheduler.objects import ImageMetaProps
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
 
 Properties = set[tuple[str, str]]
 """(name, text of the value)"""
@@ -36,24 +35,17 @@ class ImagePropertiesWeigher(HostWeigher):
             return None
         image = request.spec.image
         wanted = texts(image.properties) if image is not None and "properties" in image else set()
-        return _AlikeImages(wanted, self.settings) if wanted else None
+        return ScorerOf(lambda hosts: self._matches(wanted, hosts)) if wanted else None
 
-
-@dataclass(frozen=True)
-class _AlikeImages(Scorer):
-    wanted: Properties
-    settings: Mapping[str, float]
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
+    def _matches(self, wanted: Properties, hosts: HostView) -> np.ndarray:
         held = hosts.image_properties()
         # few images are distinct, and those that are alike are one object
         distinct = {id(image): image for images in held for image in images}
-        matches = {identity: self.matches(image) for identity, image in distinct.items()}
-        return np.array([sum(map(matches.__getitem__, map(id, images))) for images in held], np.float64)
-
-    def matches(self, image: Mapping[str, str]) -> float:
-        """Return what an instance with these stored image properties adds to the weight of its host."""
-        return sum(self._ratio(name) for name, _ in self.wanted & typed(image))
+        matches = {
+            identity: sum(self._ratio(name) for name, _ in wanted & typed(image))
+            for identity, image in distinct.items()
+        }
+        return np.array([sum(map(matches.__getitem__, map(id, images))) for images in held])
 
     def _ratio(self, name: str) -> float:
         return self.settings.get(name, 0.0) if self.settings else 1.0

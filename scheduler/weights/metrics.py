@@ -1,6 +1,5 @@
 """Weighs hosts by metrics that their monitors report (spec: filters-and-weighers 3.4)."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,7 @@ from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.hosts.rows import Metrics
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
 
 
 class MetricsWeigher(HostWeigher):
@@ -30,27 +29,14 @@ class MetricsWeigher(HostWeigher):
         self.settings = tuple(settings)
 
     def prepare(self, request: SchedulingRequest) -> Scorer | None:
-        if not self.settings:
-            return None
-        options = self.conf.metrics
-        return _WeightedMetrics(
-            self, self.settings, required=options.required, of_unavailable=options.weight_of_unavailable
-        )
+        return ScorerOf(self._weighted_sum) if self.settings else None
 
     def configured_multiplier(self) -> float:
         return self.conf.metrics.weight_multiplier
 
-
-@dataclass(frozen=True)
-class _WeightedMetrics(Scorer):
-    weigher: MetricsWeigher
-    settings: tuple[tuple[str, float], ...]
-    required: bool
-    of_unavailable: float
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
+    def _weighted_sum(self, hosts: HostView) -> np.ndarray:
         column = hosts.coded("metrics")
-        multiplier = np.broadcast_to(self.weigher.multiplier(hosts), len(hosts))
+        multiplier = np.broadcast_to(self.multiplier(hosts), len(hosts))
         total = np.zeros(len(hosts))
         unavailable = np.zeros(len(hosts), dtype=bool)
         for name, ratio in self.settings:
@@ -59,10 +45,10 @@ class _WeightedMetrics(Scorer):
             self._require(hosts, name, missing & ~unavailable)
             total += np.where(missing, 0.0, values * ratio)
             unavailable |= missing & (ratio * multiplier != 0)
-        return np.where(unavailable, self.of_unavailable, total)
+        return np.where(unavailable, self.conf.metrics.weight_of_unavailable, total)
 
     def _require(self, hosts: HostView, name: str, missing: np.ndarray) -> None:
-        if self.required and missing.any():
+        if self.conf.metrics.required and missing.any():
             row = hosts.rows[int(np.argmax(missing))]
             raise ComputeHostMetricNotFound(name, row.host, row.nodename)
 

@@ -20,7 +20,7 @@ from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.reading import read
 from scheduler.rules.drivers import Rules, load_rules
-from scheduler.weights.failure_domain import POLICIES
+from scheduler.weights.added import ANTI_AFFINITY
 
 
 class Side(NamedTuple):
@@ -156,7 +156,7 @@ def _together(cloud: PlannedCloud) -> int:
     snapshot, key = cloud.snapshot, cloud.conf.berth.failure_domain_key
     aggregates, most = snapshot.table.coded["aggregates"], 0
     for group in snapshot.groups.values():
-        if group.policy in POLICIES:
+        if group.policy in ANTI_AFFINITY:
             members = [snapshot.instances.index_of.get(uuid, -1) for uuid in group.members]
             rows = [int(cloud.places.rows[at]) for at in members if at >= 0]
             domains = Counter(domain for row in rows if row >= 0 for domain in aggregates[row].raw(key))

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler.rules.drivers import load_rules
-from scheduler.weights.random_order import RandomWeigher
+from scheduler.weights.amounts import RandomWeigher
 from scheduler.weights.scores import prepare_weighers
 from tests.builders import make_host, make_view
 from tests.support.options import make_conf

@@ -13,11 +13,13 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.ranking import rank
 from scheduler.weights import builtin
-from scheduler.weights.failure_domain import FailureDomainWeigher
-from scheduler.weights.free_share import FreeShareWeigher
-from scheduler.weights.keep_room import KeepRoomWeigher
-from scheduler.weights.leaving_host import LeavingHostWeigher
-from scheduler.weights.same_host import SameHostWeigher
+from scheduler.weights.added import (
+    FailureDomainWeigher,
+    FreeShareWeigher,
+    KeepRoomWeigher,
+    LeavingHostWeigher,
+    SameHostWeigher,
+)
 from scheduler.weights.scores import prepare_weighers
 from tests.builders import CELL, Instances, make_host, make_view
 from tests.support.options import make_conf
@@ -236,7 +238,7 @@ def test_by_default_nothing_that_nova_does_not_have_is_loaded():
 
 
 def test_a_multiplier_or_a_flavor_loads_a_weigher_after_all_others_and_once():
-    conf = make_conf(**ON, weight_classes=["scheduler.weights.free_share.FreeShareWeigher"])
+    conf = make_conf(**ON, weight_classes=["scheduler.weights.added.FreeShareWeigher"])
     names = [each.name for each in load_weighers.load(conf)]
     assert names[0] == "FreeShareWeigher"
     assert sorted(names) == sorted(cls.__name__ for cls in builtin.ADDED)
