@@ -9,7 +9,6 @@ instances              what is on the hosts before a load begins
 cloud                  what all clouds have in common, and the processes of schedulers
 small_cloud            all services but Placement in one process
 daemon_cloud           one scheduler process, SQLite, a virtual host of a RabbitMQ
-contention_cloud       a scheduler in this process on databases of a real server
 nova_cloud             real servers, nova's own schema, Placement behind gunicorn
 partitioned_cloud      the same with partitions, routers, conductors and computes
 controller_cloud       real servers for a scheduler in a machine of its own

@@ -29,8 +29,6 @@ IDLE_TIMEOUT = 300  # seconds after which a connection without a request is clos
 CONFIGURATION = """\
 [api]
 auth_strategy = {strategy}
-[placement]
-allocation_conflict_retry_count = {conflict_retries}
 [placement_database]
 connection = {connection}
 sync_on_startup = True
@@ -38,9 +36,6 @@ sqlite_synchronous = False
 {more}
 """
 
-
-#: Placement's default of the option.
-CONFLICT_RETRIES = 10
 LOOPBACK = "127.0.0.1"
 
 
@@ -51,7 +46,6 @@ class PlacementProcess(ServiceProcess):
         self,
         database: str | Path,
         port: int = 0,
-        conflict_retries: int = CONFLICT_RETRIES,
         certificate: str | Path | None = None,
         log: Path | None = None,
         keystone: str = "",
@@ -62,16 +56,13 @@ class PlacementProcess(ServiceProcess):
         Args:
             database: An SQLite file, which is created if it does not exist, or the URL of a database.
             port: The TCP port; 0 selects a free port.
-            conflict_retries: Its ``allocation_conflict_retry_count``. With 1 a claim that meets another one
-                on the same provider is refused. With more, Placement tries again in the transaction of the
-                failed try, whose rows it counts as the previous usage: concurrent claims can over-commit.
             certificate: A file with a certificate and its key, to serve HTTPS.
             log: Where its output is appended; by default beside the SQLite file.
             keystone: Options by which it logs in to a Keystone, which then knows its clients. By default the
                 token ``admin`` is enough.
             address: Where it listens.
         """
-        arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
+        arguments = {"--db": database, "--port": port}
         if certificate:
             arguments["--certificate"] = certificate
         if keystone:
@@ -109,7 +100,7 @@ class PlacementProcess(ServiceProcess):
         return [line for line in text.splitlines() if line.startswith("http")]
 
 
-def _application(connection: str, conflict_retries: int, keystone: str = ""):
+def _application(connection: str, keystone: str = ""):
     """Return Placement's WSGI application."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # WebOb imports a module that Python 3.13 removed
@@ -122,7 +113,6 @@ def _application(connection: str, conflict_retries: int, keystone: str = ""):
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         text = CONFIGURATION.format(
             connection=connection,
-            conflict_retries=conflict_retries,
             strategy="keystone" if keystone else "noauth2",
             more=f"[keystone_authtoken]\n{keystone}" if keystone else "",
         )
@@ -163,18 +153,12 @@ def main(arguments: list[str] | None = None) -> None:
         "--db", required=True, help="SQLite file, created if it does not exist; or URL of a database"
     )
     parser.add_argument("--port", type=int, default=0, help="TCP port; 0 selects a free port")
-    parser.add_argument(
-        "--conflict-retries",
-        type=int,
-        default=CONFLICT_RETRIES,
-        help="allocation_conflict_retry_count (default: %(default)s)",
-    )
     parser.add_argument("--address", default=LOOPBACK, help="where it listens (default: %(default)s)")
     parser.add_argument("--keystone", default="", help="options of keystone_authtoken, as lines")
     parser.add_argument("--certificate", help="file with a certificate and its key, to serve HTTPS")
     options = parser.parse_args(arguments)
     connection = database_url(options.db)
-    application = _application(connection, options.conflict_retries, options.keystone)
+    application = _application(connection, options.keystone)
     if connection.startswith("sqlite"):
         application = _OneWriter(application)
     server = wsgi.Server(
