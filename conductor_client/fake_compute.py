@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import random
 import threading
-import time
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -78,7 +77,6 @@ class FakeCompute:
         scheduler: SchedulerClient,
         rows: CellRows,
         failures: Failures = Failures(),
-        build_seconds: float = 0.0,
     ) -> None:
         """Serve one cell; ``scheduler`` is informed about instances, and ``rows`` has them."""
         self.instances: dict[str, set[str]] = collections.defaultdict(set)
@@ -89,7 +87,6 @@ class FakeCompute:
         self._scheduler = scheduler
         self._rows = rows
         self._failures = failures
-        self._build_seconds = build_seconds
 
     @messaging.expose
     def build_and_run_instance(
@@ -105,7 +102,6 @@ class FakeCompute:
         """Build an instance, or fail and send the alternates to the conductor of the cell."""
         reason = self._late_check(instance_uuid, host, request_spec)
         if reason is None:
-            time.sleep(self._build_seconds)
             reason = self._failures.reason(instance_uuid, host)
             if reason is None:
                 self._report(context, instance_uuid, host, node, request_spec, self._rows.built)

@@ -45,7 +45,6 @@ OPTS = [
         default=0,
         help="Seed that selects these builds: same seed, instance and host, same result.",
     ),
-    cfg.FloatOpt("build_seconds", default=0.0, min=0.0, help="Duration of a build."),
 ]
 
 
@@ -112,7 +111,6 @@ def _of_cell(conf: cfg.ConfigOpts) -> list[messaging.MessageHandlingServer]:
         SchedulerClient.from_conf(api_bus),
         CellRows(sa.create_engine(conf.database.connection)),
         Failures(frozenset(own.fail_hosts), own.fail_rate, own.fail_seed),
-        own.build_seconds,
     )
     conductor = CellConductor(computes, allocations, reports, conf.scheduler.max_attempts)
     return [

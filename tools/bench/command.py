@@ -9,7 +9,6 @@ Times are CPU times of one thread, the best of a few runs. Compare runs on the s
 Commands with arguments of their own (COMMAND --help):
 
 side-by-side Berth and nova-scheduler in the same rig, in turns
-partitions   10,000 hosts and 1,000 builds: routers, partitions, conductors, computes and failures
 plans        berth-plan survive, capacity and balance on a cloud with server groups
 """
 
@@ -26,7 +25,6 @@ BENCHMARKS = ("stages", "rules", "multicreate")
 
 # Modules with ``main(arguments)``, which returns the exit status.
 COMMANDS = {
-    "partitions": "tools.scenarios.partitions",
     "plans": "tools.bench.plans",
     "side-by-side": "tools.side_by_side.command",
 }

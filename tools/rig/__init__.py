@@ -10,7 +10,6 @@ cloud                  what all clouds have in common, and the processes of sche
 small_cloud            all services but Placement in one process
 daemon_cloud           one scheduler process, SQLite, a virtual host of a RabbitMQ
 nova_cloud             real servers, nova's own schema, Placement behind gunicorn
-partitioned_cloud      the same with partitions, routers, conductors and computes
 controller_cloud       real servers for a scheduler in a machine of its own
 cluster_cloud          Galera, HAProxy, a RabbitMQ cluster, Placements and Keystone, two daemons
 galera, haproxy,       their members, each with an address of its own

@@ -77,14 +77,13 @@ FLAVORS = (
 class BootRequest:
     """The request for equal instances, one for each UUID.
 
-    ``group`` has the members of the anti-affinity group that they are in, ``excluded`` service hosts.
+    ``group`` has the members of the anti-affinity group that they are in.
     """
 
     uuids: Sequence[str]
     flavor: Flavor
     zone: str | None = None
     group: Sequence[str] = ()
-    excluded: Sequence[str] = ()
     project: str = PROJECT
 
     @property
@@ -103,7 +102,7 @@ class BootRequest:
             availability_zone=self.zone,
             flavor=self.flavor.wire(),
             num_instances=len(self.uuids),
-            ignore_hosts=list(self.excluded) or None,
+            ignore_hosts=None,
             force_hosts=None,
             force_nodes=None,
             requested_destination=None,

@@ -16,7 +16,6 @@ from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.debian import Machine, until
 from tools.rig.load import Call
 from tools.rig.packages import Packages
-from tools.rig.partitioned_cloud import PARTITIONS
 from tools.scenarios.transcript import Transcript
 
 NOVA_CONF = "/etc/nova/nova.conf"
@@ -62,7 +61,6 @@ class Controller:
         )
         self.problems: list[str] = []
         self._expected: list[Call] = []
-        self.partitions = "".join(each.section for each in PARTITIONS)
         self._seconds = seconds
         show.answers = range(256)  # systemctl has a status for each state
         machine.run(PREPARE)

@@ -9,13 +9,13 @@ import shutil
 import time
 
 from conductor_client import journal
+from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
 from tools.rig import command, servers, truth
 from tools.rig.load import FLAVORS, PROJECT, USER, random_requests
 from tools.rig.small_cloud import Schedulers, SmallCloud
 from tools.scenarios import demo_moves, demo_report
-from tools.scenarios.partitions_outcome import Outcome
 
 TIMEOUT = 120
 # Seconds between two lines on how far a phase has come.
@@ -63,10 +63,10 @@ def run(options: argparse.Namespace, directory: Path) -> int:
             demo_report.deciders(cloud.deciders, records, cloud.partition_of_host())
 
         chosen = demo_moves.choose(requests, records, FLAVORS)
-        resized, problems = demo_moves.resize(cloud, *chosen) if chosen else ({}, [])
+        resized, wrong = demo_moves.resize(cloud, *chosen) if chosen else ({}, [])
         print("\n  reading all allocations and inventories of Placement ...", flush=True)
         found = check(cloud, requests, records, resized)
-        found.problems += problems
+        found.problems += wrong
     return demo_report.verdict(found, finished)
 
 
@@ -107,11 +107,29 @@ def wait(records, uuids):
 
 def check(cloud, requests, records, resized=()):
     """Compare the allocations in Placement with the records, and with what was resized since."""
-    outcome = Outcome(requests, {record.instance_uuid: record for record in records}, {})
-    expected = outcome.expected(cloud.fleet.hosts) | dict(resized)
-    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
-    found.problems = outcome.problems(cloud.fleet.hosts, found)
+    hosts = {host.name: host for host in cloud.fleet.hosts}
+    request_of = {instance: request for request in requests for instance in request.uuids}
+    expected = {
+        record.instance_uuid: (hosts[record.host].uuid, request_of[record.instance_uuid].amounts)
+        for record in records
+        if record.host
+    }
+    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected | dict(resized))
+    for record in records:
+        found.problems += problems(record, request_of[record.instance_uuid].zone, hosts)
     return found
+
+
+def problems(record, zone, hosts):
+    """Return what is wrong with an instance: not at an end, an unexpected error, or in another zone."""
+    name, error = f"Instance {record.instance_uuid}", (record.last.detail or "").partition("\n")[0]
+    if record.state not in journal.FINAL:
+        return [f"{name} is still {record.state}"]
+    if record.state == journal.ERROR and not error.startswith(NoValidHost.PREFIX):
+        return [f"{name}: {error}"]
+    if record.host and zone and hosts[record.host].zone != zone:
+        return [f"{name} is not in {zone}"]
+    return []
 
 
 def broker():

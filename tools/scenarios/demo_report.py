@@ -6,7 +6,6 @@ import textwrap
 
 from conductor_client import journal
 from scheduler.logs import count_text
-from tools.scenarios.partitions_outcome import waited
 
 GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
 WIDTH = 120
@@ -62,6 +61,11 @@ def parts(cloud, seconds):
     print(f"  schedulers   {wanted.each}{several}")
     print("  services     super-conductor; in each cell a conductor and its computes")
     print(f"  up in {seconds:.1f} s")
+
+
+def waited(record):
+    """Return the seconds that the super-conductor's call to the scheduler took."""
+    return next((event.took for event in record.events if event.took is not None), 0.0)
 
 
 def instances(requests, records):

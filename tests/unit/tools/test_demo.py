@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from conductor_client import journal
@@ -39,6 +41,22 @@ def test_a_story_names_the_hosts_in_order():
     ]
     good, bad, refused = demo_report.GOOD, demo_report.BAD, demo_report.REFUSED
     assert demo_report.story(Record("i", events)) == f"a {bad}  b {refused}  c {good}"
+
+
+@pytest.mark.parametrize(
+    ("state", "host", "detail", "problem"),
+    [
+        (journal.ACTIVE, "in az1", "", []),
+        (journal.ACTIVE, "in az2", "", ["Instance i is not in az1"]),
+        (journal.BUILDING, "in az1", "", [f"Instance i is still {journal.BUILDING}"]),
+        (journal.ERROR, None, "No valid host was found. None is left.", []),
+        (journal.ERROR, None, "Boom\nTraceback", ["Instance i: Boom"]),
+    ],
+)
+def test_what_is_wrong_with_an_instance_is_found(state, host, detail, problem):
+    hosts = {f"in {zone}": SimpleNamespace(zone=zone) for zone in ("az1", "az2")}
+    record = Record("i", [Event("i", state, host=host, detail=detail)])
+    assert demo.problems(record, "az1", hosts) == problem
 
 
 @pytest.mark.parametrize(
