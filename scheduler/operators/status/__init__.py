@@ -2,5 +2,4 @@
 
 - main: the program
 - upgrade_check: can Berth take the place of nova-scheduler here
-- remove: what Berth leaves on the broker and on disk
 """

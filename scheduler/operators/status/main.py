@@ -11,7 +11,6 @@ main = partial(
     "Check a deployment.",
     {
         "audit": "audit.command:AuditCommand",
-        "remove": "status.remove:RemoveCommand",
         "upgrade check": "status.upgrade_check:UpgradeCheckCommand",
     },
 )
