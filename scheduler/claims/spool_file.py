@@ -227,17 +227,6 @@ def open_regular(path: Path, mode: str) -> IO[bytes]:
     return file
 
 
-def read_lines(path: Path) -> list[Line]:
-    """Return the unsettled lines of a file.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is of another format.
-    """
-    with open_regular(path, "rb") as file:
-        return [line for line, _ in _at(file, _unsettled(path, file))]
-
-
 def _parts_of(path: Path, file: IO[bytes], room: Callable[[], int]) -> Iterator[list[Line]]:
     """Yield the unsettled lines of a file, and leave those in it for which there is no room."""
     left = _unsettled(path, file)

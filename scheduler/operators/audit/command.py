@@ -1,7 +1,7 @@
 """berth-status audit: compares Placement with nova's databases.
 
 Exit status: 0 no findings, 1 findings, 2 some parts could not be compared and there are no findings in the
-rest, 3 both, 255 it could not be run. Findings that ``--fix`` has settled do not count.
+rest, 3 both, 255 it could not be run.
 """
 
 import argparse
@@ -13,22 +13,16 @@ import time
 from oslo_config import cfg
 
 from scheduler import conf as options
-from scheduler.claims.spool_file import spool_directory
-from scheduler.conf.derived import caller_patience
-from scheduler.errors import BerthError
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.audit.findings import Finding, Gap, Report
-from scheduler.operators.audit.fix import FIXED, fix
 from scheduler.operators.audit.nova_reader import NovaReader
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
-from scheduler.operators.audit.spooled import spooled
 from scheduler.operators.command.arguments import add_number, seconds
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.operators.shown.tables import records
-from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -41,12 +35,8 @@ NOT_COMPARED = "not-compared"
 LOOK_AGAIN = "Make it readable, then run the audit again: it was not compared."
 
 
-class InvalidArgument(BerthError):
-    """An argument would do harm in combination with another."""
-
-
 class AuditCommand(ShownCommand):
-    """Compare Placement with nova's databases. Without --fix nothing is changed.
+    """Compare Placement with nova's databases. Nothing is changed.
 
     Exit status: 0 no findings, 1 findings, 2 some parts could not be compared, 3 both, 255 it could not run.
     """
@@ -64,18 +54,10 @@ class AuditCommand(ShownCommand):
         add_number(parser, "--at-once", 4, "concurrent requests to Placement")
         words = "maximum number of findings that are shown; the others are counted"
         add_number(parser, "--limit", default.limit, words)
-        parser.add_argument(
-            "--fix",
-            action="store_true",
-            help="release allocations that no instance should hold, if a scheduler on this machine has them "
-            "in its spool",
-        )
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown:
         options.require_databases(self.conf)
-        if args.fix:
-            check_grace(self.conf, args.grace)
         started = time.monotonic()
         report = audit(self.conf, args)
         LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
@@ -96,20 +78,6 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
     yield from map(_gap_row, report.gaps)
 
 
-def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
-    """Check that no claim of a build in progress can be released.
-
-    Raises:
-        InvalidArgument: ``--grace`` is shorter than a build may wait for the scheduler.
-    """
-    needed = min(caller_patience(conf), Settings().grace.total_seconds())
-    if grace < needed:
-        raise InvalidArgument(
-            f"--fix needs a --grace of {needed:g} seconds or more: a build may hold its claim that long "
-            f"while it waits for the scheduler"
-        )
-
-
 def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
     """Run an audit with the connections that the options name.
 
@@ -122,18 +90,14 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
     try:
         nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
         settings = Settings(timedelta(seconds=args.grace), args.recheck_after, limit=args.limit)
-        report = Audit(placement, nova, settings).run()
-        if args.fix:
-            report.findings = fix(report.findings, spooled(spool_directory(conf)), AllocationWriter(client))
-        return report
+        return Audit(placement, nova, settings).run()
     finally:
         placement.close()
         engines.dispose()
 
 
 def status(report: Report) -> int:
-    found = report.left_out or any(one.outcome not in FIXED for one in report.findings)
-    return (FOUND if found else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
+    return (FOUND if report.findings else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
 
 
 def summary(report: Report) -> str:
@@ -145,8 +109,7 @@ def summary(report: Report) -> str:
 
 
 def _finding_row(one: Finding) -> tuple[str, ...]:
-    next_step = f"{one.outcome} {'' if one.outcome in FIXED else one.next_step}".strip()
-    return one.kind.value, one.subject, one.host, one.detail, next_step
+    return one.kind.value, one.subject, one.host, one.detail, one.next_step
 
 
 def _gap_row(one: Gap) -> tuple[str, ...]:

@@ -20,9 +20,6 @@ class Kind(StrEnum):
     HIDDEN = "hidden-allocation"
 
 
-#: Kinds in which the consumer should hold nothing, so that a recorded claim may be released.
-HOLDS_NOTHING = frozenset({Kind.NO_INSTANCE, Kind.NO_HOST})
-
 DELETE = "openstack resource provider allocation delete"
 UNSET = "openstack resource provider allocation unset --provider"
 HEAL = "nova-manage placement heal_allocations --instance"
@@ -68,8 +65,6 @@ class Finding:
         host: the host or provider where resources are held; several are joined by commas.
         detail: what was found, one or two plain sentences.
         next_step: what to do about it, with commands in backticks.
-        outcome: what was done about it, empty without a fix.
-        generation: of the consumer when that was found, None for findings about inventories.
     """
 
     kind: Kind
@@ -77,8 +72,6 @@ class Finding:
     host: str
     detail: str
     next_step: str
-    outcome: str = ""
-    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

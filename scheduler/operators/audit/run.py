@@ -9,7 +9,7 @@ and of the databases is not of one moment.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 import time
 
@@ -216,10 +216,7 @@ class Audit:
                 self._gap("consumers of allocations", brief(holding))
                 continue
             amounts = {provider: held["resources"] for provider, held in holding.allocations.items()}
-            verdict = check.consumer(amounts, found[uuid])
-            if isinstance(verdict, Finding):
-                verdict = replace(verdict, generation=holding.generation)
-            self._settle(verdict)
+            self._settle(check.consumer(amounts, found[uuid]))
 
     def _learn_providers(self, holdings: Iterable[ConsumerAllocations]) -> None:
         """Read providers that were made after the list of providers was read."""

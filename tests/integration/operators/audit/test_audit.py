@@ -9,17 +9,13 @@ import uuid
 
 import pytest
 
-from scheduler.claims.spool import Entry
-from scheduler.claims.spool_file import DIRECTORY_PREFIX, SpoolFile
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.audit.findings import Kind
-from scheduler.operators.audit.fix import CHANGED, FREED, NOT_PROVED, fix
 from scheduler.operators.audit.nova_reader import NovaReader
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
-from scheduler.placement.allocation_writer import AllocationWriter
 
 ROOT = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)
@@ -213,21 +209,6 @@ def test_an_instance_in_a_cell_that_is_new_is_not_taken_for_none(cloud, audit):
     ]
 
 
-def test_fix_releases_what_a_spool_has_and_nothing_else(cloud, audit, client):
-    a, b = cloud.host("a"), cloud.host("b")
-    ours, changed, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(3))
-    two_hosts = cloud.holds(cloud.instance("a", vcpus=1), a, b, resources={"VCPU": 1})
-    entries = {
-        ours: Entry(ours, 0.0, 0.0),
-        changed: Entry(changed, 0.0, 0.0, generation=7),
-        two_hosts: Entry(two_hosts, 0.0, 0.0),
-    }
-    outcomes = {one.subject: one.outcome for one in fix(audit().findings, entries, AllocationWriter(client))}
-    assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}
-    assert cloud.held(ours) == {}
-    assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]
-
-
 @pytest.fixture
 def command(cloud, tmp_path):
     """A function that runs the command; its exit status, rows and the rest of what it prints."""
@@ -258,16 +239,3 @@ def test_the_command_prints_findings_and_exits_with_their_status(cloud, command)
         ("allocation-without-instance", gone, "a")
     ]
     assert "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1." in errors
-
-
-def test_the_command_releases_what_the_spool_has(cloud, command, tmp_path):
-    a = cloud.host("a")
-    ours, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(2))
-    SpoolFile(tmp_path / f"{DIRECTORY_PREFIX}me").append([Entry(ours, 0.0, 0.0).to_line()])
-    status, rows, errors = command("--fix")
-    assert status == 1, errors
-    assert {row["Subject"]: row["Next step"].startswith(FREED) for row in rows} == {
-        ours: True,
-        foreign: False,
-    }
-    assert (cloud.held(ours), len(cloud.held(foreign))) == ({}, 1)

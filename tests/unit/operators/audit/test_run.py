@@ -153,11 +153,6 @@ def test_a_finding_is_read_again_after_the_delay(rig):
     assert rig.slept == [7.0]
 
 
-def test_a_finding_has_the_generation_of_the_second_read(rig):
-    rig.holds("gone", "a")
-    assert [one.generation for one in rig.run().findings] == [7]
-
-
 def test_a_compute_node_that_shares_its_disk_is_a_host_all_the_same(rig):
     rig.placement.shared = frozenset({"a"})
     rig.instance("i", "a")
