@@ -3,7 +3,6 @@
 spec: filters-and-weighers 2.7-2.10
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 import ipaddress
 
@@ -11,10 +10,10 @@ import netaddr
 import numpy as np
 
 from scheduler.errors import faults_of_request
-from scheduler.filters.base import HostFilter, Judge, all_pass
+from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
 from scheduler.hosts.host_state import HostState, instances_held
 from scheduler.hosts.view import HostView
-from scheduler.request.scheduling_request import Progress, SchedulingRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 
 INSTANCES = frozenset({"instances"})
 
@@ -40,7 +39,14 @@ class DifferentHostFilter(_InstancesOfHint):
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         uuids = self.uuids(request)
-        return _HoldsNone(uuids) if uuids else None
+        if not uuids:
+            return None
+
+        def reason(host: HostState) -> str:
+            held = instances_held(host, uuids)
+            return f"holds instance {held[0]}" if held else "rejected"
+
+        return JudgeOf(lambda hosts: hosts.count_instances(uuids) == 0, reason, uuids)
 
 
 class SameHostFilter(_InstancesOfHint):
@@ -54,30 +60,13 @@ class SameHostFilter(_InstancesOfHint):
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         uuids = self.uuids(request)
-        return _HoldsAny(uuids) if uuids else None
-
-
-@dataclass(frozen=True)
-class _HoldsNone(Judge):
-    instance_uuids: tuple[str, ...]
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.count_instances(self.instance_uuids) == 0
-
-    def reason(self, host: HostState) -> str:
-        held = instances_held(host, self.instance_uuids)
-        return f"holds instance {held[0]}" if held else super().reason(host)
-
-
-@dataclass(frozen=True)
-class _HoldsAny(Judge):
-    instance_uuids: tuple[str, ...]
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.count_instances(self.instance_uuids) > 0
-
-    def reason(self, host: HostState) -> str:
-        return f"holds none of {list(self.instance_uuids)}"
+        if not uuids:
+            return None
+        return JudgeOf(
+            lambda hosts: hosts.count_instances(uuids) > 0,
+            lambda _host: f"holds none of {list(uuids)}",
+            uuids,
+        )
 
 
 class SimpleCIDRAffinityFilter(HostFilter):
@@ -95,29 +84,17 @@ class SimpleCIDRAffinityFilter(HostFilter):
         if not near:
             return None
         with faults_of_request():
-            return _InNetwork.of(netaddr.IPNetwork(near + request.hint("cidr", "/24")))
-
-
-@dataclass(frozen=True)
-class _InNetwork(Judge):
-    first: int
-    last: int
-    text: str
-
-    @classmethod
-    def of(cls, network: netaddr.IPNetwork) -> "_InNetwork":
+            network = netaddr.IPNetwork(near + request.hint("cidr", "/24"))
         first, last = (_number(network.version, end) for end in (network.first, network.last))
-        return cls(first, last, str(network.cidr))
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        column = hosts.coded("host_ip")
-        addresses = _addresses(column.values)[column.codes]
-        if None in addresses:
-            raise TypeError("a host has no address to compare with the hint build_near_host_ip")
-        return ((self.first <= addresses) & (addresses <= self.last)).astype(bool)
+        def passes(hosts: HostView) -> np.ndarray:
+            column = hosts.coded("host_ip")
+            addresses = _addresses(column.values)[column.codes]
+            if None in addresses:
+                raise TypeError("a host has no address to compare with the hint build_near_host_ip")
+            return ((first <= addresses) & (addresses <= last)).astype(bool)
 
-    def reason(self, host: HostState) -> str:
-        return f"host address {host.host_ip} not in {self.text}"
+        return JudgeOf(passes, lambda host: f"host address {host.host_ip} not in {network.cidr}")
 
 
 # Addresses hardly ever change; those of a table are read once.
@@ -147,30 +124,17 @@ class ServerGroupAntiAffinityFilter(HostFilter):
         group = request.server_group
         if group is None or group.policy != "anti-affinity":
             return None
-        return _FewMembers(
-            members=tuple(dict.fromkeys(group.members)),
-            limit=group.max_server_per_host,
-            group=group.text,
-            progress=request.progress,
-            instance_uuids=(*group.members, *request.instance_uuids),
-        )
+        members, limit = tuple(dict.fromkeys(group.members)), group.max_server_per_host
 
+        def passes(hosts: HostView) -> np.ndarray:
+            few = hosts.count_instances(members) < limit
+            return few | (hosts.count_instances([request.progress.instance_uuid]) > 0)
 
-@dataclass(frozen=True)
-class _FewMembers(Judge):
-    members: tuple[str, ...]
-    limit: int
-    group: str
-    progress: Progress
-    instance_uuids: tuple[str, ...]
+        def reason(host: HostState) -> str:
+            number = len(instances_held(host, members))
+            return f"members of group {group.text} on host: {number}, limit {limit}"
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        few = hosts.count_instances(self.members) < self.limit
-        return few | (hosts.count_instances([self.progress.instance_uuid]) > 0)
-
-    def reason(self, host: HostState) -> str:
-        number = len(instances_held(host, self.members))
-        return f"members of group {self.group} on host: {number}, limit {self.limit}"
+        return JudgeOf(passes, reason, (*group.members, *request.instance_uuids))
 
 
 class ServerGroupAffinityFilter(HostFilter):
@@ -181,19 +145,13 @@ class ServerGroupAffinityFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         group = request.server_group
-        return _OnGroupHosts(request.progress) if group and "affinity" in group.policies else None
-
-
-@dataclass(frozen=True)
-class _OnGroupHosts(Judge):
-    progress: Progress
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        group_hosts = self.progress.group_hosts
-        return hosts.on_hosts(group_hosts) if group_hosts else all_pass(hosts)
-
-    def reason(self, host: HostState) -> str:
-        return f"host not among group hosts {list(self.progress.group_hosts)}"
+        if group is None or "affinity" not in group.policies:
+            return None
+        progress = request.progress
+        return JudgeOf(
+            lambda hosts: hosts.on_hosts(progress.group_hosts) if progress.group_hosts else all_pass(hosts),
+            lambda _host: f"host not among group hosts {list(progress.group_hosts)}",
+        )
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):

@@ -5,16 +5,11 @@ Aggregates may be meant for certain images (spec: filters-and-weighers 2.11), pr
 rule is a function from a set of aggregates to an objection, called once for each distinct set of aggregates.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
-import numpy as np
-
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.filters.extra_specs_ops import Requirement
 from scheduler.hosts.aggregates import AVAILABILITY_ZONE, AggregateSet
-from scheduler.hosts.host_state import HostState
-from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
 SCOPE = "aggregate_instance_extra_specs"
@@ -22,18 +17,12 @@ TENANT_PREFIX = "filter_tenant_id"
 FLAVOR_KEY = "instance_type"
 
 
-class AggregateJudge(Judge):
-    """Judges hosts by their aggregates: once for each distinct set of aggregates."""
-
-    def objection(self, aggregates: AggregateSet) -> str:
-        """Return the reason against hosts in these aggregates; "" for none."""
-        raise NotImplementedError
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.coded("aggregates").spread(lambda aggregates: not self.objection(aggregates))
-
-    def reason(self, host: HostState) -> str:
-        return self.objection(host.aggregate_set)
+def by_aggregates(objection: Callable[[AggregateSet], str]) -> Judge:
+    """Return a judge by the reason against hosts in a set of aggregates; "" for none."""
+    return JudgeOf(
+        lambda hosts: hosts.coded("aggregates").spread(lambda aggregates: not objection(aggregates)),
+        lambda host: objection(host.aggregate_set),
+    )
 
 
 class AggregateImagePropertiesIsolation(HostFilter):
@@ -58,19 +47,15 @@ class AggregateImagePropertiesIsolation(HostFilter):
         wanted = {
             key: str(value) for key, value in properties.items() if value and key.startswith(prefix or "")
         }
-        return _ImageProperties(wanted) if wanted else None
 
+        def objection(aggregates: AggregateSet) -> str:
+            for key, allowed in aggregates.metadata.items():
+                value = wanted.get(key)
+                if value is not None and value not in allowed:
+                    return f"image {key}={value}, aggregates allow {sorted(allowed)}"
+            return ""
 
-@dataclass(frozen=True)
-class _ImageProperties(AggregateJudge):
-    wanted: Mapping[str, str]
-
-    def objection(self, aggregates: AggregateSet) -> str:
-        for key, allowed in aggregates.metadata.items():
-            value = self.wanted.get(key)
-            if value is not None and value not in allowed:
-                return f"image {key}={value}, aggregates allow {sorted(allowed)}"
-        return ""
+        return by_aggregates(objection) if wanted else None
 
 
 class AggregateInstanceExtraSpecsFilter(HostFilter):
@@ -87,22 +72,17 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         parts = [(*_split(key), text) for key, text in request.extra_specs.items()]
         requirements = [(key, Requirement(text)) for scope, key, text in parts if scope in (None, SCOPE)]
-        return _MetadataMeet(tuple(requirements)) if requirements else None
 
+        def objection(aggregates: AggregateSet) -> str:
+            for key, requirement in requirements:
+                values = aggregates.metadata.get(key)
+                if not values:
+                    return f"no aggregate defines {key}"
+                if not any(map(requirement.holds, sorted(values, key=_numbers_first))):
+                    return f"aggregate {key}={sorted(values)} does not satisfy '{requirement}'"
+            return ""
 
-@dataclass(frozen=True)
-class _MetadataMeet(AggregateJudge):
-    requirements: tuple[tuple[str, Requirement], ...]
-
-    def objection(self, aggregates: AggregateSet) -> str:
-        metadata = aggregates.metadata
-        for key, requirement in self.requirements:
-            values = metadata.get(key)
-            if not values:
-                return f"no aggregate defines {key}"
-            if not any(map(requirement.holds, sorted(values, key=_numbers_first))):
-                return f"aggregate {key}={sorted(values)} does not satisfy '{requirement}'"
-        return ""
+        return by_aggregates(objection) if requirements else None
 
 
 def _split(key: str) -> tuple[str | None, str]:
@@ -129,18 +109,15 @@ class AggregateMultiTenancyIsolation(HostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _ProjectListed(request.spec.project_id)
+        project = request.spec.project_id
 
+        def objection(aggregates: AggregateSet) -> str:
+            listed = [values for key, values in aggregates.metadata.items() if key.startswith(TENANT_PREFIX)]
+            if not listed or any(project in values for values in listed):
+                return ""
+            return "aggregates reserved for other projects"
 
-@dataclass(frozen=True)
-class _ProjectListed(AggregateJudge):
-    project: str | None
-
-    def objection(self, aggregates: AggregateSet) -> str:
-        listed = [values for key, values in aggregates.metadata.items() if key.startswith(TENANT_PREFIX)]
-        if not listed or any(self.project in values for values in listed):
-            return ""
-        return "aggregates reserved for other projects"
+        return by_aggregates(objection)
 
 
 class AggregateTypeAffinityFilter(HostFilter):
@@ -150,16 +127,13 @@ class AggregateTypeAffinityFilter(HostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _FlavorListed(request.flavor.name)
+        name = request.flavor.name
 
+        def objection(aggregates: AggregateSet) -> str:
+            listed = {part.strip() for value in aggregates.raw(FLAVOR_KEY) for part in value.split(",")}
+            return "" if not listed or name in listed else f"flavor {name} not among {sorted(listed)}"
 
-@dataclass(frozen=True)
-class _FlavorListed(AggregateJudge):
-    name: str
-
-    def objection(self, aggregates: AggregateSet) -> str:
-        listed = {part.strip() for value in aggregates.raw(FLAVOR_KEY) for part in value.split(",")}
-        return "" if not listed or self.name in listed else f"flavor {self.name} not among {sorted(listed)}"
+        return by_aggregates(objection)
 
 
 class AvailabilityZoneFilter(HostFilter):
@@ -170,15 +144,10 @@ class AvailabilityZoneFilter(HostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
-        wanted = request.spec.availability_zone
-        return _InZone(wanted, self.conf.default_availability_zone) if wanted else None
+        wanted, default = request.spec.availability_zone, self.conf.default_availability_zone
 
+        def objection(aggregates: AggregateSet) -> str:
+            zones = aggregates.metadata.get(AVAILABILITY_ZONE) or {default}
+            return "" if wanted in zones else f"zone {wanted} wanted, host is in {sorted(zones)}"
 
-@dataclass(frozen=True)
-class _InZone(AggregateJudge):
-    wanted: str
-    default: str
-
-    def objection(self, aggregates: AggregateSet) -> str:
-        zones = aggregates.metadata.get(AVAILABILITY_ZONE) or {self.default}
-        return "" if self.wanted in zones else f"zone {self.wanted} wanted, host is in {sorted(zones)}"
+        return by_aggregates(objection) if wanted else None

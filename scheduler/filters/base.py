@@ -9,7 +9,8 @@ What a judge must know beyond the table of hosts is declared in ``needs`` and lo
 Neither ``passes`` nor ``reason`` does I/O.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,21 @@ class Judge:
         (spec: filters-and-weighers 5.4).
         """
         return "rejected"
+
+
+@dataclass(frozen=True)
+class JudgeOf(Judge):
+    """The verdicts of two functions: of hosts, and of why one was rejected."""
+
+    verdict: Callable[[HostView], np.ndarray]
+    why: Callable[[HostState], str]
+    instance_uuids: Collection[str] = ()
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return self.verdict(hosts)
+
+    def reason(self, host: HostState) -> str:
+        return self.why(host)
 
 
 class HostFilter:

@@ -3,13 +3,10 @@
 Both counts are compared with an option, or with what the host's aggregates have under the name of the option.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.hosts.aggregates import AggregateSet
-from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -31,33 +28,19 @@ class CountFilter(HostFilter):
     by_aggregate = False
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        limit = self.conf.filter_scheduler[self.option]
-        return _Below(self.column, self.noun, limit, self.option if self.by_aggregate else None)
+        configured = self.conf.filter_scheduler[self.option]
 
+        def limit(aggregates: AggregateSet) -> float:
+            return aggregates.smallest(self.option, int, configured) if self.by_aggregate else configured
 
-@dataclass(frozen=True)
-class _Below(Judge):
-    column: str
-    noun: str
-    configured: int
-    metadata_key: str | None
+        def passes(hosts: HostView) -> np.ndarray:
+            limits = hosts.coded("aggregates").spread(limit, np.float64) if self.by_aggregate else configured
+            return hosts.numbers(self.column) < limits
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.numbers(self.column) < self._limits(hosts)
-
-    def _limits(self, hosts: HostView) -> int | np.ndarray:
-        if self.metadata_key is None:
-            return self.configured
-        return hosts.coded("aggregates").spread(self.limit, np.float64)
-
-    def limit(self, aggregates: AggregateSet) -> float:
-        if self.metadata_key is None:
-            return self.configured
-        return aggregates.smallest(self.metadata_key, int, self.configured)
-
-    def reason(self, host: HostState) -> str:
-        limit = self.limit(host.aggregate_set)
-        return f"{getattr(host, self.column)} {self.noun}, limit {limit}"
+        return JudgeOf(
+            passes,
+            lambda host: f"{getattr(host, self.column)} {self.noun}, limit {limit(host.aggregate_set)}",
+        )
 
 
 class IoOpsFilter(CountFilter):

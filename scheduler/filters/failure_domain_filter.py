@@ -3,16 +3,14 @@
 Name, hint and metadata key are those of the filter that the project nova-scheduler-filters publishes.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from oslo_utils import strutils
 
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.hosts.failure_domains import apart_from
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
-from scheduler.request.scheduling_request import Progress, SchedulingRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 
 HINT = "different_failure_domain"
 EXTRA_SPEC = f"berth:{HINT}"
@@ -34,29 +32,22 @@ class FailureDomainFilter(HostFilter):
         group = request.server_group
         if group is None or not wants_other_domains(request):
             return None
-        members = tuple(dict.fromkeys(group.members))
-        return _OtherDomains(self.conf.berth.failure_domain_key, group.text, request.progress, members)
+        members, key = tuple(dict.fromkeys(group.members)), self.conf.berth.failure_domain_key
+
+        def passes(hosts: HostView) -> np.ndarray:
+            others = [uuid for uuid in members if uuid != request.progress.instance_uuid]
+            return apart_from(hosts, key, others)
+
+        def reason(host: HostState) -> str:
+            domains = sorted({one.metadata[key] for one in host.aggregates if key in one.metadata})
+            if not domains:
+                return f"host is in no aggregate with {key}"
+            return f"members of group {group.text} in {key} {', '.join(domains)}"
+
+        return JudgeOf(passes, reason, members)
 
 
 def wants_other_domains(request: SchedulingRequest) -> bool:
     """Return whether the request says that the members of its group be in different domains."""
     wanted = request.hint(HINT)
     return strutils.bool_from_string(request.extra_specs.get(EXTRA_SPEC) if wanted is None else wanted)
-
-
-@dataclass(frozen=True)
-class _OtherDomains(Judge):
-    key: str
-    group: str
-    progress: Progress
-    instance_uuids: tuple[str, ...]
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        others = [uuid for uuid in self.instance_uuids if uuid != self.progress.instance_uuid]
-        return apart_from(hosts, self.key, others)
-
-    def reason(self, host: HostState) -> str:
-        domains = sorted({one.metadata[self.key] for one in host.aggregates if self.key in one.metadata})
-        if not domains:
-            return f"host is in no aggregate with {self.key}"
-        return f"members of group {self.group} in {self.key} {', '.join(domains)}"

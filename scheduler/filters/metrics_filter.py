@@ -1,14 +1,10 @@
 """Hosts that report the metrics that weighing needs (spec: filters-and-weighers 2.18)."""
 
-from dataclasses import dataclass
-
-import numpy as np
 from oslo_config import cfg
 
 from scheduler.conf.option_pairs import parse_options
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
 
@@ -26,16 +22,13 @@ class MetricsFilter(HostFilter):
         self.required = frozenset(name for name, _ in settings)
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
-        return _Reports(self.required) if self.required else None
+        if not self.required:
+            return None
+        return JudgeOf(
+            lambda hosts: hosts.coded("metrics").spread(lambda metrics: self.required <= metrics.names),
+            self._reason,
+        )
 
-
-@dataclass(frozen=True)
-class _Reports(Judge):
-    required: frozenset[str]
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.coded("metrics").spread(lambda metrics: self.required <= metrics.names)
-
-    def reason(self, host: HostState) -> str:
+    def _reason(self, host: HostState) -> str:
         missing = self.required.difference(metric.name for metric in host.metrics)
         return f"metrics not reported: {', '.join(sorted(missing))}"

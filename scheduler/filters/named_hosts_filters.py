@@ -4,12 +4,9 @@ All names pass (spec: filters-and-weighers 2.2), configured names go with config
 were tried before are out (2.21).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from scheduler.filters.base import HostFilter, Judge, all_pass
-from scheduler.hosts.host_state import HostState
+from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -39,35 +36,18 @@ class IsolatedHostsFilter(HostFilter):
         options = self.conf.filter_scheduler
         image = request.spec.image
         image_id = image.id if image and "id" in image else None
+        isolated = tuple(options.isolated_hosts)
         if image_id in options.isolated_images:
-            return _Isolated(tuple(options.isolated_hosts), image_id)
-        if options.isolated_hosts and options.restrict_isolated_hosts_to_isolated_images:
-            return _NotIsolated(tuple(options.isolated_hosts), image_id)
+            return JudgeOf(
+                lambda hosts: hosts.on_hosts(isolated),
+                lambda _host: f"image {image_id} isolated, host is not",
+            )
+        if isolated and options.restrict_isolated_hosts_to_isolated_images:
+            return JudgeOf(
+                lambda hosts: ~hosts.on_hosts(isolated),
+                lambda _host: f"isolated host, image {image_id} not isolated",
+            )
         return None
-
-
-@dataclass(frozen=True)
-class _Isolated(Judge):
-    isolated_hosts: tuple[str, ...]
-    image_id: str | None
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.on_hosts(self.isolated_hosts)
-
-    def reason(self, host: HostState) -> str:
-        return f"image {self.image_id} isolated, host is not"
-
-
-@dataclass(frozen=True)
-class _NotIsolated(Judge):
-    isolated_hosts: tuple[str, ...]
-    image_id: str | None
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return ~hosts.on_hosts(self.isolated_hosts)
-
-    def reason(self, host: HostState) -> str:
-        return f"isolated host, image {self.image_id} not isolated"
 
 
 class RetryFilter(HostFilter):
@@ -80,19 +60,12 @@ class RetryFilter(HostFilter):
         retry = request.spec.retry
         nodes = retry.hosts if retry and "hosts" in retry else ()
         tried = frozenset((node.host, node.hypervisor_hostname) for node in nodes)
-        return _NotTried(tried) if tried else None
 
+        def passes(hosts: HostView) -> np.ndarray:
+            passed = all_pass(hosts)
+            for index in np.flatnonzero(hosts.on_hosts(host for host, _ in tried)).tolist():
+                row = hosts.row(index)
+                passed[index] = (row.host, row.nodename) not in tried
+            return passed
 
-@dataclass(frozen=True)
-class _NotTried(Judge):
-    tried: frozenset[tuple[str, str]]
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        passed = all_pass(hosts)
-        for index in np.flatnonzero(hosts.on_hosts(host for host, _ in self.tried)).tolist():
-            row = hosts.row(index)
-            passed[index] = (row.host, row.nodename) not in self.tried
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        return "tried before"
+        return JudgeOf(passes, lambda _host: "tried before") if tried else None

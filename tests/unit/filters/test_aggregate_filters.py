@@ -5,10 +5,10 @@ import pytest
 from scheduler.filters.aggregate_filters import (
     AggregateImagePropertiesIsolation,
     AggregateInstanceExtraSpecsFilter,
-    AggregateJudge,
     AggregateMultiTenancyIsolation,
     AggregateTypeAffinityFilter,
     AvailabilityZoneFilter,
+    by_aggregates,
 )
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import ask, host_in, make_image, make_request, why
@@ -164,22 +164,12 @@ def test_zones(aggregates, zone, passes):
     assert ask(AvailabilityZoneFilter, host_in(*aggregates), request, **options) is passes
 
 
-class Judged(AggregateJudge):
-    """Has no objection, and notes what it was asked about."""
-
-    def __init__(self):
-        self.seen = []
-
-    def objection(self, aggregates):
-        self.seen.append(aggregates)
-        return ""
-
-
 def test_each_set_of_aggregates_is_judged_once():
     hosts = [make_host(f"h{n}").aggregate("big" if n % 2 else "small", size=str(n % 2)) for n in range(6)]
-    judge = Judged()
+    seen = []
+    judge = by_aggregates(lambda aggregates: seen.append(aggregates) or "")
     assert judge.passes(make_view(hosts)).tolist() == [True] * 6
-    assert len(judge.seen) == 2
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize(
