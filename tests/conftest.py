@@ -6,6 +6,7 @@ import threading
 from oslo_service import backend
 import pytest
 
+from tests.integration.interop.nova_process import NovaProcess
 from tests.support import campaigns
 from tests.support.waiting import eventually
 
@@ -39,6 +40,16 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     campaigns.load_profile(in_campaign=config.getoption("--campaign-seed") is not None)
+
+
+@pytest.fixture(scope="session")
+def nova():
+    """A process of an installed nova, whose Python BERTH_NOVA_PYTHON names."""
+    python = os.environ.get("BERTH_NOVA_PYTHON")
+    if not python:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("BERTH_NOVA_PYTHON is not set")
+    with NovaProcess(python) as process:
+        yield process
 
 
 @pytest.hookimpl(optionalhook=True)

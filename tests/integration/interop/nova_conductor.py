@@ -18,9 +18,6 @@ ZONE = "made-by-nova"
 
 def prepare(*config_files):
     """Nova as its conductor has it."""
-    from nova import monkey_patch
-
-    getattr(monkey_patch, "patch", list)()  # before anything else of nova; older ones do it on import
     from nova import config, objects, rpc
     import nova.conf
 

@@ -1,7 +1,8 @@
 """Run by nova's own Python: makes nova's databases by nova's migrations, its cells and its compute hosts.
 
-nova_databases.py NOVA_CONF NOVA_CONF HOSTS: HOSTS is a JSON file {cell: {"database", "transport", "hosts": [...]}}. The
-database of a cell is an SQLite URL, as that of ``[database]``, which becomes cell0.
+nova_databases.py NOVA_CONF NOVA_CONF HOSTS EMPTY: HOSTS is a JSON file {cell: {"database", "transport", "hosts": [...]}}. The
+database of a cell is an SQLite URL, as that of ``[database]``, which becomes cell0. EMPTY is a directory where empty tables are
+kept for further clouds.
 """
 
 import json
@@ -12,9 +13,6 @@ import sys
 
 
 def prepare(*config_files):
-    from nova import monkey_patch
-
-    getattr(monkey_patch, "patch", list)()  # before anything else of nova; older ones do it on import
     from nova import config, objects
     from nova.cmd import manage
 
@@ -24,17 +22,21 @@ def prepare(*config_files):
     return manage
 
 
-def make_databases(manage, cells):
-    import nova.conf
+def make_databases(manage, cells, empty):
+    from nova.conf import CONF
 
-    cell0 = nova.conf.CONF.database.connection
-    manage.ApiDbCommands().sync()
-    manage.DbCommands().sync(local_cell=True)
+    api, cell0 = empty / "api.sqlite", empty / "cell.sqlite"
+    if not cell0.exists():
+        manage.ApiDbCommands().sync()
+        manage.DbCommands().sync(local_cell=True)
+        shutil.copy(path_of(CONF.api_database.connection), api)
+        shutil.copy(path_of(CONF.database.connection), cell0)
+    shutil.copy(api, path_of(CONF.api_database.connection))
     commands = manage.CellV2Commands()
-    assert not commands.map_cell0(cell0)
+    for url in (CONF.database.connection, *(cell["database"] for cell in cells.values())):
+        shutil.copy(cell0, path_of(url))
+    assert not commands.map_cell0(CONF.database.connection)
     for name, cell in cells.items():
-        # all cells have the same empty tables: one migration is enough
-        shutil.copy(path_of(cell0), path_of(cell["database"]))
         assert not commands.create_cell(name, cell["database"], cell["transport"])
 
 
@@ -87,10 +89,10 @@ def add_compute(objects, context, host):
 
 
 def main():
-    *config_files, hosts = sys.argv[1:]
+    *config_files, hosts, empty = sys.argv[1:]
     cells = json.loads(pathlib.Path(hosts).read_text())
     manage = prepare(*config_files)
-    make_databases(manage, cells)
+    make_databases(manage, cells, pathlib.Path(empty))
     add_computes(cells)
     assert not manage.CellV2Commands().discover_hosts()
     sys.stdout.write(json.dumps("done") + "\n")

@@ -4,10 +4,7 @@ import contextlib
 import json
 import sqlite3
 
-from tests.integration.deployed import DeployedCloud, run_json
-from tools.rig.service import ROOT
-
-PROGRAMS = ROOT / "tests" / "integration" / "interop"
+from tests.integration.deployed import DeployedCloud
 
 #: What nova wants to know besides, and Berth does not.
 NOVA_OPTIONS = """\
@@ -23,24 +20,22 @@ driver = nova.quota.NoopQuotaDriver
 class NovaDeployment(DeployedCloud):
     """A scheduler of ours beside a real nova; its fleet has no aggregates in nova's databases."""
 
-    def __init__(self, directory, rabbit, hosts, cells, nova_python, environment):
+    def __init__(self, directory, rabbit, hosts, cells, nova):
         super().__init__(directory, rabbit, hosts, cells, conductors=False)
-        self._python = nova_python
-        self._environment = environment
+        self.nova = nova
 
     def write_databases(self):
         self.configure(self.transport_url)
         (self.directory / "nova.conf").write_text(NOVA_OPTIONS.format(directory=self.directory))
         hosts = self.directory / "hosts.json"
         hosts.write_text(json.dumps({cell.name: self._described(cell) for cell in self.fleet.cells}))
-        self.run_nova("nova_databases", hosts)
+        self.run_nova("nova_databases", hosts, self.nova.empty)
         for name in ("api", "cell0", *(cell.name for cell in self.fleet.cells)):
             self._let_readers_not_lock(self.directory / f"{name}.sqlite")
 
     def run_nova(self, program, *arguments):
         """Run one of the programs here by nova's Python; what it prints as JSON on its last line."""
-        command = [self._python, PROGRAMS / f"{program}.py", *self.nova_configuration, *arguments]
-        return run_json(command, env=self._environment)
+        return self.nova.run(program, *self.nova_configuration, *arguments)
 
     @property
     def nova_configuration(self):

@@ -1,6 +1,6 @@
 """Run by nova's own Python: nova's databases with three hosts, in two zones and failure domains.
 
-published_cloud.py NOVA_CONF CELL: CELL is a JSON file as ``nova_databases`` reads it.
+published_cloud.py NOVA_CONF CELL EMPTY: the last two are as ``nova_databases`` has them.
 """
 
 import json
@@ -11,10 +11,10 @@ import nova_databases
 
 
 def main():
-    config, hosts = sys.argv[1:]
+    config, hosts, empty = sys.argv[1:]
     cells = json.loads(pathlib.Path(hosts).read_text())
     manage = nova_databases.prepare(config)
-    nova_databases.make_databases(manage, cells)
+    nova_databases.make_databases(manage, cells, pathlib.Path(empty))
     nova_databases.add_computes(cells)
     assert not manage.CellV2Commands().discover_hosts()
     add_aggregates()

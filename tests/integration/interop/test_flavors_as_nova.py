@@ -2,7 +2,6 @@
 
 from collections import Counter
 import json
-import pathlib
 from random import Random
 
 import pytest
@@ -12,12 +11,10 @@ from scheduler.errors import BerthError
 from scheduler.operators.snapshot.guest_topology import guest_topology
 from scheduler.operators.snapshot.pci_aliases import pci_requests, read_aliases, request_groups
 from scheduler.request.flavor_and_image import FlavorAndImage
-from tests.integration.deployed import run_json
 from tests.integration.interop.flavor_caller import plain
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-CALLER = pathlib.Path(__file__).with_name("flavor_caller.py")
 SEED, COUNT = 1, 4000
 CELL = ("id", "cpuset", "pcpuset", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
 
@@ -111,21 +108,18 @@ def outcome(case, aliases, *, in_placement):
     [(ALIASES + IN_PLACEMENT, True), (ALIASES + ELSEWHERE, False)],
     ids=["devices in Placement", "devices not in Placement"],
 )
-def test_flavors_come_to_what_nova_makes_of_them(configured, in_placement, nova_python, nova_environment):
+def test_flavors_come_to_what_nova_makes_of_them(configured, in_placement, nova):
     random = Random(SEED)
     cases = [make_case(random) for _ in range(COUNT)]
-    theirs = run_json(
-        [nova_python, CALLER],
-        input=json.dumps({"aliases": configured, "in_placement": in_placement, "cases": cases}),
-        env=nova_environment,
-    )
+    given = {"aliases": configured, "in_placement": in_placement, "cases": cases}
+    theirs = nova.run("flavor_caller", given=given)
     aliases = read_aliases(map(json.dumps, configured), in_placement=in_placement)
     seen, different = Counter(), []
-    for case, nova in zip(cases, theirs, strict=True):
+    for case, wanted in zip(cases, theirs, strict=True):
         ours = outcome(case, aliases, in_placement=in_placement)
-        seen["refused" if "error" in nova else "a topology" if nova["cells"] else "none"] += 1
-        seen["devices"] += bool(nova.get("requests"))
-        if ("error" in ours) != ("error" in nova) or ("error" not in nova and ours != nova):
-            different.append((case, nova, ours))
+        seen["refused" if "error" in wanted else "a topology" if wanted["cells"] else "none"] += 1
+        seen["devices"] += bool(wanted.get("requests"))
+        if ("error" in ours) != ("error" in wanted) or ("error" not in wanted and ours != wanted):
+            different.append((case, wanted, ours))
     assert different[:3] == [], f"{len(different)} of {COUNT}"
     assert min(seen.values()) > 60, seen

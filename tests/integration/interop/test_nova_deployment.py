@@ -1,6 +1,5 @@
 """Berth in a deployment of a real nova: its databases, its conductor, its aggregates; and swapped with its scheduler."""
 
-import pathlib
 import subprocess
 import sys
 
@@ -21,9 +20,9 @@ LARGE = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 1}
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory, rabbit, nova_python, nova_environment):
+def cloud(tmp_path_factory, rabbit, nova):
     directory = tmp_path_factory.mktemp("nova")
-    with NovaDeployment(directory, rabbit, 12, 2, nova_python, nova_environment) as running:
+    with NovaDeployment(directory, rabbit, 12, 2, nova) as running:
         yield running
 
 
@@ -151,10 +150,10 @@ def test_the_checks_for_operators_understand_the_databases(cloud, seen, command)
 class Swap:
     """Starts and stops schedulers while instances are built."""
 
-    def __init__(self, cloud, nova_python):
+    def __init__(self, cloud):
         self._cloud = cloud
         self._vhost = cloud.transport_url.rpartition("/")[2]
-        program = pathlib.Path(nova_python).with_name("nova-scheduler")
+        program = cloud.nova.python.with_name("nova-scheduler")
         self.nova = NovaSchedulerProcess(program, cloud.nova_configuration, cloud.directory / "nova.log")
 
     def takes_all(self):
@@ -179,8 +178,8 @@ def placed(process):
     return process.text().count("Placed instance")
 
 
-def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen, nova_python):
-    swap, others, before = Swap(cloud, nova_python), consumers(cloud), placed(cloud.scheduler)
+def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen):
+    swap, others, before = Swap(cloud), consumers(cloud), placed(cloud.scheduler)
     try:
         with Building(cloud, cloud.bus, callers=4) as building:
             swap.nova.start()

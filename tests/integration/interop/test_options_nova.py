@@ -1,16 +1,11 @@
 """The options that Berth reads are nova's, with nova's types, defaults, limits and old names."""
 
-import pathlib
-
 import pytest
 
 from scheduler import conf as options
-from tests.integration.deployed import run_json
 from tests.integration.interop.options_nova import of
 
 pytestmark = pytest.mark.interop
-
-PROGRAM = pathlib.Path(__file__).with_name("options_nova.py")
 
 #: Not in nova's sample: of the libraries' own, of the command line, or of Berth.
 UNLISTED_GROUPS = {"berth", "oslo_messaging_metrics", "oslo_messaging_tracing"}
@@ -33,8 +28,8 @@ LOCAL = {
 
 
 @pytest.fixture(scope="module")
-def theirs(nova_python, nova_environment):
-    return run_json([nova_python, PROGRAM], env=nova_environment)
+def theirs(nova):
+    return nova.run("options_nova")
 
 
 def facts(registered, name):

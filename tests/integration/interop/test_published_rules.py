@@ -10,6 +10,7 @@ import pytest
 
 from tests.builders import uuid_of
 from tests.integration.deployed import run_json
+from tests.integration.interop.nova_process import ENVIRONMENT
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -118,7 +119,7 @@ def configure(
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory, placement, nova_python, nova_environment):
+def cloud(tmp_path_factory, placement, nova):
     """The directory of a cloud whose databases nova has made."""
     directory = tmp_path_factory.mktemp("cloud")
     described = [
@@ -135,16 +136,14 @@ def cloud(tmp_path_factory, placement, nova_python, nova_environment):
     cell = {"database": f"sqlite:///{directory}/cell1.sqlite", "transport": "fake://", "hosts": described}
     (directory / "cells.json").write_text(json.dumps({"cell1": cell}))
     path = configure(directory, placement, "plain.conf", filters=[], weighers=[], prefix="")
-    command = [nova_python, HERE / "published_cloud.py", path, directory / "cells.json"]
-    run_json(command, timeout=280, env=nova_environment)
+    nova.run("published_cloud", path, directory / "cells.json", nova.empty)
     return directory
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory, nova_python):
+def packages(tmp_path_factory, nova):
     """Where nova is installed, with two modules of an operator in its package."""
-    command = "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))"
-    installed = pathlib.Path(run_json([nova_python, "-c", command]))
+    (installed,) = nova.python.parent.parent.glob("lib/python3.*/site-packages")
     root = tmp_path_factory.mktemp("packages")
     copied = ("nova", "nova/scheduler", "nova/scheduler/filters", "nova/scheduler/weights")
     for folder in copied:
@@ -157,14 +156,14 @@ def packages(tmp_path_factory, nova_python):
     return [root, installed]
 
 
-def ask(path, nova_environment, *directories):
+def ask(path, *directories):
     command = [sys.executable, HERE / "published_berth.py", path, PUBLISHED, *directories]
-    return run_json(command, env=nova_environment)
+    return run_json(command, env=ENVIRONMENT)
 
 
 @pytest.fixture(scope="module")
-def answers(cloud, placement, packages, nova_environment):
-    return ask(configure(cloud, placement), nova_environment, *packages)
+def answers(cloud, placement, packages):
+    return ask(configure(cloud, placement), *packages)
 
 
 @pytest.mark.parametrize("name", [*FILTERS, *OWN_FILTER])
@@ -177,7 +176,7 @@ def test_a_published_weigher_weighs_as_with_nova(answers, name):
     assert answers["weights"][name] == pytest.approx({**WEIGHTS, **OWN_WEIGHER}[name])
 
 
-def test_an_explicit_path_inside_nova_s_package_is_found_too(tmp_path, placement, packages, nova_environment):
+def test_an_explicit_path_inside_nova_s_package_is_found_too(tmp_path, placement, packages):
     path = configure(
         tmp_path,
         placement,
@@ -186,7 +185,7 @@ def test_an_explicit_path_inside_nova_s_package_is_found_too(tmp_path, placement
         prefix="nova.scheduler.weights.order_of_operator",
     )
     path.write_text(path.read_text().replace("nova.scheduler.weights.all_weighers, ", ""))
-    assert ask(path, nova_environment, *packages)["weights"] == OWN_WEIGHER
+    assert ask(path, *packages)["weights"] == OWN_WEIGHER
 
 
 @pytest.mark.parametrize(
@@ -196,12 +195,10 @@ def test_an_explicit_path_inside_nova_s_package_is_found_too(tmp_path, placement
         ("nova.scheduler.weights.order_of_operator", "NameLengthWeigher"),
     ],
 )
-def test_without_nova_a_class_that_needs_it_is_refused_at_start(
-    tmp_path, placement, nova_environment, prefix, weigher
-):
+def test_without_nova_a_class_that_needs_it_is_refused_at_start(tmp_path, placement, prefix, weigher):
     path = configure(tmp_path, placement, filters=[], weighers=[weigher], prefix=prefix)
     if prefix == "operator_rules":
         path.write_text(path.read_text().replace(", RefusedHostFilter", ""))
-    refused = ask(path, nova_environment)["refused"]
+    refused = ask(path)["refused"]
     assert f"{prefix}.{weigher} could not be found" in refused
     assert "install nova where Berth runs (pip install nova)" in refused

@@ -3,7 +3,6 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 import json
-import pathlib
 import signal
 
 import pytest
@@ -28,7 +27,7 @@ class ServedByNova(NovaDeployment):
     """A cloud whose only scheduler is nova-scheduler."""
 
     def start_scheduler(self):
-        program = pathlib.Path(self._python).with_name("nova-scheduler")
+        program = self.nova.python.with_name("nova-scheduler")
         self.scheduler = NovaSchedulerProcess(program, self.nova_configuration, self.directory / "nova.log")
         self.scheduler.start()
         self.callback(self.scheduler.kill)
@@ -56,9 +55,9 @@ class ServedByNova(NovaDeployment):
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory, rabbit, nova_python, nova_environment):
+def cloud(tmp_path_factory, rabbit, nova):
     directory = tmp_path_factory.mktemp("nova")
-    with ServedByNova(directory, rabbit, 12, 2, nova_python, nova_environment) as running:
+    with ServedByNova(directory, rabbit, 12, 2, nova) as running:
         yield running
 
 

@@ -2,18 +2,15 @@
 
 import datetime as dt
 import json
-import pathlib
 
 import pytest
 
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.serializer import ObjectSerializer
-from tests.integration.deployed import run_json
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
 
-PROGRAM = pathlib.Path(__file__).with_name("wire_objects.py")
 SEED, COUNT = 1, 80
 SERIALIZER = ObjectSerializer()
 
@@ -71,14 +68,8 @@ def expected(theirs, ours):
 
 
 @pytest.fixture(scope="module")
-def nova(nova_python, nova_environment):
-    """A function that runs the program."""
-    return lambda *words, **options: run_json([nova_python, PROGRAM, *words], env=nova_environment, **options)
-
-
-@pytest.fixture(scope="module")
 def messages(nova):
-    return nova("make", SEED, COUNT)
+    return nova.run("wire_objects", "make", SEED, COUNT)
 
 
 def test_there_are_some_of_each_release(messages):
@@ -102,8 +93,8 @@ def test_nova_reads_what_berth_makes_of_its_requests(messages, nova):
         # of the nodes that were tried, Berth keeps little more than the names
         request["spec_obj"]["nova_object.data"].pop("retry", None)
     ours = [SERIALIZER.serialize_entity(None, read(request)) for request in requests]
-    theirs = nova("read", input=json.dumps(requests))
-    assert list(differences("", theirs, nova("read", input=json.dumps(ours)))) == []
+    theirs = nova.run("wire_objects", "read", given=requests)
+    assert list(differences("", theirs, nova.run("wire_objects", "read", given=ours))) == []
 
 
 def selection(number):
@@ -126,5 +117,5 @@ def selection(number):
 
 def test_nova_reads_the_selections_that_berth_sends(nova):
     reply = [[selection(3 * number + place) for place in range(3)] for number in range(20)]
-    (theirs,) = nova("read", input=json.dumps([SERIALIZER.serialize_entity(None, reply)]))
+    (theirs,) = nova.run("wire_objects", "read", given=[SERIALIZER.serialize_entity(None, reply)])
     assert list(differences("", theirs, seen(reply))) == []

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 import pytest
 
 from scheduler.numa.fit import Fitter, fit
@@ -15,7 +15,6 @@ from tests.unit.numa.shapes import far_apart, floating, guest, guests, host, hos
 NIC = {"vendor_id": "8086", "product_id": "154d"}
 
 
-@settings(max_examples=150, deadline=None)
 @given(hosts(), guests(alike=True), limits())
 def test_never_exceeds_what_is_free(topology, wanted, bounds):
     found = fit(topology, wanted, bounds)
@@ -38,7 +37,6 @@ def test_never_exceeds_what_is_free(topology, wanted, bounds):
             assert cell.memory * 1024 <= on.smallest_pages.free * on.smallest_pages.size
 
 
-@settings(max_examples=150, deadline=None)
 @given(hosts(), guests(most=1))
 def test_fitted_page_size_has_enough_free_pages(topology, wanted):
     found = fit(topology, wanted)
@@ -50,7 +48,6 @@ def test_fitted_page_size_has_enough_free_pages(topology, wanted):
     assert cell.memory * 1024 <= on.pages_by_size[cell.pagesize].free * cell.pagesize
 
 
-@settings(max_examples=150, deadline=None)
 @given(hosts(), guests(most=1), limits())
 def test_pins_and_reserved_cpus_are_disjoint(topology, wanted, bounds):
     found = fit(topology, wanted, bounds)
@@ -62,7 +59,6 @@ def test_pins_and_reserved_cpus_are_disjoint(topology, wanted, bounds):
     assert bool(cell.reserved) == (wanted.isolated_emulator)
 
 
-@settings(max_examples=100, deadline=None)
 @given(hosts(), guests(), limits())
 def test_equal_inputs_give_equal_outputs(topology, wanted, bounds):
     again = HostTopology(tuple(topology.cells))

@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
@@ -58,7 +58,6 @@ def offers(draw):
     return draw(st.sampled_from((None, make_offer(POOLS, (request,)))))
 
 
-@settings(max_examples=150, deadline=None)
 @given(hosts(least=2), guests(), limits(), offers())
 def test_search_finds_what_trying_all_arrangements_finds(topology, wanted, bounds, offer):
     if len(wanted.cells) > len(topology.cells):
@@ -67,7 +66,6 @@ def test_search_finds_what_trying_all_arrangements_finds(topology, wanted, bound
     assert (search.run(), search.states) == naive(topology, wanted, bounds, offer)
 
 
-@settings(max_examples=150, deadline=None)
 @given(hosts(least=2), guests(), limits(), offers())
 def test_shortcuts_give_the_same_verdict_and_host_cells(topology, wanted, bounds, offer):
     if len(wanted.cells) > len(topology.cells):

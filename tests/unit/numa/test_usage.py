@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 import pytest
 
 from scheduler.numa.fit import fit
@@ -9,7 +9,6 @@ from scheduler.numa.usage import consume, release
 from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
 
 
-@settings(max_examples=150, deadline=None)
 @given(hosts(), guests(), limits())
 def test_release_undoes_consume(topology, wanted, bounds):
     found = fit(topology, wanted, bounds)
@@ -22,7 +21,6 @@ def test_release_undoes_consume(topology, wanted, bounds):
     assert release(charged, found.fitted) == topology
 
 
-@settings(max_examples=100, deadline=None)
 @given(hosts(), guests(alike=True))
 def test_guest_after_guest_stays_within_the_host(topology, wanted):
     for _ in range(6):
