@@ -11,12 +11,12 @@ from scheduler import objects
 from scheduler.decisions import host_verdicts, rendering, trace
 from scheduler.decisions.document import LARGEST_SPEC, decode, encode
 from scheduler.decisions.host_verdicts import NAMED
+from scheduler.filters import builtin
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
 from tests.support.options import make_conf
 from tests.unit.decisions.decisions import decide
-from tests.unit.filters import per_host
-from tests.unit.filters.asking import make_spec
+from tests.unit.filters.asking import make_spec, request_of, verdicts
 from tests.unit.selection.requests import REFUSED, FakeClaims, host_with_candidate
 
 
@@ -130,7 +130,7 @@ def test_of_a_failed_request_all_hosts_are_named_and_some_explained(monkeypatch)
     assert {one.filter for one in rendering.hosts(decision)} == {"NumInstancesFilter"}
 
 
-# -- against the plain forms of the rules ----------------------------------------------------------------
+# -- against each filter alone ----------------------------------------------------------------------------
 
 RULES = [
     "ComputeFilter",
@@ -202,8 +202,8 @@ def random_spec(random):
     )
 
 
-def test_documents_of_random_requests_say_what_the_plain_rules_say(conf, monkeypatch):
-    """With all hosts, as of a failed request: each is rejected by the first rule that the host does not pass."""
+def test_documents_of_random_requests_say_what_each_filter_alone_says(conf, monkeypatch):
+    """With all hosts, as of a failed request: each is rejected by the first filter that the host does not pass."""
     for module in (trace, host_verdicts):
         monkeypatch.setattr(module, "NAMED", 100)
     monkeypatch.setattr(trace, "BEST", 100)
@@ -218,25 +218,24 @@ def test_documents_of_random_requests_say_what_the_plain_rules_say(conf, monkeyp
             refusing = {uuid_of("h1"): REFUSED} if random.random() < 0.2 else {}
             found = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]), FakeClaims(refusing))
             seen[found.decision.result] += 1
-            plain = plain_verdicts(hosts, original, conf)
+            alone = first_rejecting(hosts, original, conf)
             lines = list(rendering.hosts(decode(encode(found.decision))))
-            assert {line.host for line in lines} == plain.keys()
+            assert {line.host for line in lines} == alone.keys()
             for line in lines:
                 seen[line.filter] += 1
-                assert line.filter == plain[line.host], line
+                assert line.filter == alone[line.host], line
                 assert bool(line.reason) == bool(line.filter)
                 check_verdicts(found.decision, line)
     assert min(seen["failed"], seen["scheduled"]) > 80, seen
     assert set(RULES) - {"ServerGroupAffinityFilter"} <= set(seen), seen
 
 
-def plain_verdicts(hosts, spec, conf):
-    """The first rule that each host does not pass, by host; "" for none."""
-    view = make_view(hosts)
+def first_rejecting(hosts, spec, conf):
+    """The first filter that each host does not pass, by host; "" for none."""
+    classes = {cls.__name__: cls for cls in builtin.shipped() + builtin.past()}
+    judged = [(name, verdicts(classes[name](conf), make_view(hosts), request_of(spec))) for name in RULES]
     return {
-        host.columns["host"]: next(
-            (name for name in RULES if not per_host.PLAIN[name](view.host(index), spec, conf)), ""
-        )
+        host.columns["host"]: next((name for name, passed in judged if not passed[index]), "")
         for index, host in enumerate(hosts)
     }
 
