@@ -77,16 +77,25 @@ class PendingDemands:
         """Count these instances no more on the nodes that are given; return how many were counted."""
         return sum([self.remove(node, instance) for instance, node in instances.items()])
 
-    def on(self, table: HostTable, rows: TableRows) -> dict[ViewPosition, Demands]:
-        """Return what is needed of some rows of a table, by position in ``rows``."""
-        if not self._of_node:
-            return {}
+    def on(
+        self, table: HostTable, rows: TableRows, earlier: Iterable[tuple[str, str, InstanceDemand]] = ()
+    ) -> dict[ViewPosition, Demands]:
+        """Return what is needed of some rows of a table, by position in ``rows``.
+
+        Args:
+            earlier: Node, instance and demand of placements that were removed and count for this table.
+        """
         with self._lock:
-            found = {
-                row: dict(demands)
-                for node, demands in self._of_node.items()
-                if (row := table.row_of_uuid.get(node)) is not None
-            }
+            of_node = {node: dict(demands) for node, demands in self._of_node.items()}
+        for node, instance, demand in earlier:
+            of_node[node] = {instance: demand} | of_node.get(node, {})
+        if not of_node:
+            return {}
+        found = {
+            row: demands
+            for node, demands in of_node.items()
+            if (row := table.row_of_uuid.get(node)) is not None
+        }
         places = np.full(len(table), -1)
         places[rows] = np.arange(len(rows))
         return {ViewPosition(int(places[row])): demands for row, demands in found.items() if places[row] >= 0}

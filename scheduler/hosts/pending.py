@@ -5,14 +5,19 @@ Until then the decision is laid over it, so that a burst of requests does not ch
 the amounts that Placement guards, everything sees the counters, the NUMA cells and the PCI devices
 (``demands``), and the instance counts as being on the host.
 ``reservations`` is how one request sees and adds placements (spec: host-state-and-cells 8 (2, 3)).
+
+A request keeps its table. So a placement that a compute has reported goes on to count for the tables that
+were read before: at each moment a table and what is pending on it have each instance once.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 import math
+from operator import itemgetter
 import random
 import threading
 import time
@@ -22,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.bounds.waits import waiting_for
-from scheduler.hosts.coordinates import TableRow, TableRows
-from scheduler.hosts.demands import PendingDemands
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition
+from scheduler.hosts.demands import Demands, PendingDemands
 from scheduler.hosts.recent_builds import RecentBuilds
 from scheduler.hosts.table import HostTable
 from scheduler.numa.fit import Fitter
@@ -52,6 +57,9 @@ MOST_SHARED_DEMANDS = 5_000
 
 # Placements of other schedulers that are looked for in the databases at once, taken at random.
 MOST_LOOKED_FOR = 2_000
+
+# Reported placements that are kept for the requests whose table is older.
+MOST_SETTLED = 2_000
 
 Amounts = NDArray[np.int64]
 
@@ -181,6 +189,7 @@ class PendingPlacements:
         self.builds = RecentBuilds(clock)
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
+        self._settled: list[tuple[float, PendingPlacement]] = []  # by when a table was read that has it
         self._others_claimed = -math.inf  # when another scheduler wrote its last intent
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
@@ -200,7 +209,17 @@ class PendingPlacements:
     def row_of(self, instance: str, table: HostTable) -> TableRow | None:
         """Return the row of the node that an instance is to be on; None if there is none in the table."""
         node = self.node_of(instance)
+        if node is None:
+            nodes = (each.node for each in self._settled_after(table) if each.instance == instance)
+            node = next(nodes, None)
         return None if node is None else table.row_of_uuid.get(node)
+
+    def demands_on(self, table: HostTable, rows: TableRows) -> dict[ViewPosition, Demands]:
+        """Return what is needed of NUMA cells and PCI devices on some rows, by position in ``rows``."""
+        with self._lock:
+            settled = self._settled_after(table)
+            earlier = [(each.node, each.instance, each.demand) for each in settled if each.demand is not None]
+            return self.demands.on(table, rows, earlier)
 
     def overlay(self, table: HostTable, rows: TableRows) -> Amounts:
         """Return what is pending on these rows of a table: int64, shape (amounts, rows)."""
@@ -354,19 +373,28 @@ class PendingPlacements:
         latest = self._clock() + LIFETIME - seconds
         return _to_look_for(one for one in list(self._placements.values()) if one.expires_at <= latest)
 
-    def settle(self, reported: Iterable[PendingPlacement] = ()) -> None:
+    def settle(self, reported: Iterable[PendingPlacement] = (), read_at: float = -math.inf) -> None:
         """Remove the placements that computes have reported, and those that are past their lifetime.
 
         A placement that was added for the same instance in the meantime stays.
+
+        Args:
+            read_at: When the first table was read that shows those that are reported. They go on to count for
+                tables that were read before.
         """
         now = self._clock()
         expired = [placement for placement in list(self._placements.values()) if placement.expires_at < now]
         with self._lock:
-            self._remove(
-                placement.instance
-                for placement in [*reported, *expired]
-                if self._placements.get(placement.instance) is placement
-            )
+            reported = [each for each in reported if self._placements.get(each.instance) is each]
+            settled = [*self._settled, *((read_at, each) for each in reported)]
+            self._settled = sorted(settled, key=_read_at)[-MOST_SETTLED:]
+            current = [each for each in expired if self._placements.get(each.instance) is each]
+            self._remove(each.instance for each in [*reported, *current])
+
+    def _settled_after(self, table: HostTable) -> list[PendingPlacement]:
+        """Return the placements that computes have reported, but not in this table yet."""
+        settled = self._settled
+        return [each for _, each in settled[bisect_right(settled, table.read_at, key=_read_at) :]]
 
     def _sums_of(self, table: HostTable) -> Amounts:
         """Return the sums by row of a table; tables that share their order of hosts share them."""
@@ -374,15 +402,20 @@ class PendingPlacements:
             self._row_of_uuid = table.row_of_uuid
             self._sums = np.zeros((len(AMOUNTS), len(table)), np.int64)
             for placement in self._placements.values():
-                self._add_to_sums(placement, 1)
+                self._add_to(self._sums, placement)
             self.claims.keep_only(table.row_of_uuid.keys())
-        return self._sums
+        sums, settled = self._sums, self._settled_after(table)
+        if settled:
+            sums = sums.copy()
+            for placement in settled:
+                self._add_to(sums, placement)
+        return sums
 
     def _put(self, placement: PendingPlacement) -> None:
         self._placements[placement.instance] = placement
         self.claims.begin(placement.node, placement.instance)
         self.demands.put(placement.node, placement.instance, placement.demand)
-        self._add_to_sums(placement, 1)
+        self._add_to(self._sums, placement)
 
     def _remove(self, instances: Iterable[str]) -> list[PendingPlacement]:
         removed = [
@@ -391,15 +424,18 @@ class PendingPlacements:
             if (placement := self._placements.pop(instance, None)) is not None
         ]
         for placement in removed:
-            self._add_to_sums(placement, -1)
+            self._add_to(self._sums, placement, -1)
             self.claims.end(placement.node, placement.instance)
             self.demands.remove(placement.node, placement.instance)
         return removed
 
-    def _add_to_sums(self, placement: PendingPlacement, sign: int) -> None:
+    def _add_to(self, sums: Amounts, placement: PendingPlacement, sign: int = 1) -> None:
         row = self._row_of_uuid.get(placement.node)
         if row is not None:
-            self._sums[:, row] += sign * placement.amounts
+            sums[:, row] += sign * placement.amounts
+
+
+_read_at = itemgetter(0)
 
 
 def _row_changed(placement: PendingPlacement, table: HostTable) -> bool:

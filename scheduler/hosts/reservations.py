@@ -64,7 +64,7 @@ class Reservations:
     def _demands_of_others(self) -> dict[ViewPosition, Demands]:
         found = {
             position: {uuid: demand for uuid, demand in demands.items() if uuid not in self._reserved}
-            for position, demands in self.pending.demands.on(self._table, self._rows).items()
+            for position, demands in self.pending.demands_on(self._table, self._rows).items()
         }
         return {position: demands for position, demands in found.items() if demands}
 

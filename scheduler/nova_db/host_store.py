@@ -42,7 +42,7 @@ class HostStore:
         reader: HostReader,
         partition: PartitionHosts,
         max_age: Callable[[], float],
-        on_publish: Callable[[HostTable], None] = lambda _table: None,
+        before_publishing: Callable[[HostTable], None] = lambda _table: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up the writer; nothing is read yet.
@@ -50,12 +50,12 @@ class HostStore:
         Args:
             reader: Reads the hosts, by the same clock.
             max_age: Returns the seconds that a table may be old if a request does not say.
-            on_publish: Called with each new table, after requests have it.
+            before_publishing: Called with each new table, before requests have it.
         """
         self._reader = reader
         self._partition = partition
         self._max_age = max_age
-        self._on_publish = on_publish
+        self._before_publishing = before_publishing
         self._clock = clock
         self._table = HostTable((), {}, partition.all_aggregates, read_at=float("-inf"))
         self._changed = threading.Condition()
@@ -157,11 +157,14 @@ class HostStore:
         begun = self._clock()
         self._reader.read()
         table = self._reader.next_table(self._table)
-        with self._changed:
-            self._reading_seconds = self._clock() - begun
-            previous, self._table = self._table, table
-            self._changed.notify_all()
-        self._on_publish(table)
+        previous = self._table
+        try:
+            self._before_publishing(table)
+        finally:
+            with self._changed:
+                self._reading_seconds = self._clock() - begun
+                self._table = table
+                self._changed.notify_all()
         if len(previous) != len(table):
             report_duplicates(table, self._duplicates)
         return table

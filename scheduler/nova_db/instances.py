@@ -5,7 +5,7 @@ image properties again (spec: host-state-and-cells 5.4, 5.7). Berth's own rules 
 alone; other attributes are read when an operator's rule needs them (spec: filters-and-weighers 1.12).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 import threading
 from typing import Any
@@ -172,17 +172,23 @@ class CellInstances:
             LOG, "Cannot read the instances of cell %s", "Instances of cell %s are read again"
         )
 
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
+    def locate(
+        self, uuids: Iterable[str], cell_uuids: Collection[str] | None = None
+    ) -> Mapping[str, Sequence[HostKey]]:
         """Return the hosts of instances; an instance has two during a resize between cells.
 
         Soft-deleted and hidden instances count, deleted rows do not.
+
+        Args:
+            cell_uuids: The cells that are asked; None: all.
 
         Returns:
             (cell uuid, service host) of each of them that is on some host.
         """
         wanted = list(dict.fromkeys(uuids))
         found: dict[str, list[HostKey]] = {}
-        answers = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
+        cells = [cell for cell in self._cells.all if cell_uuids is None or cell.uuid in cell_uuids]
+        answers = self._ask(cells, lambda cell: self._hosts_of(cell, wanted))
         for cell_uuid, answer in answers.items():
             if answer.error:
                 last = self._last_hosts.get_many((cell_uuid, uuid) for uuid in wanted)

@@ -106,7 +106,7 @@ class Inventory:
             self.reader,
             self.partition,
             max_age=lambda: derived.host_state_max_age(conf),
-            on_publish=self._table_published,
+            before_publishing=self._take_table,
             clock=clock,
         )
         self.instances = CellInstances(self.cells, self._calls)
@@ -278,7 +278,7 @@ class Inventory:
                 return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
         return self.find_nodes(wanted) if self.recover(table, cell_uuid or None) else ()
 
-    def _table_published(self, table: HostTable) -> None:
+    def _take_table(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
             self.mappings.follow(table.rows_named)

@@ -32,14 +32,16 @@ class ReportedPlacements:
         self._loop.stop()
 
     def settle(self, table: HostTable) -> None:
-        """Remove the placements that computes have reported.
+        """Remove the placements that computes have reported, before requests have the table that shows them.
 
         Those are the ones whose node's row has changed since, if the databases show the instance on a host.
+        Only the cells of these nodes are asked: a cell that did not answer just now is left out already.
         """
         self._table = table
         changed = self._pending.on_changed_rows(table)
-        located = self._instances.locate(placement.instance for placement in changed) if changed else {}
-        self._pending.settle(placement for placement in changed if placement.instance in located)
+        cells = {table.rows[table.row_of_uuid[placement.node]].cell_uuid for placement in changed}
+        located = self._instances.locate((each.instance for each in changed), cells) if changed else {}
+        self._pending.settle((each for each in changed if each.instance in located), table.read_at)
 
     def settle_overdue(self) -> float:
         """Remove placements whose compute should have reported them by now, if nothing is pending.
@@ -50,16 +52,13 @@ class ReportedPlacements:
         Returns:
             Seconds until the next look.
         """
-        overdue = self._pending.older_than(EXPECTED_FOR)
+        overdue, now = self._pending.older_than(EXPECTED_FOR), self._pending.now()
         if overdue:
             instances = [placement.instance for placement in overdue]
             self._pending.remove(deleted_among(self._engines, instances))
             located = self._instances.locate(instances)
-            self._pending.settle(
-                placement
-                for placement in overdue
-                if self._place_of(placement) in located.get(placement.instance, ())
-            )
+            settled = (each for each in overdue if self._place_of(each) in located.get(each.instance, ()))
+            self._pending.settle(settled, now)
         return INTERVAL
 
     def _place_of(self, placement: PendingPlacement) -> HostKey | None:

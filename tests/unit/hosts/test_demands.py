@@ -77,6 +77,18 @@ def test_what_the_compute_reports_replaces_what_was_laid_over_it(pending):
     assert free(view(two(2, 1), pending)) == [1, 1]
 
 
+def test_a_view_of_an_older_table_keeps_what_the_compute_has_reported_since(pending):
+    table = two()
+    for number in (1, 2):
+        pending.add(f"i{number}", table, 0, ONE, demand=GPU)
+    hosts = view(table, pending)
+    pending.settle([pending.get("i1")], read_at=1.0)
+    assert hosts.refresh_pending().tolist() == []
+    assert free(hosts) == free(view(table, pending)) == [2, 1]
+    pending.settle([pending.get("i2")], read_at=1.0)
+    assert free(view(table, pending)) == [2, 1]
+
+
 def test_what_a_host_has_no_longer_is_not_taken_of_it(pending):
     table = two(0, 1)
     pending.add("i1", table, 0, ONE, demand=GPU)

@@ -107,6 +107,21 @@ def test_settling_removes_what_was_reported_and_leaves_the_rest(pending):
     assert on(pending, table, 0) == ONE.tolist()
 
 
+def test_what_was_reported_goes_on_to_count_for_tables_that_were_read_before(pending):
+    table, later = make_table(three(), read_at=5.0), make_table(three(LATER), read_at=6.0)
+    for number in range(3):
+        pending.add(f"i{number}", table, 0, ONE)
+    pending.settle([pending.get("i0")], read_at=5.5)  # as one that was looked for later
+    pending.settle([pending.get("i1"), pending.get("i2")], read_at=6.0)
+    assert pending.node_of("i1") is None
+    assert on(pending, table, 0) == (3 * ONE).tolist()
+    assert on(pending, later, 0) == NOTHING.tolist()
+    assert (pending.row_of("i1", table), pending.row_of("i1", later)) == (0, None)
+    assert not pending.add("i4", table, 0, ONE, expected=NOTHING)
+    assert pending.add("i4", table, 0, ONE, expected=3 * ONE)
+    assert on(pending, make_table(three(), read_at=5.7), 0) == (3 * ONE).tolist()
+
+
 def test_a_placement_that_nothing_confirms_is_removed_after_its_lifetime(pending, clock):
     table = table_of(three())
     pending.add("i1", table, 0, ONE)

@@ -70,6 +70,12 @@ def test_hosts_in_a_cell_that_is_away_are_those_of_its_last_answer(nova, source,
     assert caplog.text.count("Cannot read the instances") == 1
 
 
+def test_instances_are_located_in_some_cells_only(nova, source):
+    here = nova.add_instance("cmp1")
+    assert source.locate([here], [nova.cell1]) == {here: [(nova.cell1, "cmp1")]}
+    assert source.locate([here], ["another"]) == {}
+
+
 def test_an_outage_and_its_end_are_logged_once(nova, source, caplog):
     take_away(nova)
     for _ in range(5):

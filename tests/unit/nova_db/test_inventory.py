@@ -1,5 +1,6 @@
 from datetime import datetime
 import logging
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
+from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_db.reported_placements import ReportedPlacements
@@ -357,20 +359,64 @@ def test_a_placement_ends_when_the_row_has_changed_and_the_instance_is_on_a_host
         nova.add_instance(where, uuid="i1")
     if row_changed:
         nova.update(compute_nodes, compute_nodes.c.uuid == node, updated_at=datetime(2031, 1, 1))
-    for _ in range(2):  # when the second reading begins, the first is settled
-        inventory.snapshot(0)
+    inventory.snapshot(0)
     assert (inventory.pending.node_of("i1") is not None) == pending
 
 
 def test_instances_are_not_looked_up_while_no_row_of_a_pending_placement_has_changed(nova, inventory):
     node = nova.add_host("cmp1")
     asked = []
-    inventory.instances.locate = lambda uuids: asked.extend(uuids) or {}
+    inventory.instances.locate = lambda uuids, cells: asked.extend(uuids) or {}
     inventory.start()
     expect(inventory, "i1", node)
     for _ in range(2):
         inventory.snapshot(0)
     assert asked == []
+
+
+def counted(inventory, table):
+    """The instances on the first host of a table, as a request that has this table sees them now."""
+    hosts = HostView.of(table, np.arange(len(table)), pending=inventory.pending)
+    return int(hosts.numbers("num_instances")[0])
+
+
+def test_an_instance_is_counted_once_while_its_report_is_read(nova, inventory):
+    """Requests with the table before the report and with the one after it: at any time it is one instance."""
+    node = nova.add_host("cmp1")
+    inventory.start()
+    before = inventory.snapshot()
+    expect(inventory, "i1", node)
+    assert counted(inventory, before) == 1
+    locate, meanwhile = inventory.instances.locate, []
+
+    def while_it_is_located(*args):
+        meanwhile.extend(counted(inventory, table) for table in (before, inventory.snapshot(math.inf)))
+        return locate(*args)
+
+    inventory.instances.locate = while_it_is_located
+    nova.add_instance("cmp1", uuid="i1")
+    reported = {"updated_at": datetime(2031, 1, 1), "stats": '{"num_instances": "1"}'}
+    nova.update(compute_nodes, compute_nodes.c.uuid == node, **reported)
+    after = inventory.snapshot(0)
+    assert after.numbers["num_instances"].tolist() == [1]
+    assert meanwhile == [1, 1]
+    assert [counted(inventory, table) for table in (before, after)] == [1, 1]
+    assert inventory.pending.node_of("i1") is None
+
+
+def test_only_the_cells_of_reporting_computes_are_asked_for_their_instances(nova, inventory):
+    """A cell that hangs keeps no other one from being used."""
+    node = nova.add_host("cmp1")
+    nova.add_host("cmp2", cell=nova.add_cell("cell2"))
+    inventory.start()
+    expect(inventory, "i1", node)
+    locate, asked = inventory.instances.locate, []
+    inventory.instances.locate = lambda uuids, cells: asked.append(cells) or locate(uuids, cells)
+    nova.add_instance("cmp1", uuid="i1")
+    nova.update(compute_nodes, compute_nodes.c.uuid == node, updated_at=datetime(2031, 1, 1))
+    inventory.snapshot(0)
+    assert asked == [{nova.cell1}]
+    assert inventory.pending.node_of("i1") is None
 
 
 def test_only_the_reported_placement_of_a_node_ends(nova, inventory):
@@ -380,8 +426,7 @@ def test_only_the_reported_placement_of_a_node_ends(nova, inventory):
         expect(inventory, instance, node)
     nova.add_instance("cmp1", uuid="arrived")
     nova.update(compute_nodes, compute_nodes.c.uuid == node, updated_at=datetime(2031, 1, 1))
-    for _ in range(2):  # when the second reading begins, the first is settled
-        inventory.snapshot(0)
+    inventory.snapshot(0)
     assert [inventory.pending.node_of(instance) for instance in ("arrived", "coming")] == [None, node]
 
 
