@@ -50,7 +50,7 @@ def patient(monkeypatch):
 def test_no_build_fails(cloud, campaign_seed, fault, callers):
     rng = random.Random(campaign_seed + 1)
     made = faults.make(fault, cloud, rng)
-    outcome = rounds.Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
+    outcome = rounds.Rounds(cloud, callers).run(fault, made, rng, SECONDS, SECONDS)
     assert outcome.problems == []
     assert (outcome.refused, outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0, 0)
     assert outcome.answered > 0
@@ -58,7 +58,8 @@ def test_no_build_fails(cloud, campaign_seed, fault, callers):
 
 def test_after_workers_were_killed_callers_are_served_again(cloud):
     rng = random.Random(1)
-    outcome = rounds.Rounds(cloud, rng).run("worker killed", faults.make("worker killed", cloud, rng), 3.0)
+    made = faults.make("worker killed", cloud, rng)
+    outcome = rounds.Rounds(cloud).run("worker killed", made, rng, 3.0)
     assert outcome.problems == []
     assert (outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0)
     assert outcome.answered > 0

@@ -21,6 +21,8 @@ QUEUE = "scheduler"
 PATIENCE = 90  # seconds that requests wait during an outage: a minute, and the start of a database server
 PLACEMENT_PORTS = range(29000, 29900)
 
+#: Variables that the unit of systemd and the image set.
+AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}
 #: What makes requests outlive a restart of the broker.
 QUEUES = {
     "classic": "amqp_durable_queues = true\n",
@@ -117,7 +119,7 @@ class ChaosCloud(Cloud):
             f"[oslo_messaging_rabbit]\n{QUEUES[self._queues]}",
         )
         self.placement_url = direct_url
-        environment = self.clock.environment if self.clock and number == 1 else {}
+        environment = AS_SHIPPED | (self.clock.environment if self.clock and number == 1 else {})
         scheduler = BerthSchedulerProcess(config_file, self.directory / f"{name}.log", environment)
         scheduler.start()
         self.schedulers.append(scheduler)

@@ -1,4 +1,4 @@
-"""What the clouds of demo, soak, chaos and integration tests have in common.
+"""What the clouds of demo, chaos and integration tests have in common.
 
 A cloud has a fleet in nova's databases and in Placement, a configuration file, and a scheduler: in this
 process, or in processes of its own (``BerthSchedulerProcess``).

@@ -176,7 +176,10 @@ SERVERS = ("broker", "mariadb", "postgresql", "placement")
 #: Makes the fault of a name in a cloud.
 Maker = Callable[[ChaosCloud, random.Random], Fault]
 
+#: Load alone: whether the schedulers stay as large as they are.
+NOTHING = "nothing"
 _PROCESSES: dict[str, Maker] = {
+    NOTHING: lambda _cloud, _rng: contextlib.nullcontext,
     "worker killed": lambda cloud, rng: partial(workers_killed, cloud, rng),
     "worker stopped": lambda cloud, rng: worker_stopped(rng.choice(rng.choice(cloud.schedulers).workers())),
     "daemon restarted": lambda cloud, rng: partial(daemon_restarted, rng.choice(cloud.schedulers)),

@@ -1,6 +1,6 @@
 """Rounds of load, a fault, its healing, and the truth about what came of the requests."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import dataclasses
 import random
@@ -14,7 +14,7 @@ from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from tools.rig import faults, truth
 from tools.rig.fleet import Fleet
-from tools.rig.load import Call, Callers, Flavor, random_requests
+from tools.rig.load import BootRequest, Call, Callers, Flavor, random_requests
 from tools.rig.rows import ApiRows
 
 CALLERS = 4
@@ -79,26 +79,31 @@ class BrokenCloud(Protocol):
         """Return how many requests the broker still has."""
 
 
+def all_different(requests: Iterable[BootRequest], rng: random.Random) -> Iterator[BootRequest]:
+    """Give each request values of its own: what a scheduler keeps by these must not grow."""
+    for request in requests:
+        noted = request.flavor._replace(extra_specs=(("hw:note", str(rng.random())),))
+        yield dataclasses.replace(request, flavor=noted, project=f"project-{rng.randrange(5000)}")
+
+
 class Rounds:
     """Runs rounds on a cloud, one after the other: load, a fault, its healing, and the truth."""
 
     def __init__(
         self,
         cloud: BrokenCloud,
-        rng: random.Random,
         callers: int = CALLERS,
         *,
         insist: bool = False,
         recovery_limit: float = RECOVERY_LIMIT,
     ) -> None:
-        """Load the schedulers of a cloud by some callers; ``rng`` draws times and requests.
+        """Load the schedulers of a cloud by some callers.
 
         With ``insist`` a caller sends a request only once the API database has it, as nova-api does.
         """
         self._cloud = cloud
         self._insist = insist
         self._recovery_limit = recovery_limit
-        self._rng = rng
         self._callers = callers
         api = sa.create_engine(cloud.conf.api_database.connection, pool_pre_ping=True)
         self._rows = ApiRows(api)
@@ -106,14 +111,23 @@ class Rounds:
         self._allocations = Allocations(placement_adapter(cloud.conf))
 
     def run(
-        self, name: str, fault: faults.Fault, longest: float = LONGEST, shortest: float = SHORTEST
+        self,
+        name: str,
+        fault: faults.Fault,
+        rng: random.Random,
+        longest: float = LONGEST,
+        shortest: float = SHORTEST,
     ) -> Outcome:
-        """Run one round with a fault that lasts for so many seconds at most, and at least."""
-        requests = random_requests(random.Random(self._rng.random()), SIZES, 0, FLAVORS)
+        """Run one round with a fault that lasts for so many seconds at most, and at least.
+
+        ``rng`` draws requests and times.
+        """
+        drawn = random.Random(rng.random())
+        requests = all_different(random_requests(drawn, SIZES, 0, FLAVORS), drawn)
         hooks = {"before": self._requested, "after": self._given_up}
         with Callers(self._client, requests, self._callers, pause=LONGEST_PAUSE, **hooks) as load:
             limit = self._usual_limit(load)
-            healed = self._break(fault, self._rng.uniform(min(shortest, longest), longest))
+            healed = self._break(fault, rng.uniform(min(shortest, longest), longest))
             _until(lambda: is_as_usual(load.calls, healed, time.monotonic(), limit), LONGEST_RECOVERY)
         outcome = self._check(name, load.calls, healed, limit)
         for call in load.calls:

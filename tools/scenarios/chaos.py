@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+import itertools
 import logging
 import random
 import time
@@ -9,6 +10,8 @@ import time
 from tools.rig import command, faults
 from tools.rig.chaos_cloud import QUEUES, ChaosCloud
 from tools.rig.rounds import CALLERS, LONGEST, RECOVERY_LIMIT, SHORTEST, Outcome, Rounds
+from tools.scenarios import flatness
+from tools.scenarios.flatness import Sample
 
 COLUMNS = ("requests", "answered", "refused", "lost", "wrong", "leaked")
 MOST_PROBLEMS = 5  # lines of each round that are printed
@@ -40,7 +43,10 @@ def print_table(outcomes: Iterable[Outcome]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the rounds, print a line for each and a table; return 1 if a promise was broken."""
     options = _parse(arguments)
-    drawn = draw(options.only or list(faults.NAMES), options.rounds, random.Random(options.seed))
+    drawn: Iterable[str] = draw(options.only or faults.NAMES, options.rounds, random.Random(options.seed))
+    watched = options.only == [faults.NOTHING] and options.rounds is None
+    if watched:
+        drawn = itertools.repeat(faults.NOTHING)
     with command.running("chaos", options.directory) as directory:
         logging.disable(logging.CRITICAL)  # of the callers' libraries, which tell of each lost connection
         started = time.monotonic()
@@ -51,13 +57,32 @@ def main(arguments: list[str] | None = None) -> int:
                 print("No tmpfs can be mounted: a limit for the size of files stands in for a full disk")
             if not cloud.clock:
                 print("There is no C compiler: no clock jumps")
-            outcomes = list(_run(cloud, drawn, options))
+            samples: list[Sample] = []
+            outcomes = list(_run(cloud, drawn, options, samples))
+            flat = not watched or is_flat(cloud, samples)
     print_table(outcomes)
-    return 0 if all(outcome.kept for outcome in outcomes) else 1
+    return 0 if flat and all(outcome.kept for outcome in outcomes) else 1
 
 
-def _run(cloud: ChaosCloud, drawn: Sequence[str], options: argparse.Namespace) -> Iterator[Outcome]:
-    end = time.monotonic() + options.minutes * 60
+def is_flat(cloud: ChaosCloud, samples: Sequence[Sample]) -> bool:
+    """Print what grew without a fault, and the errors of the logs; return whether there is neither."""
+    try:
+        growths = flatness.judge(samples)
+    except ValueError as error:
+        print(f"Not judged: {error}")
+        return False
+    errors = [line for each in cloud.schedulers for line in each.text().splitlines() if " ERROR " in line]
+    for line in (*growths, *errors[:MOST_PROBLEMS]):
+        print(line)
+    return all(each.flat for each in growths) and not errors
+
+
+def _run(
+    cloud: ChaosCloud, drawn: Iterable[str], options: argparse.Namespace, samples: list[Sample]
+) -> Iterator[Outcome]:
+    started, requests = time.monotonic(), 0
+    end = started + options.minutes * 60
+    rounds = Rounds(cloud, options.callers)
     for number, name in enumerate(drawn, 1):
         # of its own for each round: what a round draws does not depend on how many requests others sent
         rng = random.Random(f"{options.seed} {number} {name}")
@@ -65,10 +90,13 @@ def _run(cloud: ChaosCloud, drawn: Sequence[str], options: argparse.Namespace) -
         if fault is None:
             continue
         if time.monotonic() > end:
-            print(f"The time is over: {len(drawn) - number + 1} rounds were not run")
+            print(f"The time is over after {number - 1} rounds")
             return
-        rounds = Rounds(cloud, rng, options.callers)
-        outcome = rounds.run(name, fault, options.seconds or LONGEST, options.seconds or SHORTEST)
+        outcome = rounds.run(name, fault, rng, options.seconds or LONGEST, options.seconds or SHORTEST)
+        requests += outcome.requests
+        if name == faults.NOTHING:  # else processes end while they are measured
+            pids = [each.pid for each in cloud.schedulers]
+            samples.append(Sample.take(pids, requests, time.monotonic() - started))
         yield outcome
         print(
             f"{number:3} {name}: {outcome.answered} of {outcome.requests} answered,"
@@ -89,7 +117,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.share(callers=CALLERS, minutes=240.0, seed=1, directory=None)
     parser.add("--rounds", None, "rounds to run (default: one for each fault)", type=int)
     only = {"action": "append", "choices": faults.NAMES, "metavar": "FAULT"}
-    parser.add("--only", None, "this fault; may be repeated", **only)
+    text = f"this fault; may be repeated. {faults.NOTHING}: load for --minutes, and what grows meanwhile"
+    parser.add("--only", None, text, **only)
     parser.add("--queues", "classic", "queues of the broker", choices=sorted(QUEUES))
     lasts = f"how long each fault lasts (default: {SHORTEST:g} to {LONGEST:g})"
     parser.add("--seconds", None, lasts, type=float)

@@ -59,9 +59,9 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
                 print(f"The time is over: {name} and what follows were not run")
                 break
             seconds = cluster_faults.LOST_FOR if "quorum" in name else options.seconds
-            rounds = Rounds(cloud, rng, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
+            rounds = Rounds(cloud, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
             errors = cloud.errors()
-            outcome = rounds.run(name, drawn[name], seconds, seconds)
+            outcome = rounds.run(name, drawn[name], rng, seconds, seconds)
             print(
                 f"{name}: {outcome.answered} of {outcome.requests} answered, {outcome.refused} refused,"
                 f" {outcome.lost} lost, {outcome.wrong} wrong, {outcome.leaked} leaked; back after"

@@ -1,19 +1,15 @@
-"""What the processes of a scheduler occupy, measured from outside, and whether it is flat after a warm-up.
+"""What the processes of schedulers occupy, measured from outside, and whether it is flat after a warm-up.
 
 Growth is the median of the last third of the samples less the median of the first third: a short peak does
 not count, and neither does the order of samples within a third.
 """
 
 from collections.abc import Iterable, Sequence
-import csv
 import dataclasses
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple, Self
 
 import psutil
-
-from tools.rig.plot import pyplot, save
 
 #: The share of all requests that may fill caches, pools and the allocator's arenas.
 WARM_UP = 0.25
@@ -25,7 +21,7 @@ FEWEST_SAMPLES = 9
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """One measurement over all processes of the scheduler.
+    """One measurement over all processes of the schedulers.
 
     Attributes:
         requests: Requests that had ended.
@@ -44,14 +40,14 @@ class Sample:
     connections: int
 
     @classmethod
-    def take(cls, pid: int, requests: int, seconds: float) -> Self:
-        """Measure a process and all its children.
+    def take(cls, pids: Iterable[int], requests: int, seconds: float) -> Self:
+        """Measure processes and all their children.
 
         Raises:
             psutil.Error: A process has ended.
         """
-        master = psutil.Process(pid)
-        processes = [master, *master.children(recursive=True)]
+        masters = [psutil.Process(pid) for pid in pids]
+        processes = [each for master in masters for each in (master, *master.children(recursive=True))]
         return cls(
             requests=requests,
             seconds=round(seconds, 1),
@@ -136,26 +132,3 @@ def judge(samples: Sequence[Sample]) -> list[Growth]:
         Growth(name, *of_both(name), requests, bound.noise + bound.per_10000 * requests / 10_000)
         for name, bound in BOUNDS.items()
     ]
-
-
-def write(path: Path, samples: Iterable[Sample]) -> None:
-    """Write samples to a CSV file."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(
-            file, [field.name for field in dataclasses.fields(Sample)], lineterminator="\n"
-        )
-        writer.writeheader()
-        writer.writerows(map(dataclasses.asdict, samples))
-
-
-def draw(path: Path, samples: Sequence[Sample]) -> None:
-    """Write a PNG file with one panel for each measure, over the number of requests."""
-    plt, requests = pyplot(), [sample.requests for sample in samples]
-    figure, panels = plt.subplots(len(BOUNDS), sharex=True, figsize=(8, 8), layout="constrained")
-    for panel, (name, bound) in zip(panels, BOUNDS.items(), strict=True):
-        panel.plot(requests, [getattr(sample, name) for sample in samples], linewidth=1)
-        panel.set_ylabel(bound.label)
-        panel.set_ylim(bottom=0)
-        panel.grid(alpha=0.3)
-    panels[-1].set_xlabel("requests")
-    save(figure, path)

@@ -1,19 +1,22 @@
 """Chaos without a cloud: which faults are drawn, what counts as recovery, and what is expected of Placement."""
 
+import itertools
 import math
 import os
 import random
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from tools.rig import faults
-from tools.rig.load import FLAVORS, BootRequest, Call
+from tools.rig.load import FLAVORS, BootRequest, Call, random_requests
 from tools.rig.machine import Clock
-from tools.rig.rounds import RECOVERY_LIMIT, Outcome, is_as_usual, recovery_time
+from tools.rig.rounds import RECOVERY_LIMIT, Outcome, all_different, is_as_usual, recovery_time
 from tools.scenarios import chaos as command
+from tools.scenarios.flatness import Sample
 
 LIMIT = 5.0
 HEALED = 100.0
@@ -107,6 +110,26 @@ def test_the_table_has_sums_for_each_fault_and_marks_a_broken_promise(capsys):
     assert lines[2].split() == "disk full 1 10 9 1 0 0 2 1.0 2.0 BROKEN".split()
     assert lines[3].split() == "worker killed 2 20 18 2 0 0 0 3.0 2.0".split()
     assert lines[4].split()[:3] == ["all", "3", "30"]
+
+
+@pytest.mark.parametrize(
+    ("per_sample", "log", "flat"),
+    [(0.0, "INFO a\n", True), (5.0, "INFO a\n", False), (0.0, "2026 ERROR b\n", False)],
+    ids=["flat", "memory grows", "an error in the log"],
+)
+def test_without_a_fault_nothing_grows_and_the_logs_have_no_error(per_sample, log, flat):
+    cloud = SimpleNamespace(schedulers=[SimpleNamespace(text=lambda: log)])
+    samples = [
+        Sample(1000 * number, 900.0 + number, 200.0 + per_sample * number, 20, 50, 10) for number in range(20)
+    ]
+    assert command.is_flat(cloud, samples) is flat
+    assert command.is_flat(cloud, samples[:8]) is False, "too few to say so"
+
+
+def test_no_two_requests_of_a_load_have_the_same_extra_specs():
+    rng = random.Random(1)
+    requests = itertools.islice(all_different(random_requests(rng), rng), 50)
+    assert len({request.flavor.extra_specs for request in requests}) == 50
 
 
 def test_a_clock_jumps_for_processes_that_use_it(tmp_path):
