@@ -6,7 +6,5 @@
 - placement_reader: providers and allocations, read from Placement
 - nova_reader: compute nodes, instances and migrations, read from the databases
 - run: an audit, page by page; each finding is read a second time
-- spooled: what the spools of schedulers have
-- fix: releasing what a scheduler could not release
 - command: ``berth-status audit``
 """

@@ -1,11 +1,9 @@
 """berth-status audit: compares Placement with nova's databases.
 
-Exit status: 0 no findings, 1 findings, 2 some parts could not be compared and there are no findings in the
-rest, 3 both, 255 it could not be run.
+Exit status: 0 no findings, 1 findings, 255 it could not be run, such as without one of the databases.
 """
 
 import argparse
-from collections.abc import Iterator
 from datetime import timedelta
 import logging
 import time
@@ -15,7 +13,7 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.operators.audit.findings import Finding, Gap, Report
+from scheduler.operators.audit.findings import Finding, Report
 from scheduler.operators.audit.nova_reader import NovaReader
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
@@ -28,17 +26,14 @@ from scheduler.placement.client import PlacementClient
 LOG = logging.getLogger(f"nova.{__name__}")
 
 FOUND = 1
-NOT_ALL_COMPARED = 2
 
 COLUMNS = ("Kind", "Subject", "Host", "Detail", "Next step")
-NOT_COMPARED = "not-compared"
-LOOK_AGAIN = "Make it readable, then run the audit again: it was not compared."
 
 
 class AuditCommand(ShownCommand):
     """Compare Placement with nova's databases. Nothing is changed.
 
-    Exit status: 0 no findings, 1 findings, 2 some parts could not be compared, 3 both, 255 it could not run.
+    Exit status: 0 no findings, 1 findings, 255 it could not be run, such as without one of the databases.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -66,16 +61,11 @@ class AuditCommand(ShownCommand):
 
 def shown(report: Report) -> Shown:
     """Return what is shown of an audit."""
-    found = status(report)
-    found_rows = list(rows(report))
+    found = FOUND if report.findings else 0
+    found_rows = [_row(one) for one in report.findings]
     table = Table(COLUMNS, found_rows, "Findings", summary(report), commands=True, searched=bool(found_rows))
     head = Head("Placement compared with nova", look=BAD if found else GOOD)
     return Shown(records(table), head, [table], status=found)
-
-
-def rows(report: Report) -> Iterator[tuple[str, ...]]:
-    yield from map(_finding_row, report.findings)
-    yield from map(_gap_row, report.gaps)
 
 
 def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
@@ -96,22 +86,12 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
         engines.dispose()
 
 
-def status(report: Report) -> int:
-    return (FOUND if report.findings else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
-
-
 def summary(report: Report) -> str:
     counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
     total = len(report.findings) + report.left_out
     more = f" ({report.left_out} of them not shown)" if report.left_out else ""
-    gaps = "; not all could be compared" if report.gaps else ""
-    return f"Compared {counts or 'nothing'}. Findings: {total}{more}{gaps}."
+    return f"Compared {counts or 'nothing'}. Findings: {total}{more}."
 
 
-def _finding_row(one: Finding) -> tuple[str, ...]:
+def _row(one: Finding) -> tuple[str, ...]:
     return one.kind.value, one.subject, one.host, one.detail, one.next_step
-
-
-def _gap_row(one: Gap) -> tuple[str, ...]:
-    what = f"{one.count} {one.what}" if one.count > 1 else one.what
-    return NOT_COMPARED, what, "", f"Could not be read: {one.reason}", LOOK_AGAIN

@@ -14,7 +14,6 @@ from scheduler.operators.audit.findings import (
     UNSET,
     WAIT,
     Finding,
-    Gap,
     Kind,
     finding,
 )
@@ -39,17 +38,15 @@ Holding = Mapping[str, Amounts]
 
 @dataclass(slots=True)
 class Topology:
-    """The providers and compute nodes of the cloud, and which cells could not be read.
+    """The providers and compute nodes of the cloud.
 
     Attributes:
         providers: by UUID.
         sharing: roots of sharing providers, which serve instances of other hosts.
-        away: cell UUID -> why it could not be read.
     """
 
     providers: dict[str, Provider] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
-    away: dict[str, str] = field(default_factory=dict)
     _nodes: dict[str, ComputeNode] = field(default_factory=dict)
     _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, str | None], set[str]] = field(default_factory=dict)
@@ -64,7 +61,7 @@ class Topology:
 
     @property
     def nodes(self) -> Mapping[str, ComputeNode]:
-        """The compute nodes of the cells that could be read, by UUID."""
+        """The compute nodes of all cells, by UUID."""
         return self._nodes
 
     def node_at(self, cell: str, place: Place) -> str | None:
@@ -113,7 +110,7 @@ class ConsumerCheck:
     now: datetime
     grace: timedelta
 
-    def consumer(self, holding: Holding, records: ConsumerRecords) -> Finding | Gap | None:
+    def consumer(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
         """Return what is wrong with what a consumer holds; None if it is as nova says.
 
         ``holding`` may be part of what the consumer holds; the kind of a finding is right only for the whole.
@@ -124,8 +121,6 @@ class ConsumerCheck:
             return None
         if records.own_migrations:
             return self._migration(holding, records)
-        if records.unread:
-            return Gap("consumers of allocations", records.unread)
         return self._unknown(holding, records)
 
     # -- without an instance
@@ -173,7 +168,7 @@ class ConsumerCheck:
 
     # -- with one
 
-    def _instance(self, holding: Holding, records: ConsumerRecords) -> Finding | Gap | None:
+    def _instance(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
         if any(self._recent(instance.changed_at) for instance in records.instances):
             return None
         if not any(instance.host for instance in records.instances):
@@ -184,8 +179,6 @@ class ConsumerCheck:
         wrong = roots - self._expected(records)
         if not wrong:
             return None
-        if self.topology.away and wrong - self.topology.nodes.keys():
-            return Gap("providers of instances", _away(self.topology.away))
         return self._misplaced(holding, records, roots, wrong)
 
     def _without_host(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
@@ -324,10 +317,6 @@ def _summed(found: Iterable[Amounts]) -> Counter[str]:
 
 def _placed(records: ConsumerRecords) -> InstanceRecord:
     return next(instance for instance in records.instances if instance.host)
-
-
-def _away(cells: Iterable[str]) -> str:
-    return "; ".join(f"cell {cell} is away" for cell in sorted(cells))
 
 
 def _since(moment: datetime | None) -> str:

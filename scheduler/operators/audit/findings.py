@@ -74,15 +74,6 @@ class Finding:
     next_step: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Something that could not be compared: how many of what, and why."""
-
-    what: str
-    reason: str
-    count: int = 1
-
-
 @dataclass(slots=True)
 class Report:
     """What an audit found.
@@ -90,13 +81,11 @@ class Report:
     Attributes:
         findings: in the order of their second reads; at most ``limit``.
         left_out: number of findings beyond those.
-        gaps: what could not be compared.
         counts: what was compared: name -> number.
     """
 
     findings: list[Finding] = field(default_factory=list)
     left_out: int = 0
-    gaps: list[Gap] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
 

@@ -1,11 +1,12 @@
 """Compute nodes, instances and migrations, read from nova's databases.
 
-A database that fails once is away for the rest of the audit, and the audit says so: what is not read is never
-taken for empty. Each statement names a bounded number of rows, and the wait for each cell is bounded by
-``[berth] cell_timeout``.
+A database that cannot be read ends the audit: what is not read is never taken for empty. Each
+statement names a bounded number of rows, and the wait for each cell is bounded by ``[berth]
+cell_timeout``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from scheduler.errors import ConfigError
+from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
@@ -39,16 +40,13 @@ from scheduler.operators.audit.values import (
 #: Compute nodes read by one statement.
 NODES = 2000
 
-API = "API database"
+
+class NovaUnreadable(BerthError):
+    """A database of nova cannot be read, so that nothing can be said about what it has."""
 
 
 class NovaReader:
-    """Reads the API database and all cells, cell0 too; never raises for a database that is away.
-
-    Attributes:
-        away: cell UUID -> why it cannot be read.
-        api_away: why the API database cannot be read, or None.
-    """
+    """Reads the API database and all cells, cell0 too. All methods raise NovaUnreadable."""
 
     def __init__(self, engines: Engines, calls: CellCalls, reference: str | None) -> None:
         """Read nothing yet.
@@ -60,28 +58,18 @@ class NovaReader:
         self._calls = calls
         self._reference = reference
         self._cells: tuple[Cell, ...] = ()
-        self.away: dict[str, str] = {}
-        self.api_away: str | None = None
 
     def load_cells(self) -> None:
         """Read the list of cells; without it no cell can be read."""
-        try:
-            with self._engines.api().connect() as connection:
-                self._cells = read_cells(connection, self._reference)
-        except UNREADABLE as error:
-            self.api_away = brief(error)
-            return
+        with self._api() as connection:
+            self._cells = read_cells(connection, self._reference)
         if all(cell.uuid == CELL0 for cell in self._cells):
             # More likely the wrong database than a cloud without hosts.
-            self.api_away = "it lists no cell besides cell0"
-
-    def name(self, cell_uuid: str) -> str:
-        """Return how an operator calls a cell."""
-        return next((str(cell) for cell in self._cells if cell.uuid == cell_uuid), cell_uuid)
+            raise NovaUnreadable("The API database lists no cell besides cell0")
 
     def nodes(self) -> Iterator[list[ComputeNode]]:
         """Return the compute nodes of all cells, page by page."""
-        for cell in self._readable():
+        for cell in self._cells:
             last = 0
             while page := self._ask([cell], partial(self._node_page, after=last)).get(cell.uuid):
                 last = page[-1][0]
@@ -90,13 +78,13 @@ class NovaReader:
     def nodes_at(self, hosts: Iterable[str]) -> list[ComputeNode]:
         """Return the compute nodes of these service hosts as they are now."""
         wanted = sorted(set(hosts))
-        pages = self._ask(self._readable(), lambda cell: self._nodes_of(cell, wanted))
+        pages = self._ask(self._cells, lambda cell: self._nodes_of(cell, wanted))
         return [node for page in pages.values() for node in page]
 
     def instances_on(
         self, nodes: Iterable[ComputeNode], is_only_node: Callable[[ComputeNode], bool] = lambda _node: False
     ) -> list[InstanceRecord]:
-        """Return the instances on these compute nodes; none of those whose cell is away.
+        """Return the instances on these compute nodes.
 
         Args:
             is_only_node: Whether its host has no other node. All instances of the host are there then: the
@@ -105,7 +93,7 @@ class NovaReader:
         places: dict[str, list[ComputeNode]] = {}
         for node in nodes:
             places.setdefault(node.cell, []).append(node)
-        cells = [cell for cell in self._readable() if cell.uuid in places]
+        cells = [cell for cell in self._cells if cell.uuid in places]
         found = self._ask(cells, lambda cell: self._on_nodes(cell, places[cell.uuid], is_only_node))
         return [record for records in found.values() for record in records]
 
@@ -113,7 +101,7 @@ class NovaReader:
         """Return what the databases say about each of these consumers."""
         found = {uuid: ConsumerRecords(uuid) for uuid in uuids}
         for records, moves in self._ask(
-            self._readable(), lambda cell: self._instances_and_moves(cell, list(found))
+            self._cells, lambda cell: self._instances_and_moves(cell, list(found))
         ).values():
             _merge(found, records, moves)
         self._add_api(found)
@@ -127,12 +115,12 @@ class NovaReader:
         wanted = sorted(absent | moved)
         rows: dict[str, datetime | None] = {}
         alive: set[str] = set()
-        for live, deleted in self._ask(self._readable(), lambda cell: self._life_of(cell, wanted)).values():
+        for live, deleted in self._ask(self._cells, lambda cell: self._life_of(cell, wanted)).values():
             alive |= live
             rows |= deleted
         for uuid in absent:
             found[uuid] = replace(found[uuid], deleted_at=rows.get(uuid))
-        for uuid in found.keys() - absent if not self.away else ():
+        for uuid in found.keys() - absent:
             moves = tuple(
                 move
                 if move.instance in alive or move.instance not in moved
@@ -159,49 +147,42 @@ class NovaReader:
         missing = [uuid for uuid, one in found.items() if not one.instances and not one.own_migrations]
         mapped: dict[str, InstanceMapping] = {}
         requested: dict[str, datetime | None] = {}
-        if missing and not self.api_away:
-            try:
-                with self._engines.api().connect() as connection:
-                    mapped = _read_mappings(connection, missing)
-                    requested = _read_build_requests(connection, missing)
-            except UNREADABLE as error:
-                self.api_away = brief(error)
+        if missing:
+            with self._api() as connection:
+                mapped = _read_mappings(connection, missing)
+                requested = _read_build_requests(connection, missing)
+        cells = {None, *(cell.uuid for cell in self._cells)}
+        if new := {one.cell for one in mapped.values()} - cells:
+            raise NovaUnreadable(f"Cell {new.pop()} was added during the audit: run it again")
         for uuid in missing:
-            mapping = mapped.get(uuid)
             found[uuid] = replace(
                 found[uuid],
-                mapping=mapping,
+                mapping=mapped.get(uuid),
                 build_requested=uuid in requested,
                 build_requested_at=requested.get(uuid),
-                unread=self._unread(mapping),
             )
 
-    def _unread(self, mapping: InstanceMapping | None) -> str | None:
-        """Why a consumer that was not found may exist all the same."""
-        if self.api_away:
-            return f"the {API} is away"
-        if mapping and mapping.cell and mapping.cell not in {cell.uuid for cell in self._cells}:
-            return f"cell {mapping.cell} was added during the audit"
-        cells = [mapping.cell] if mapping and mapping.cell else sorted(self.away)
-        reasons = [f"cell {self.name(cell)} is away" for cell in cells if cell in self.away]
-        return "; ".join(reasons) or None
+    @contextmanager
+    def _api(self) -> Iterator[sa.Connection]:
+        try:
+            with self._engines.api().connect() as connection:
+                yield connection
+        except UNREADABLE as error:
+            raise NovaUnreadable(f"Cannot read the API database: {brief(error)}") from error
 
     # -- cells
-
-    def _readable(self) -> list[Cell]:
-        return [cell for cell in self._cells if cell.uuid not in self.away]
 
     def _engine(self, cell: Cell) -> Engine:
         if cell.url is None:
             raise ConfigError("it has no database connection")
         return self._engines.cell(cell.uuid, cell.url)
 
-    def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> dict[str, Any]:
+    def _ask(self, cells: Sequence[Cell], read: Callable[[Cell], Any]) -> dict[str, Any]:
         answers = self._calls.scatter_gather(cells, read)
-        for uuid, answer in answers.items():
-            if answer.error:
-                self.away[uuid] = brief(answer.error)
-        return {uuid: answer.value for uuid, answer in answers.items() if not answer.error}
+        for cell in cells:
+            if error := answers[cell.uuid].error:
+                raise NovaUnreadable(f"Cannot read the database of cell {cell}: {brief(error)}") from error
+        return {uuid: answer.value for uuid, answer in answers.items()}
 
     def _node_page(self, cell: Cell, *, after: int) -> list[tuple[int, ComputeNode]]:
         if cell.uuid == CELL0:

@@ -4,9 +4,8 @@ Placement has no pages: the list of all providers is one response, as are the al
 (spec: placement-and-workflow 7.4).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-import threading
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -15,16 +14,12 @@ import msgspec
 from scheduler.operators.audit.values import Provider, ProviderState
 from scheduler.placement.allocations import AllocationReader, ConsumerAllocations
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.providers import Inventory
 
 VERSION = "1.36"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
-#: After so many requests in a row without an answer Placement is regarded as away for the rest of the audit.
-FAILURES = 10
-
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -59,68 +54,39 @@ _inventories = msgspec.json.Decoder(_Inventories)
 
 
 class PlacementReader:
-    """Reads Placement with some requests at once. Every wait is bounded by the client."""
+    """Reads Placement with some requests at once. Every wait is bounded by the client.
+
+    All methods raise PlacementSilent if there is no usable answer.
+    """
 
     def __init__(self, client: PlacementClient, at_once: int) -> None:
         self._client = client
         self._consumers = AllocationReader(client)
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="placement")
-        self._lock = threading.Lock()
-        self._failures = 0
 
     def close(self) -> None:
         """Stop; requests that were not yet sent are not sent."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def providers(self) -> dict[str, Provider]:
-        """Return all providers by UUID.
-
-        Raises:
-            PlacementSilent: there is no usable answer.
-        """
+        """Return all providers by UUID."""
         return {one.uuid: one for one in self._list("/resource_providers")}
 
     def sharing(self) -> frozenset[str]:
-        """Return the roots of the trees that share resources with other hosts; raises as ``providers``."""
+        """Return the roots of the trees that share resources with other hosts."""
         return frozenset(one.root for one in self._list(f"/resource_providers?required={SHARING}"))
 
     def provider(self, provider: str) -> Provider | None:
-        """Return a provider, None if it does not exist; raises as ``providers``."""
-        return self._counted(lambda path: self._get(path, _provider), _path(provider))
+        """Return a provider, None if it does not exist."""
+        return self._get(_path(provider), _provider)
 
-    def states(self, providers: Iterable[Provider]) -> list[ProviderState | PlacementSilent | None]:
-        """Return each provider's state in order: an error if it could not be read, None if it is gone."""
-        return self._each(self._state, providers)
+    def states(self, providers: Iterable[Provider]) -> list[ProviderState | None]:
+        """Return the state of each provider in order; None if it is gone."""
+        return list(self._pool.map(self._state, providers))
 
-    def holdings(self, consumers: Iterable[str]) -> list[ConsumerAllocations | PlacementSilent]:
-        """Return what each consumer holds in order; an error if that could not be read."""
-        return self._each(self._consumers.read, consumers)
-
-    def _each(self, read: Callable[[Item], Result], items: Iterable[Item]) -> list[Result | PlacementSilent]:
-        def guarded(item: Item) -> Result | PlacementSilent:
-            try:
-                return self._counted(read, item)
-            except PlacementSilent as error:
-                return error
-
-        return list(self._pool.map(guarded, items))
-
-    def _counted(self, read: Callable[[Item], Result], item: Item) -> Result:
-        """Read an item, unless there was no answer for many items in a row."""
-        with self._lock:
-            if self._failures >= FAILURES:
-                raise PlacementUnreachable(
-                    f"not queried after {FAILURES} requests in a row without an answer"
-                )
-        try:
-            found = read(item)
-        except PlacementSilent:
-            with self._lock:
-                self._failures += 1
-            raise
-        with self._lock:
-            self._failures = 0
-        return found
+    def holdings(self, consumers: Iterable[str]) -> list[ConsumerAllocations]:
+        """Return what each consumer holds, in order."""
+        return list(self._pool.map(self._consumers.read, consumers))
 
     def _state(self, provider: Provider) -> ProviderState | None:
         path = _path(provider.uuid)

@@ -9,21 +9,19 @@ and of the databases is not of one moment.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 import time
 
 from oslo_log import log as logging
 
-from scheduler.logs import brief
 from scheduler.nova_db.schema import chunks, utcnow
 from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories
-from scheduler.operators.audit.findings import Finding, Gap, Kind, Report
-from scheduler.operators.audit.nova_reader import API, NovaReader
+from scheduler.operators.audit.findings import Finding, Kind, Report
+from scheduler.operators.audit.nova_reader import NovaReader
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.values import Amounts, ConsumerRecords, InstanceRecord, Provider, ProviderState
 from scheduler.placement.allocations import ConsumerAllocations
-from scheduler.placement.errors import PlacementSilent
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -32,9 +30,6 @@ CONSUMERS = 1000
 
 #: Suspects that wait for their second read; beyond these it comes before further pages.
 SUSPECTS = 2000
-
-#: Maximum number of different reasons for gaps.
-REASONS = 20
 
 #: Pages between two lines about the progress.
 PROGRESS = 20
@@ -57,17 +52,8 @@ class Settings:
     limit: int = 10_000
 
 
-@dataclass(slots=True)
-class _Page:
-    """What was read of one page of trees.
-
-    Attributes:
-        holdings: consumer -> provider -> amounts, within this page.
-        partial: roots of trees that could not be read as a whole.
-    """
-
-    holdings: dict[str, dict[str, Amounts]] = field(default_factory=dict)
-    partial: set[str] = field(default_factory=set)
+#: Consumer -> provider -> amounts, within one page of trees.
+Holdings = dict[str, dict[str, Amounts]]
 
 
 class Audit:
@@ -93,28 +79,29 @@ class Audit:
         self._now = now
         self._topology = Topology()
         self._report = Report()
-        self._gaps: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[str] = Counter()
         self._reported: set[str] = set()
         # subject -> kinds that the first read showed, None for a consumer
         self._suspects: dict[str, frozenset[Kind] | None] = {}
 
     def run(self) -> Report:
-        """Compare all there is to compare, and return what was found; a service that is away is a gap."""
+        """Compare all there is to compare, and return what was found.
+
+        Raises:
+            NovaUnreadable: A database cannot be read.
+            PlacementSilent: Placement cannot be read.
+        """
         self._nova.load_cells()
-        try:
-            self._topology.providers = self._placement.providers()
-            self._topology.sharing = self._placement.sharing()
-        except PlacementSilent as error:
-            self._gap("Placement", brief(error))
-            return self._finished()
+        self._topology.providers = self._placement.providers()
+        self._topology.sharing = self._placement.sharing()
         for nodes in self._nova.nodes():
             self._topology.add_nodes(nodes)
         # a compute node that lets others use its disk has instances of its own all the same
         self._topology.sharing -= self._topology.nodes.keys()
         self._compare_trees()
         self._recheck()
-        return self._finished()
+        self._report.counts = dict(self._counts)
+        return self._report
 
     def _compare_trees(self) -> None:
         trees: dict[str, list[Provider]] = {uuid: [] for uuid in self._topology.nodes}
@@ -133,57 +120,40 @@ class Audit:
     # -- the first read
 
     def _compare_page(self, roots: list[str], providers: list[Provider]) -> None:
-        page = _Page()
+        holdings: Holdings = {}
         for provider, state in zip(providers, self._placement.states(providers), strict=True):
-            self._take_state(page, provider, state)
+            if state is not None:  # otherwise it was removed during the audit: nobody holds anything there
+                self._take_state(holdings, provider, state)
         nodes = [self._topology.nodes[root] for root in roots if root in self._topology.nodes]
         records = self._nova.instances_on(nodes, self._topology.is_only_node)
-        self._refresh_away()
-        self._counts["consumers"] += sum(not self._only_shared(held) for held in page.holdings.values())
+        self._counts["consumers"] += sum(not self._only_shared(held) for held in holdings.values())
         self._counts["instances"] += len(records)
-        for consumers in chunks(self._doubtful(page, records), CONSUMERS):
-            self._suspect_consumers(page, consumers)
+        for consumers in chunks(self._doubtful(holdings, records), CONSUMERS):
+            self._suspect_consumers(holdings, consumers)
 
-    def _take_state(
-        self, page: _Page, provider: Provider, state: ProviderState | PlacementSilent | None
-    ) -> None:
-        if state is None:
-            return  # it was removed meanwhile, so nobody holds anything there
-        if isinstance(state, PlacementSilent):
-            page.partial.add(provider.root)
-            self._gap("resource providers", brief(state))
-            return
+    def _take_state(self, holdings: Holdings, provider: Provider, state: ProviderState) -> None:
         self._counts["resource providers"] += 1
         for consumer, amounts in state.allocations.items():
-            page.holdings.setdefault(consumer, {})[provider.uuid] = amounts
+            holdings.setdefault(consumer, {})[provider.uuid] = amounts
         kinds = frozenset(one.kind for one in inventories(state, ""))
         if kinds:
             self._suspect(provider.uuid, kinds)
 
-    def _doubtful(self, page: _Page, records: Iterable[InstanceRecord]) -> list[str]:
+    def _doubtful(self, holdings: Holdings, records: Iterable[InstanceRecord]) -> list[str]:
         """Return the consumers of a page that are not just instances on their own host."""
         homes = {record.uuid: self._topology.node_at(record.cell, record.place) for record in records}
-        absent = [
-            uuid for uuid, home in homes.items() if uuid not in page.holdings and home not in page.partial
-        ]
-        return absent + [
+        return [uuid for uuid in homes if uuid not in holdings] + [
             uuid
-            for uuid, holding in page.holdings.items()
+            for uuid, holding in holdings.items()
             if {self._topology.root_of(provider) for provider in holding} != {homes.get(uuid)}
         ]
 
-    def _suspect_consumers(self, page: _Page, consumers: list[str]) -> None:
+    def _suspect_consumers(self, holdings: Holdings, consumers: list[str]) -> None:
         check = self._check()
         found = self._nova.records(consumers)
-        self._refresh_away()
         for uuid in consumers:
-            holding = page.holdings.get(uuid, {})
-            verdict = check.consumer(holding, found[uuid])
-            if isinstance(verdict, Finding):
+            if check.consumer(holdings.get(uuid, {}), found[uuid]):
                 self._suspect(uuid, None)
-            elif verdict and not self._only_shared(holding):
-                # on a sharing provider only: counted where the consumer has its other allocations
-                self._gap(verdict.what, verdict.reason)
 
     def _only_shared(self, holding: Iterable[str]) -> bool:
         return {self._topology.root_of(provider) for provider in holding} <= self._topology.sharing
@@ -206,15 +176,11 @@ class Audit:
 
     def _recheck_consumers(self, consumers: list[str]) -> None:
         holdings = self._placement.holdings(consumers)
-        self._learn_providers(one for one in holdings if isinstance(one, ConsumerAllocations))
+        self._learn_providers(holdings)
         found = self._nova.records(consumers)
         self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
-        self._refresh_away()
         check = self._check()
         for uuid, holding in zip(consumers, holdings, strict=True):
-            if isinstance(holding, PlacementSilent):
-                self._gap("consumers of allocations", brief(holding))
-                continue
             amounts = {provider: held["resources"] for provider, held in holding.allocations.items()}
             self._settle(check.consumer(amounts, found[uuid]))
 
@@ -222,57 +188,27 @@ class Audit:
         """Read providers that were made after the list of providers was read."""
         named = {uuid for holding in holdings for uuid in holding.allocations}
         for uuid in named - self._topology.providers.keys():
-            try:
-                provider = self._placement.provider(uuid)
-            except PlacementSilent as error:
-                self._gap("resource providers", brief(error))
-                continue
-            if provider:
+            if provider := self._placement.provider(uuid):
                 self._topology.providers[uuid] = provider
 
     def _recheck_providers(self, suspects: dict[str, frozenset[Kind]]) -> None:
         providers = [self._topology.providers[uuid] for uuid in suspects]
         for provider, state in zip(providers, self._placement.states(providers), strict=True):
-            if isinstance(state, PlacementSilent):
-                self._gap("resource providers", brief(state))
-            elif state:
+            if state:
                 for one in inventories(state, self._topology.label(provider.root)):
                     if one.kind in suspects[provider.uuid]:
                         self._settle(one)
 
-    def _settle(self, verdict: Finding | Gap | None) -> None:
-        if isinstance(verdict, Gap):
-            self._gap(verdict.what, verdict.reason)
-        elif verdict:
+    def _settle(self, verdict: Finding | None) -> None:
+        if verdict:
             self._reported.add(verdict.subject)
             if len(self._report.findings) < self._settings.limit:
                 self._report.findings.append(verdict)
             else:
                 self._report.left_out += 1
 
-    # -- the end
-
     def _check(self) -> ConsumerCheck:
         return ConsumerCheck(self._topology, self._now(), self._settings.grace)
-
-    def _refresh_away(self) -> None:
-        self._topology.away = {self._nova.name(uuid): reason for uuid, reason in self._nova.away.items()}
-
-    def _gap(self, what: str, reason: str) -> None:
-        key = what, reason
-        if key not in self._gaps and len(self._gaps) >= REASONS:
-            key = what, "other reasons"
-        self._gaps[key] += 1
-
-    def _finished(self) -> Report:
-        self._refresh_away()
-        gaps = [Gap(f"cell {name}", reason) for name, reason in sorted(self._topology.away.items())]
-        if self._nova.api_away:
-            gaps.insert(0, Gap(API, self._nova.api_away))
-        gaps += [Gap(what, reason, count) for (what, reason), count in self._gaps.items()]
-        self._report.gaps = gaps
-        self._report.counts = dict(self._counts)
-        return self._report
 
 
 def _hosts(found: Iterable[ConsumerRecords]) -> set[str]:

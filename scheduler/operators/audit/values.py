@@ -128,7 +128,6 @@ class ConsumerRecords:
         migrations: rows with this UUID, or of the instance with this UUID.
         build_requested: whether there is a build request, which waits for its instance.
         build_requested_at: time of the build request, if readable.
-        unread: why the databases could not be read completely, or None.
         deleted_at: when nova deleted the instance with this UUID; None if it has no row of that.
     """
 
@@ -138,7 +137,6 @@ class ConsumerRecords:
     mapping: InstanceMapping | None = None
     build_requested: bool = False
     build_requested_at: datetime | None = None
-    unread: str | None = None
     deleted_at: datetime | None = None
 
     @property

@@ -75,10 +75,6 @@ class Cloud:
         self.records[uuid] = replace(self._records(uuid), build_requested=True, build_requested_at=at)
         return self
 
-    def unread(self, uuid, reason):
-        self.records[uuid] = replace(self._records(uuid), unread=reason)
-        return self
-
     def holds(self, consumer, *providers, **amounts):
         held = self.holdings.setdefault(consumer, {})
         for name in providers:

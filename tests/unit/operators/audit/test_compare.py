@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.operators.audit.compare import ConsumerCheck, inventories
-from scheduler.operators.audit.findings import Finding, Gap, Kind
+from scheduler.operators.audit.findings import Finding, Kind
 from scheduler.operators.audit.values import Provider, ProviderState
 from tests.unit.operators.audit.clouds import NEW, NOW, OLD, Cloud
 
@@ -168,23 +168,6 @@ def test_a_migration_that_ended_must_hold_nothing(status):
 def test_a_migration_that_ended_a_moment_ago_is_no_finding():
     cloud = two_hosts().migration("m", "i", "a", "b", status="confirmed", changed=NEW).holds("m", "a")
     assert cloud.verdict("m") is None
-
-
-def test_a_consumer_that_may_be_in_a_cell_that_is_away_is_not_compared():
-    cloud = two_hosts().holds("i", "a").unread("i", "cell c2 is away")
-    assert cloud.verdict("i") == Gap("consumers of allocations", "cell c2 is away")
-
-
-def test_an_unknown_provider_may_be_a_host_of_a_cell_that_is_away():
-    cloud = two_hosts().instance("i", "a").holds("i", "a", "elsewhere")
-    cloud.topology.away = {"c2": "away"}
-    assert cloud.verdict("i") == Gap("providers of instances", "cell c2 is away")
-
-
-def test_a_host_of_a_cell_that_can_be_read_is_judged_while_another_cell_is_away():
-    cloud = two_hosts().instance("i", "a").holds("i", "a", "b")
-    cloud.topology.away = {"c2": "away"}
-    assert cloud.verdict("i").kind is Kind.TWO_HOSTS
 
 
 def test_an_instance_without_a_readable_time_is_not_regarded_as_new():

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.operators.audit.findings import Gap, Kind
+from scheduler.operators.audit.findings import Kind
 from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.values import (
     ComputeNode,
@@ -54,7 +54,7 @@ class FakePlacement:
 
     def _state(self, provider):
         if provider.uuid in self.failing:
-            return PlacementUnreachable("no answer")
+            raise PlacementUnreachable("no answer")
         if provider.uuid in self.gone:
             return None
         held = {uuid: one[provider.uuid] for uuid, one in self.held.items() if provider.uuid in one}
@@ -68,15 +68,10 @@ class FakeNova:
     def __init__(self, *hosts):
         self.hosts = list(hosts)
         self.instances = {}
-        self.away = {}
-        self.api_away = None
         self.largest = 0
 
     def load_cells(self):
         pass
-
-    def name(self, uuid):
-        return uuid
 
     def nodes(self):
         yield self._nodes(self.hosts)
@@ -144,7 +139,7 @@ def kinds(report):
 def test_a_cloud_in_order_is_read_once_and_not_waited_for(rig):
     rig.instance("i", "a")
     report = rig.run()
-    assert (report.findings, report.gaps, rig.slept) == ([], [], [])
+    assert (report.findings, rig.slept) == ([], [])
 
 
 def test_a_finding_is_read_again_after_the_delay(rig):
@@ -210,12 +205,11 @@ def test_many_suspects_are_confirmed_before_more_are_read(monkeypatch):
     assert rig.nova.largest <= 4
 
 
-def test_a_provider_that_cannot_be_read_is_a_gap_and_its_instances_are_no_findings(rig):
+def test_a_provider_that_cannot_be_read_ends_the_audit(rig):
     rig.instance("i", "a")
-    rig.instance("j", "b", "b")
     rig.placement.failing.add("a")
-    report = rig.run()
-    assert (report.findings, report.gaps) == ([], [Gap("resource providers", "no answer")])
+    with pytest.raises(PlacementUnreachable):
+        rig.run()
 
 
 def test_a_host_without_a_provider_has_instances_without_allocation(rig):
@@ -230,16 +224,6 @@ def test_so_has_a_host_whose_provider_was_removed_during_the_audit(rig):
     rig.placement.gone.add("a")
     rig.placement.held.clear()
     assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
-
-
-def test_reasons_that_all_differ_are_counted_together(monkeypatch, rig):
-    monkeypatch.setattr("scheduler.operators.audit.run.REASONS", 2)
-    rig.placement.states = lambda providers: [PlacementUnreachable(f"error {one.uuid}") for one in providers]
-    assert rig.run().gaps == [
-        Gap("resource providers", "error a"),
-        Gap("resource providers", "error b"),
-        Gap("resource providers", "other reasons"),
-    ]
 
 
 def test_grace_is_a_setting(rig):
