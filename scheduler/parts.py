@@ -17,6 +17,7 @@ from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import read_aggregates
 from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
@@ -109,6 +110,7 @@ def put_together(
         lambda: conf.berth.mirror_interval,
         hosts.clock,
         hosts.partition.aggregates,
+        lambda uuids: hosts.snapshot(math.inf).totals(uuids, CLASSES),
     )
     # The stream lays what others decide over the table and the mirror, so both exist before it.
     stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror.known))

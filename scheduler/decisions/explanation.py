@@ -55,7 +55,7 @@ from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import Inventory, ProviderState
+from scheduler.placement.providers import ProviderState
 from scheduler.request.query import Query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -159,9 +159,6 @@ class FailureExplainer:
         self._states: cachetools.TTLCache[str, ProviderState | None] = cachetools.TTLCache(
             1024, REMEMBERED_FOR, timer=clock
         )
-        self._inventories: cachetools.TTLCache[str, Mapping[str, Inventory]] = cachetools.TTLCache(
-            1024, REMEMBERED_FOR, timer=clock
-        )
         self._answers: cachetools.TTLCache[str, OfferedHosts] = cachetools.TTLCache(
             256, REMEMBERED_FOR, timer=clock
         )
@@ -187,16 +184,6 @@ class FailureExplainer:
     def state(self, uuid: str) -> ProviderState | None:
         """Return what Placement has of a compute node, as of some seconds ago; the mirror learns it."""
         return self._remembered(self._states, uuid, self._read)
-
-    def inventories(self, uuid: str) -> Mapping[str, Inventory]:
-        """Return what a compute node has, as of some seconds ago; the mirror learns the unit limits."""
-        return self._remembered(self._inventories, uuid, self._read_inventories)
-
-    def _read_inventories(self, uuid: str) -> Mapping[str, Inventory]:
-        nodes, inventories = Nodes([uuid]), self._world.questions.inventories(uuid)
-        nodes.set_limits(0, inventories)
-        self._world.mirror.known.learn_limits(nodes)
-        return inventories
 
     def forget(self, uuid: str) -> None:
         """Forget what was read of a compute node."""
@@ -270,8 +257,6 @@ class _Explanation:
         others = self._of_request()
         query = self._judged(judges, queries)
         self._of_filters(others, query.with_all(others).counts() <= 1)
-        self._learn_limits(judges, ~self._offered & (query.with_all(others).counts() <= 1))
-        query = self._judged(judges, queries)
         judged = not any(map(self._unjudged, judges, queries))
         suitable = ~self._offered & (query.with_all(others).counts() == 0)
         if judged and self._read_suitable(judges, suitable):
@@ -350,6 +335,7 @@ class _Explanation:
                 for part in filter(judge.can_judge, parts):
                     judge.judge(part, failed)
                 self._of_unknown(judge.unknown, parts, failed)
+                failed.add(UNKNOWN, judge.doubtful)
             found.append(failed.without(self._offered & (self._charged == 0)))
         return reduce(
             FailedConstraints.or_easier, found, FailedConstraints(len(self._rows)) if not found else found[0]
@@ -366,18 +352,6 @@ class _Explanation:
                 failed.add(part.constraint, full)
         failed.add(UNKNOWN, full)
         failed.add(Constraint("a resource provider in Placement", ConstraintKind.PROVIDER), unknown & ~full)
-
-    def _learn_limits(self, judges: Sequence[PlainJudge | None], near: np.ndarray) -> None:
-        """Learn the unit limits of hosts that lack little."""
-        if self._world.closed is not None or self._alone is not None:  # a plan's mirror is what it decides by
-            return
-        for judge in filter(None, judges):
-            try:
-                for at in judge.samples(near, MOST_READ):
-                    judge.learn_limits(at, self._explainer.inventories(self._row(at).uuid))
-            except PlacementError as error:
-                LOG.debug("Cannot read inventories: %s", error)
-            judge.spread_limits(~self._offered)
 
     def _read_suitable(self, judges: Sequence[PlainJudge | None], suitable: np.ndarray) -> bool:
         """Read hosts that Placement has not offered although the mirror shows nothing against them.

@@ -1,6 +1,6 @@
 """What Placement answers an explanation: which hosts it offers for a query, and what it has of one host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -10,7 +10,7 @@ from scheduler.placement import answer
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import QuestionRefused
-from scheduler.placement.providers import Inventory, ProviderState, read_inventories, read_state
+from scheduler.placement.providers import ProviderState, read_state
 from scheduler.request.query import MICROVERSION
 from scheduler.selection.headroom import Headroom
 
@@ -53,7 +53,3 @@ class PlacementQuestions:
     def provider(self, uuid: str) -> ProviderState | None:
         """Return a resource provider; None if there is none."""
         return read_state(self._client, uuid)
-
-    def inventories(self, uuid: str) -> Mapping[str, Inventory]:
-        """Return the inventories of a resource provider; none if it does not exist."""
-        return read_inventories(self._client, uuid)

@@ -15,7 +15,7 @@ from scheduler.decisions.document import Constraint, Failing, Reason, Why
 from scheduler.logs import count_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import Inventory, ProviderState
+from scheduler.placement.providers import ProviderState
 
 #: Sets of several constraints that are kept, and hosts that are named of each set.
 MOST_SETS = 10
@@ -202,7 +202,11 @@ class FailedConstraints:
 
 
 class PlainJudge:
-    """Judges compute nodes by what the mirror has of them: traits, aggregates, amounts and their limits."""
+    """Judges compute nodes by what the mirror has of them: traits, aggregates, amounts and their limits.
+
+    Attributes:
+        doubtful: Which hosts may refuse an amount by unit limits that are not known; bool, shape (hosts,).
+    """
 
     def __init__(self, nodes: Nodes, at: np.ndarray, charged: np.ndarray) -> None:
         """Judge hosts.
@@ -217,53 +221,16 @@ class PlainJudge:
         # what is computed for unknown hosts is of no account
         self._at = np.where(self._known, at, 0) if len(nodes) else np.zeros(0, np.int64)
         self._charged = charged
-        self._read = nodes.limits_known()  # before those of others are taken for them
+        self.doubtful = np.zeros(len(at), bool)
 
     @property
     def unknown(self) -> np.ndarray:
         """Which hosts are not known; bool, shape (hosts,)."""
         return ~self._known
 
-    def spread_limits(self, among: np.ndarray) -> None:
-        """Give those of some hosts whose unit limits are not known the limits of one with equal capacities.
-
-        Args:
-            among: Which hosts; bool, shape (hosts,). No limit refuses those that Placement has offered.
-        """
-        if len(self._nodes):
-            self._nodes.spread_limits(self._at[among & self._known])
-
-    def samples(self, among: np.ndarray, most: int) -> list[int]:
-        """Return hosts of unknown unit limits: all if they are few, otherwise one of each kind of hardware.
-
-        Args:
-            among: Which hosts; bool, shape (hosts,).
-            most: How many.
-        """
-        if not len(self._nodes):
-            return []
-        positions = np.flatnonzero(among & self._known & ~self._read[self._at])
-        if len(positions) <= most:
-            return [int(position) for position in positions]
-        self.spread_limits(among)
-        positions = positions[~self._nodes.limits_known()[self._at[positions]]]
-        if not len(positions):
-            return []
-        columns = self._nodes.capacity[:, self._at[positions]]
-        _, firsts, counts = np.unique(columns, axis=1, return_index=True, return_counts=True)
-        return [int(positions[first]) for first in firsts[np.argsort(-counts, kind="stable")][:most]]
-
     def learn(self, position: int, state: ProviderState) -> None:
         """Take over what was read of a host."""
-        row = self._at[position]
-        self._nodes.set_state(row, state)
-        self._read[row] = True
-
-    def learn_limits(self, position: int, inventories: Mapping[str, Inventory]) -> None:
-        """Take over the unit limits of a host."""
-        row = self._at[position]
-        self._nodes.set_limits(row, inventories)
-        self._read[row] = True
+        self._nodes.set_state(self._at[position], state)
 
     def can_judge(self, part: Part) -> bool:
         if part.kind is ConstraintKind.AMOUNT:
@@ -277,6 +244,7 @@ class PlainJudge:
         if part.kind is ConstraintKind.AMOUNT:
             name, amount = part.amounts[0]
             refusals = Refusals(self._nodes, self._at, name, amount, self._charged)
+            self.doubtful |= ~self._nodes.limits_known()[CLASSES.index(name), self._at] & ~refusals.mask
             failed.add(part.constraint, refusals.mask & self._known, refusals.reasons)
             return
         sets = self._nodes.aggregates if part.parameter == "member_of" else self._nodes.traits
@@ -308,6 +276,8 @@ class Refusals:
             limits[number][at] for limits in (nodes.step_size, nodes.min_unit, nodes.max_unit)
         )
         free = capacity - used
+        self._most = np.minimum(capacity, most)
+        self._most -= self._most % np.maximum(step, 1)
         self._limit = np.zeros(len(at), np.int8)
         self._value = np.zeros(len(at), np.int64)
         for limit, refuses, value in (
@@ -326,19 +296,22 @@ class Refusals:
         """Return by which limits hosts refuse it, that of most hosts first."""
         limits = self._limit[positions]
         found = [
-            self._reason(limit, self._value[positions[limits == code]])
+            self._reason(limit, positions[limits == code])
             for code, limit in enumerate(_LIMITS, 1)
             if (limits == code).any()
         ]
         return sorted(found, key=lambda reason: -reason.hosts)
 
-    def _reason(self, limit: Limit, values: np.ndarray) -> Reason:
-        least, most, hosts = max(0, int(values.min())), max(0, int(values.max())), len(values)
+    def _reason(self, limit: Limit, positions: np.ndarray) -> Reason:
+        values, hosts = self._value[positions], len(positions)
+        least, most = max(0, int(values.min())), max(0, int(values.max()))
         if limit is Limit.ABSENT:
             return Reason(f"no {self._name}", hosts, limit)
         if limit is Limit.FREE:
             return Reason(f"at most {most} {self._name} free", hosts, limit, most)
         text = f"{self._name} {limit} {least}" + (f"-{most}" if most > least else "")
+        if limit in {Limit.CAPACITY, Limit.MAX_UNIT}:  # the larger of both is no help
+            most = max(0, int(self._most[positions].max()))
         return Reason(text, hosts, limit, most)
 
 

@@ -5,7 +5,7 @@ value (``columns`` has the names of both). Readers share a table without locks. 
 table and keeps the columns in which nothing changed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import copy
 from datetime import datetime
 from functools import cached_property
@@ -18,6 +18,14 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.rows import HostRow, ServiceRow
+
+#: The columns that computes report as their totals of resource classes.
+_TOTALS = {
+    "VCPU": "vcpus_total",
+    "PCPU": "vcpus_total",
+    "MEMORY_MB": "total_usable_ram_mb",
+    "DISK_GB": "total_usable_disk_gb",
+}
 
 
 class HostTable:
@@ -213,6 +221,13 @@ class HostTable:
         if cell_uuid is None:
             return TableRows(rows[self.cell_enabled[rows]]) if self.disabled_cells else rows
         return TableRows(rows[self.coded["cell"].take(rows).spread(cell_uuid.__eq__)])
+
+    def totals(self, uuids: Sequence[str], classes: Sequence[str]) -> np.ndarray:
+        """Return the totals of nodes by resource class; -1 for an unknown node; int64, (classes, nodes)."""
+        rows = np.fromiter((self.row_of_uuid.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
+        if not len(self):
+            return np.full((len(classes), len(uuids)), -1, np.int64)
+        return np.array([np.where(rows >= 0, self.numbers[_TOTALS[name]][rows], -1) for name in classes])
 
     def with_totals(self, rows: TableRows, amounts: Mapping[str, int]) -> TableRows:
         """Return those of the rows whose totals reach these amounts of one instance, by resource class.

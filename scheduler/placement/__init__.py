@@ -8,6 +8,7 @@
 - allocations: what consumers hold
 - mirror, mirror_reader, mirror_source: candidates without a query for each request, and keeping them true
 - plain_query: which queries it answers; winner_check: reading what was chosen by it before it is claimed
+- unit_limits: min_unit, max_unit and step_size of compute nodes, known by a few reads
 - trees: whether other providers than compute nodes have what it mirrors
 - providers, read_each: lists of providers, and reading single ones
 - batching: equal queries that wait at the same time are sent once

@@ -31,6 +31,9 @@ from scheduler.placement.providers import MOST_AMOUNT, Inventory, ProviderState
 WIDE_QUERY = "resources=MEMORY_MB%3A1"
 """The wide question about all compute nodes."""
 
+NOT_READ = MOST_AMOUNT + 1
+"""A ``max_unit`` that no inventory has: the unit limits of the node were not read."""
+
 UNKNOWN = -1
 """A generation that no provider has: the node is read again before it is claimed."""
 
@@ -129,7 +132,7 @@ class Nodes:
         self.capacity = np.full(shape, -1, np.int64)
         self.used = np.zeros(shape, np.int64)
         self.min_unit = np.ones(shape, np.int64)
-        self.max_unit = np.full(shape, MOST_AMOUNT, np.int64)
+        self.max_unit = np.full(shape, NOT_READ, np.int64)
         self.step_size = np.ones(shape, np.int64)
         self.traits = CodedSets(len(self.uuids))
         self.aggregates = CodedSets(len(self.uuids))
@@ -189,7 +192,7 @@ class Nodes:
         for name, number in _NUMBER.items():
             if (inventory := inventories.get(name)) is not None:
                 self.min_unit[number, row] = min(inventory.min_unit, _UNBOUNDED)
-                self.max_unit[number, row] = min(inventory.max_unit, _UNBOUNDED)
+                self.max_unit[number, row] = min(inventory.max_unit, MOST_AMOUNT)
                 self.step_size[number, row] = min(inventory.step_size, _UNBOUNDED)
 
     def set_state(self, row: int, state: ProviderState) -> None:
@@ -198,26 +201,9 @@ class Nodes:
         self.traits[row], self.aggregates[row] = state.traits, state.aggregates
 
     def limits_known(self) -> np.ndarray:
-        """Return which nodes have unit limits, as those that were read alone have; bool, shape (nodes,)."""
-        return np.any(self.max_unit < MOST_AMOUNT, axis=0)
-
-    def spread_limits(self, rows: np.ndarray, hardware: np.ndarray | None = None) -> None:
-        """Give those of some nodes whose unit limits are not known the limits of one with the same hardware.
-
-        Args:
-            rows: The nodes; int64.
-            hardware: What is the same, one column a node; None: the capacities.
-        """
-        is_known = self.limits_known()
-        known, rows = np.flatnonzero(is_known), rows[~is_known[rows]]
-        if not len(known) or not len(rows):
-            return
-        columns = self.capacity if hardware is None else hardware
-        kinds = np.unique(columns, axis=1, return_inverse=True)[1].reshape(-1)
-        source = np.full(kinds.max() + 1, -1)
-        source[kinds[known]] = known
-        rows = rows[source[kinds[rows]] >= 0]
-        self.copy_limits(rows, self, source[kinds[rows]])
+        """Return which unit limits are known; bool, shape (classes, nodes)."""
+        known: np.ndarray = self.max_unit != NOT_READ
+        return known
 
     def state(self, row: int) -> ProviderState:
         """Return what is known of a node; its inventories have what can be allocated as their totals."""

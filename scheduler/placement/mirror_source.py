@@ -31,6 +31,7 @@ from scheduler.placement.mirror_reader import MirrorReader
 from scheduler.placement.plain_query import PlainQuery, only_plain_query
 from scheduler.placement.providers import read_state, which_traits_exist
 from scheduler.placement.read_each import read_each
+from scheduler.placement.unit_limits import Totals, UnitLimits
 from scheduler.placement.winner_check import WinnerCheck
 from scheduler.request.query import Query
 
@@ -70,6 +71,7 @@ class CandidateMirror:
 
     Attributes:
         known: What is known of the nodes.
+        limits: What is known of their unit limits.
     """
 
     def __init__(
@@ -78,17 +80,20 @@ class CandidateMirror:
         interval: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         aggregates: Callable[[], frozenset[str] | None] = lambda: None,
+        totals: Totals | None = None,
     ) -> None:
         """Set up the mirror; nothing is read yet.
 
         Args:
             interval: Returns the seconds between two rounds while queries come.
             aggregates: Returns the aggregates whose nodes are mirrored; None: all nodes.
+            totals: What nova's databases have of nodes, for their unit limits.
         """
         self._client = client
         self.known = Mirror(clock)
         self._clock = clock
         self._configured_interval = interval
+        self.limits = UnitLimits(client, totals)
         self._reader = MirrorReader(client, self.known, aggregates)
         self._round_done = threading.Condition()
         self._learning = threading.Lock()
@@ -151,7 +156,11 @@ class CandidateMirror:
         except PlacementError as error:
             LOG.debug("Cannot read the members of aggregates: %s", error)
             return None
-        return self.known.nodes() if known else None
+        if not known:
+            return None
+        nodes = self.known.nodes()
+        self.limits.spread(nodes)
+        return nodes
 
     @property
     def full_nodes(self) -> Collection[str]:
@@ -312,7 +321,7 @@ class CandidateMirror:
         return wait
 
     def read(self) -> None:
-        """Read all nodes now, for a caller that does not start the mirror.
+        """Read all nodes and their limits now, for a caller that does not start the mirror.
 
         Raises:
             PlacementError: Placement does not answer.
@@ -320,6 +329,7 @@ class CandidateMirror:
         self._run_round()
         while self._reader.unread:
             self._run_round()
+        self.limits.learn_all(self.known)
 
     def _run_round(self) -> float:
         self._granted = self._refused = 0
@@ -328,6 +338,7 @@ class CandidateMirror:
         self._usable, self._round_at = self._reader.complete, begun
         if self._reader.unread:
             return INCOMPLETE_INTERVAL
+        self.limits.learn(self.known)
         self._idle_rounds = 0 if self._wanted else min(self._idle_rounds + 1, 30)
         self._wanted = False
         wait = min(LONGEST_INTERVAL, self._interval * 4.0**self._idle_rounds)

@@ -29,7 +29,6 @@ from scheduler.operators.snapshot import pci_aliases
 from scheduler.operators.snapshot.all_instances import AllInstances
 from scheduler.operators.snapshot.request_specs import RequestSpecs
 from scheduler.operators.snapshot.stored_requests import MISSING, StoredRequests
-from scheduler.operators.snapshot.unit_limits import learn_unit_limits
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementError
@@ -246,7 +245,6 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
     parts.placement.start()
     with _readable("Placement"):
         parts.mirror.read()
-        learn_unit_limits(parts.mirror.known, parts.placement, table)
     snapshot = Snapshot(
         conf=conf,
         table=table,

@@ -9,6 +9,7 @@ from scheduler.decisions.constraints import parts_of, without
 from scheduler.decisions.document import Constraint, Reason
 from scheduler.decisions.why_not import FailedConstraints, PlainJudge, refusal_of, texts
 from scheduler.placement.mirror import Nodes
+from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
 
@@ -87,6 +88,7 @@ def judged(params, *states, charged=None):
         (Inventory(16, step_size=3), 0, 4, Reason("VCPU step_size 3", 1, "step_size", 3)),
         (Inventory(16, min_unit=5), 0, 4, Reason("VCPU min_unit 5", 1, "min_unit", 5)),
         (Inventory(4, allocation_ratio=4.0, max_unit=4), 0, 8, Reason("VCPU max_unit 4", 1, "max_unit", 4)),
+        (Inventory(16, reserved=4, max_unit=16), 0, 20, Reason("VCPU max_unit 16", 1, "max_unit", 12)),
         (Inventory(16), 12, 4, None),
     ],
 )
@@ -121,37 +123,14 @@ def test_what_instances_before_took_is_used():
     assert each.reasons == [Reason("at most 0 VCPU free", 1, "free", 0)]
 
 
-def test_unit_limits_are_those_of_a_node_with_the_same_capacities():
+def test_a_host_whose_unit_limits_are_not_known_yet_is_doubtful():
     nodes = Nodes(["u0", "u1", "u2"])
-    for row, (uuid, total, most) in enumerate([("u0", 8, 2), ("u1", 8, 2**31 - 1), ("u2", 16, 2**31 - 1)]):
-        nodes.set_state(row, state(uuid, VCPU=Inventory(total, max_unit=most)))
+    nodes.set_state(0, state("u0", VCPU=Inventory(8)))
+    nodes.capacity[CLASSES.index("VCPU")] = 8, 8, 2
     judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
-    judge.spread_limits(np.ones(3, bool))
-    assert judge.samples(np.ones(3, bool), 1) == [2]
-    assert judge.samples(np.ones(3, bool), 5) == [1, 2]
     found = FailedConstraints(3)
     judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
-    assert names(found.why(str)) == [("4 VCPU", 2, ["0", "1"])]
-
-
-def test_hosts_that_are_left_out_do_not_get_the_unit_limits_of_others():
-    nodes = Nodes(["u0", "u1", "u2"])
-    for row, most in enumerate([2, 2**31 - 1, 2**31 - 1]):
-        nodes.set_state(row, state(f"u{row}", VCPU=Inventory(8, max_unit=most)))
-    judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
-    judge.spread_limits(np.array([True, True, False]))
-    found = FailedConstraints(3)
-    judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
-    assert names(found.why(str)) == [("4 VCPU", 2, ["0", "1"])]
-
-
-def test_of_many_nodes_of_unknown_limits_one_of_each_kind_is_read():
-    totals = [8, 8, 16, 8, 16]
-    nodes = Nodes(f"u{number}" for number in range(5))
-    for row, total in enumerate(totals):
-        nodes.set_state(row, state(f"u{row}", VCPU=Inventory(total)))
-    judge = PlainJudge(nodes, np.arange(5), np.zeros(5, np.int64))
-    assert judge.samples(np.ones(5, bool), 2) == [0, 2]
+    assert (judge.doubtful.tolist(), found.counts().tolist()) == ([False, True, False], [0, 0, 1])
 
 
 @pytest.mark.parametrize(

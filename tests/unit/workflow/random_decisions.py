@@ -256,7 +256,9 @@ class Decisions:
     def _parts(self):
         self.cloud.placement = self.snapshot.mirror._client
         claimer = Claimer(self.cloud)
-        mirror = CandidateMirror(self.cloud.placement, lambda: 8.0)
+        mirror = CandidateMirror(
+            self.cloud.placement, lambda: 8.0, totals=self.snapshot.mirror.limits._totals
+        )
         mirror.read()
         hosts = FakeHosts(self.cloud.hosts)
         return Parts(

@@ -13,8 +13,8 @@ from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
 from scheduler.operators.snapshot.snapshot import UNREAD, Instances, Snapshot
-from scheduler.operators.snapshot.unit_limits import learn_unit_limits
 from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.plain_query import CLASSES
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, make_host, make_table, uuid_of
 from tests.support.fake_placement import FakePlacement, FakeProvider
@@ -100,9 +100,13 @@ class MadeCloud:
         table = make_table(self.hosts)
         placement = FakePlacement(*(self._provider(host, used) for host in self.hosts))
         ticks = iter(range(10**9))
-        mirror = CandidateMirror(placement, lambda: 0.0, lambda: next(ticks) * 1e-9)
+        mirror = CandidateMirror(
+            placement,
+            lambda: 0.0,
+            lambda: next(ticks) * 1e-9,
+            totals=lambda uuids: table.totals(uuids, CLASSES),
+        )
         mirror.read()
-        learn_unit_limits(mirror.known, placement, table)
         names = {row.cell_uuid: row.cell_uuid[-4:] for row in table.rows}
         hosts = SimpleNamespace(
             aggregates=lambda: table.aggregates,
@@ -147,7 +151,7 @@ class MadeCloud:
         columns = host.columns
         vcpus, ram, disk, _ = used[columns["host"]]
         inventories = {
-            "VCPU": {"total": columns["vcpus_total"]},
+            "VCPU": {"total": columns["vcpus_total"], "max_unit": columns["vcpus_total"]},
             "MEMORY_MB": {"total": columns["total_usable_ram_mb"]},
             "DISK_GB": {"total": columns["total_usable_disk_gb"]},
         }
