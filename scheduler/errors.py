@@ -257,8 +257,8 @@ class HostFilterNotFound(BerthError):
 
     nova_name = "SchedulerHostFilterNotFound"
 
-    def __init__(self, names: list[str], available: Iterable[str] = ()) -> None:
-        text = f"Scheduler Host Filter {', '.join(names)} could not be found."
+    def __init__(self, names: list[str], available: Iterable[str] = (), why: str = "") -> None:
+        text = f"Scheduler Host Filter {', '.join(names)} could not be found. {why}".rstrip()
         meant = {name: nearest_class(name.rpartition(".")[2], available) for name in names}
         hints = [f"{close} for {name}" if len(names) > 1 else close for name, close in meant.items() if close]
         super().__init__(f"{text} Did you mean {', '.join(hints)}?" if hints else text)

@@ -72,9 +72,11 @@ def spool_directory(conf: cfg.ConfigOpts) -> Path | None:
 
 
 def state_path_problem(conf: cfg.ConfigOpts) -> str:
-    """Return why nothing can be kept in the ``state_path`` that is set; "" if all is well, or none is set."""
+    """Return why nothing can be kept in ``state_path``; "" if all is well."""
     directory = spool_directory(conf)
-    if directory is None or os.access(directory.parent, os.W_OK | os.X_OK):
+    if directory is None:
+        return "[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart"
+    if os.access(directory.parent, os.W_OK | os.X_OK):
         return ""
     return (
         f"[DEFAULT]/state_path {conf.state_path} is no directory that this user can write: claims that could "
@@ -87,12 +89,11 @@ def make_spool_directory(conf: cfg.ConfigOpts) -> Path | None:
 
     Without a ``state_path`` it is a temporary one, which outlives workers. None: there can be none.
     """
+    if problem := state_path_problem(conf):
+        LOG.warning("%s", problem)
     directory = spool_directory(conf)
     if directory is not None:
-        if problem := state_path_problem(conf):
-            LOG.warning("%s", problem)
         return directory
-    LOG.info("[DEFAULT]/state_path is not set: claims that could not be released are forgotten at a restart")
     try:
         return make_temporary_directory(TEMPORARY_PREFIX, conf.tempdir)
     except OSError as error:

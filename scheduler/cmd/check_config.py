@@ -66,7 +66,7 @@ def _build(make: Callable[[cfg.ConfigOpts], Any] | None, conf: cfg.ConfigOpts) -
     # Each error is a finding
     logging.disable(logging.ERROR)
     findings: list[str] = []
-    steps = (options.check_temporary_directory, _check_monitoring, transport.rpc_transport, make or _make)
+    steps = (options.check_files, _check_monitoring, transport.rpc_transport, make or _make)
     for step in steps:
         try:
             step(conf)

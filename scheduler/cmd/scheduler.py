@@ -168,7 +168,7 @@ def _serve(
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
     try:
-        options.check_temporary_directory(conf)
+        options.check_files(conf)
         master = Master(conf, argv, make_parts(conf))
     except errors.ConfigError as error:
         logger.error("%s", error)

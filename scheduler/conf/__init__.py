@@ -18,7 +18,7 @@ from scheduler.conf.libraries import set_library_defaults
 from scheduler.conf.loading import (
     OF_COMMAND_LINE,
     PROG,
-    check_temporary_directory,
+    check_files,
     load,
     new,
     reload,
@@ -31,7 +31,7 @@ __all__ = [
     "OF_COMMAND_LINE",
     "PROG",
     "caller_patience",
-    "check_temporary_directory",
+    "check_files",
     "drain_timeout",
     "list_opts",
     "load",

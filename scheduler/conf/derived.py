@@ -6,6 +6,7 @@ import os
 
 from oslo_config import cfg
 
+from scheduler.conf.files import tls_file_problems
 from scheduler.conf.log_output import log_output
 from scheduler.conf.misspelt import misspelt_options
 from scheduler.errors import ConfigError
@@ -87,6 +88,7 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
             "cells whose database URL is a template cannot be reached"
         )
+    yield from tls_file_problems(conf, "neutron")
     yield from _worker_remarks(conf)
     yield from _heartbeat_remarks(conf)
     if conf.scheduler.driver == CACHING:

@@ -55,7 +55,8 @@ def register(conf: cfg.ConfigOpts) -> None:
         loading.register_session_conf_options(conf, service.group)
         loading.register_auth_conf_options(conf, service.group)
         if service.service_type:
-            loading.register_adapter_conf_options(conf, service.group)
+            # nova ignores interface; keystoneauth refuses it together with the default of valid_interfaces
+            loading.register_adapter_conf_options(conf, service.group, include_deprecated=False)
             conf.set_default("service_type", service.service_type, group=service.group)
             conf.set_default("valid_interfaces", ["internal", "public"], group=service.group)
 

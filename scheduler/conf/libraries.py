@@ -11,7 +11,6 @@ choose (see scheduler.cmd).
 
 from collections.abc import Iterator
 import copy
-import functools
 import importlib
 
 from oslo_concurrency import opts as concurrency
@@ -59,11 +58,14 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     return [(group, copy.deepcopy(db.database_opts)) for group in DATABASES]
 
 
-@functools.cache  # each call copies hundreds of options
 def _messaging() -> list[tuple[str | None, list[cfg.Opt]]]:
+    """Return the objects that oslo.messaging itself registers, not the copies that it lists.
+
+    oslo.config marks an option once it has warned of its deprecation. A copy without the mark is a duplicate.
+    """
     from oslo_messaging import opts as messaging
 
-    groups = [(group, options) for group, options in messaging.list_opts() if group not in FOREIGN]
+    groups = [(group, options) for group, options in messaging._opts if group not in FOREIGN]  # noqa: SLF001
     return [*groups, *_unlisted()]
 
 

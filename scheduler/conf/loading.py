@@ -10,7 +10,7 @@ from oslo_log import log as logging
 
 from scheduler import errors
 from scheduler.conf import derived, keystone, partitions, registry
-from scheduler.conf.files import sections
+from scheduler.conf.files import sections, tls_file_problems
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -123,12 +123,15 @@ def require_databases(conf: cfg.ConfigOpts) -> None:
     raise errors.ConfigError(problem)
 
 
-def check_temporary_directory(conf: cfg.ConfigOpts) -> None:
-    """Check that a directory can be created in [DEFAULT]/tempdir.
+def check_files(conf: cfg.ConfigOpts) -> None:
+    """Check that a directory can be created in [DEFAULT]/tempdir, and that certificates and keys can be read.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: A directory cannot be created, or a file cannot be opened.
     """
+    groups = ("placement", "oslo_messaging_rabbit")
+    if problems := [text for group in groups for text in tls_file_problems(conf, group)]:
+        raise errors.ConfigError(*problems)
     try:
         with tempfile.TemporaryDirectory(dir=conf.tempdir):
             pass

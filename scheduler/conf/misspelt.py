@@ -61,7 +61,7 @@ FORMER = {
 }
 
 #: Options of these groups that Berth does not need.
-_NOT_READ = frozenset({"track_instance_changes"})
+_NOT_READ = frozenset({"query_placement_for_availability_zone", "track_instance_changes"})
 
 #: Groups where Berth knows all options that nova has.
 WHOLE_GROUPS = ("scheduler", "filter_scheduler")

@@ -204,12 +204,8 @@ class Worker(cotyledon.Service):
         """Begin to answer questions about decisions; requests are served without that, too."""
         if self._parts.explanations is None:
             return
-        try:
-            explanations = self._parts.explanations(self.conf, manager, server, int(self.worker_id))
-            explanations.start()
-        except Exception:
-            LOG.exception("Worker %d cannot answer berth-explain", self.worker_id)
-        else:
+        explanations = self._parts.explanations(self.conf, manager, server, int(self.worker_id))
+        if not self._attempt("Worker %d cannot answer berth-explain: %s", explanations.start):
             self._explanations = explanations
 
     def _wait_for_database(self, manager: Any) -> None:

@@ -120,7 +120,9 @@ class OwnService:
             written = connection.execute(beat).rowcount > 0
         if not written:
             LOG.error(
-                "Service record of %s on %s was deleted; writing no more heartbeats", BINARY, self._host
+                "Service record of %s on %s was deleted; no more heartbeats until a restart creates it again",
+                BINARY,
+                self._host,
             )
         return written
 

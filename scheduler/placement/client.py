@@ -16,7 +16,6 @@ from keystoneauth1 import exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 from oslo_log import log
-import requests
 
 from scheduler.bounds import deadline
 from scheduler.bounds.circuit_breaker import CircuitBreaker, CircuitOpen
@@ -29,7 +28,7 @@ from scheduler.placement.errors import (
 )
 from scheduler.placement.reply import Reply
 from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter, open_pool
-from scheduler.placement.transport_errors import timed_out, was_sent
+from scheduler.placement.transport_errors import certificate_refused, timed_out, was_sent
 
 LOG = log.getLogger(f"nova.{__name__}")
 
@@ -109,7 +108,8 @@ class PlacementClient:
             unused_for: Seconds since its last answer after which it is asked.
 
         Returns:
-            Why Placement does not answer these credentials; "" if it does.
+            Why no Placement answers these credentials; "" if one does. Any web server answers something, so
+            the list of providers is looked for in the response.
         """
         if self.answers and self._clock() - self._used_at < unused_for:
             return ""
@@ -118,7 +118,9 @@ class PlacementClient:
         try:
             reply = self._send("GET", path, "1.36", None, probing=True, **options)
         except PlacementSilent as error:
-            return f"{self.problem}: Placement API service is not responding: {error}"
+            return f"{self.problem}: {error}"
+        if not self.problem and "resource_providers" not in reply.data:
+            self._note(_no_placement(reply.status))
         if self.problem:
             return f"{self.problem}: {reply.summary}"
         if self._search_timed_out:
@@ -147,7 +149,7 @@ class PlacementClient:
             self._adapter.get_token()
         except exceptions.Unauthorized as error:
             raise PlacementAuthFailure(f"Keystone refuses the credentials of [placement]: {error}") from error
-        except exceptions.ClientException as error:
+        except (exceptions.ClientException, OSError) as error:
             LOG.warning(
                 "Cannot get a token for Placement from Keystone: %s; the next request tries again", error
             )
@@ -239,7 +241,7 @@ class PlacementClient:
         try:
             self._adapter.get_token()
             endpoint = self._adapter.get_endpoint()
-        except exceptions.ClientException as error:
+        except (exceptions.ClientException, OSError) as error:
             raise self._failure(error, sent=False) from error
         if not endpoint:
             raise self._failure(exceptions.EndpointNotFound(), sent=False)
@@ -295,7 +297,7 @@ class PlacementClient:
                 )
                 # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
                 reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
-        except (exceptions.ClientException, requests.exceptions.RequestException) as error:
+        except (exceptions.ClientException, OSError) as error:  # plain OSError: a certificate file
             if timed_out(error) and not probing:
                 self._search_timed_out |= search
                 self._breaker.failed(str(error), begun_at)
@@ -304,7 +306,7 @@ class PlacementClient:
         if search:
             self._longer, self._search_timed_out = 1, False
         if options.get("authenticated", True):
-            self._note(_problem_of_status(reply.status))
+            self._note(_problem_of_reply(reply))
         return reply
 
     def _note(self, problem: str) -> None:
@@ -312,7 +314,7 @@ class PlacementClient:
 
     def _failure(self, error: Exception, *, sent: bool) -> PlacementSilent:
         self._note(_problem_of_error(error))
-        LOG.debug("Placement API service is not responding: %s", error)
+        LOG.debug("Request to Placement failed: %s", error)
         if sent:
             return PlacementUnanswered(str(error), timed_out=timed_out(error))
         self._renew_catalog()
@@ -345,13 +347,25 @@ class PlacementClient:
             LOG.warning("Placement offers API version %d.%d; 1.36 is needed", *newest)
 
 
-def _problem_of_status(status: int) -> str:
+def _problem_of_reply(reply: Reply) -> str:
     """Return why a response is none of a Placement that accepts these credentials; "" if it is one."""
+    status = reply.status
     if status == 401:
         return "HTTP 401: it does not accept the token of the user of [placement]"
     if status == 403:
         return "HTTP 403: the user of [placement] lacks the rights"
-    return f"HTTP {status}" if status >= 500 else ""
+    if status >= 500:
+        return f"HTTP {status}"
+    # Placement has JSON in each body, and an error in that of each 404
+    is_page = reply.body[:1] not in {b"", b"{"} or 300 <= status < 400
+    return _no_placement(status) if is_page or (status == 404 and not reply.error) else ""
+
+
+def _no_placement(status: int) -> str:
+    return (
+        f"HTTP {status}: not a response of Placement; check [placement]/endpoint_override, or the endpoint "
+        "in Keystone's catalog"
+    )
 
 
 def _problem_of_error(error: Exception) -> str:
@@ -359,6 +373,8 @@ def _problem_of_error(error: Exception) -> str:
         return "Keystone refuses the credentials of [placement]"
     if isinstance(error, exceptions.EndpointNotFound):
         return "the catalog of Keystone has no endpoint of Placement"
+    if certificate_refused(error):
+        return "a certificate is not trusted; check [placement]/cafile"
     return "timed out" if timed_out(error) else "no connection"
 
 

@@ -32,6 +32,14 @@ def timed_out(error: BaseException) -> bool:
     return transport is not None and any(isinstance(cause, kinds) for cause in _causes(transport))
 
 
+def certificate_refused(error: BaseException) -> bool:
+    """Return whether the certificate of a server is not trusted."""
+    transport = _transport_error(error)
+    return transport is not None and any(
+        isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(transport)
+    )
+
+
 def _transport_error(error: BaseException) -> requests.exceptions.RequestException | None:
     """Return the error of the HTTP library, which keystoneauth wraps; None if there is none."""
     for candidate in (error, error.__context__):

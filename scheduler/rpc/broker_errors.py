@@ -9,7 +9,10 @@ import oslo_messaging as messaging
 from scheduler.errors import ConfigError
 
 _ADVICE = {
-    amqp.AccessRefused: "check user, password and rights in [DEFAULT]/transport_url",
+    amqp.AccessRefused: (
+        "check user, password and permissions of [DEFAULT]/transport_url: besides nova's queues the user must"
+        " be able to configure, write and read ^berth (rabbitmqctl set_permissions)"
+    ),
     amqp.NotAllowed: "check the virtual host in [DEFAULT]/transport_url, and the rights of its user",
     amqp.PreconditionFailed: (
         "a queue or exchange exists with other properties: set [oslo_messaging_rabbit] rabbit_quorum_queue, "

@@ -20,6 +20,7 @@ from scheduler import errors
 from scheduler.rpc import checks
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.listener import stopping_soon
+from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, Method, answering
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
@@ -133,7 +134,8 @@ class Explanations(Endpoint):
 
 class _Server(library.RPCServer):
     def _create_listener(self) -> library.PollStyleListenerAdapter:
-        return stopping_soon(super()._create_listener())
+        with refusals_as_config_errors():
+            return stopping_soon(super()._create_listener())
 
 
 def build(

@@ -57,7 +57,8 @@ def _make(option: str, make: _Make, conf: cfg.ConfigOpts, url: str | None) -> me
         _check_server(library.url_of(made))
         return made
     except (messaging.DriverLoadFailure, ImportError) as error:
-        raise errors.ConfigError(f"{option} cannot be used: {error}") from error
+        step = "; install the package of this driver" if isinstance(error, ImportError) else ""
+        raise errors.ConfigError(f"{option} cannot be used: {error}{step}") from error
     except (messaging.InvalidTransportURL, ValueError):
         # their text may contain parts of the URL, and a traceback would contain their text
         raise errors.ConfigError(

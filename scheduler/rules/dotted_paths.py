@@ -54,6 +54,8 @@ def _returned(function: Callable[[], Iterable[type]]) -> tuple[type, ...]:
 
 
 def _import(path: str, built_in: Iterable[str]) -> object:
+    if "," in path:
+        raise ClassNotFound(f"Class {path} could not be found: it has a comma; give the option once for each")
     hint = _meant(path, built_in)
     if "." not in path:
         form = "a path has the form package.module.Class"

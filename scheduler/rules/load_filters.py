@@ -10,6 +10,9 @@ from scheduler.filters.base import BaseFilter, HostFilter
 from scheduler.rules import dotted_paths
 from scheduler.rules.out_of_tree_filters import ForeignFilter, GuardedFilter, all_filters
 
+#: Why filters of nova are missing: an option that is set has no default any more.
+NO_DEFAULT = "available_filters is set without nova.scheduler.filters.all_filters; give both values."
+
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
     """Return the enabled filters in order.
@@ -61,7 +64,8 @@ def enable(
     known = {cls.__name__: cls for cls in (*builtin.past(), *builtin.added())} | classes
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise HostFilterNotFound(unknown, known)
+        shipped = {cls.__name__ for cls in builtin.shipped()}
+        raise HostFilterNotFound(unknown, known, NO_DEFAULT if shipped.intersection(unknown) else "")
     objects = {name: instantiate(conf, known[name]) for name in dict.fromkeys(names)}
     return tuple(objects[name] for name in names)
 

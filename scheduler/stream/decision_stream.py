@@ -33,7 +33,7 @@ from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-UNAVAILABLE = "Decision stream is unavailable; serving requests without the decisions of other schedulers"
+UNAVAILABLE = "Decision stream is unavailable; decisions of other schedulers are not read"
 AVAILABLE = "Decision stream is available again"
 
 GOODBYE_TIMEOUT = 1.0

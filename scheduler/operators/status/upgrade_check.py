@@ -1,7 +1,7 @@
 """berth-status upgrade check: can Berth replace nova-scheduler here?
 
 Exit status, as of nova-status: 0 no findings, 1 warnings, 2 failures, 255 it could not be run. Nothing is
-written.
+written; queues that are declared on the broker are deleted again if they did not exist before.
 """
 
 import argparse
@@ -19,8 +19,10 @@ import requests
 import sqlalchemy as sa
 
 from scheduler import conf as options
+from scheduler.claims.spool_file import state_path_problem
 from scheduler.conf import derived
 from scheduler.conf.log_output import log_output
+from scheduler.conf.partitions import own_name
 from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
@@ -35,11 +37,20 @@ from scheduler.placement.providers import decode_list, list_path
 from scheduler.placement.session import make_adapter
 from scheduler.request.query import MICROVERSION
 from scheduler.rpc.broker_errors import advice, refusal_in
+from scheduler.rpc.explain import TOPIC as EXPLAIN
 from scheduler.rpc.transport import TOPIC, rpc_transport
 from scheduler.rules import load_filters, load_weighers, nova_modules
-from scheduler.stream.broker import BrokerOptions, StreamUnavailable
+from scheduler.stream.broker import (
+    BrokerHost,
+    BrokerOptions,
+    StreamConnection,
+    StreamUnavailable,
+    stream_of,
+)
 
 TIMEOUT = 10.0
+
+BROKER_FAILURES = (StreamUnavailable, OSError, kombu.exceptions.OperationalError, amqp.AMQPError)
 
 CUT = "Limit of Placement's responses"
 
@@ -110,16 +121,20 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     found = False
     lost = set(derived.lost_log(conf))
-    for remark in options.remarks(conf):
-        if remark in lost:
+    for remark in (*options.remarks(conf), state_path_problem(conf)):
+        if not remark or remark in lost:
             continue
         found = True
         yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")
-    try:
-        derived.check_driver(conf)
-    except ConfigError as error:
-        found = True
-        yield Finding(State.FAILURE, "Options", str(error), "Keep nova-scheduler, or use the driver db")
+    for use, step in (
+        (derived.check_driver, "Keep nova-scheduler, or use the driver db"),
+        (options.check_files, "Correct nova.conf, or mount the file"),
+    ):
+        try:
+            use(conf)
+        except ConfigError as error:
+            found = True
+            yield Finding(State.FAILURE, "Options", str(error), step)
     if not found:
         yield Finding(State.SUCCESS, "Options", "All values can be used")
 
@@ -250,7 +265,7 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     try:
         adapter = make_adapter(conf)
         adapter.get_token()
-        newest = _newest_version(adapter.get("/", timeout=TIMEOUT, authenticated=False).json())
+        newest = _newest_version(adapter.get("/", timeout=TIMEOUT, authenticated=False))
         reply = adapter.get("/resource_classes", microversion="1.36", timeout=TIMEOUT, raise_exc=False)
     except keystone.Unauthorized as error:
         yield Finding(State.FAILURE, "Placement", f"Keystone refuses the credentials: {brief(error)}", step)
@@ -294,12 +309,13 @@ def _roots(reply: requests.Response) -> set[str]:
     return {one.uuid for one in decode_list(reply.content) if one.is_root}
 
 
-def _newest_version(document: Any) -> tuple[int, int]:
+def _newest_version(reply: requests.Response) -> tuple[int, int]:
     try:
-        major, minor = document["versions"][0]["max_version"].split(".")
+        major, minor = reply.json()["versions"][0]["max_version"].split(".")
         return int(major), int(minor)
-    except (KeyError, IndexError, TypeError, AttributeError):
-        raise ValueError("GET / did not get the response of a Placement") from None
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        text = f"{reply.url}: HTTP {reply.status_code}, which is not a response of Placement"
+        raise ValueError(text) from None
 
 
 # -- broker ----------------------------------------------------------------------------------------------
@@ -329,31 +345,75 @@ def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
         try:
             with broker.connection_to(host, TIMEOUT) as connection:
                 yield Finding(State.SUCCESS, name, _check_queue(conf.oslo_messaging_rabbit, connection))
-        except (StreamUnavailable, OSError, kombu.exceptions.OperationalError, amqp.AMQPError) as error:
-            refusal = refusal_in(error)
+                yield from _own_queues(conf, broker, host, connection)
+        except BROKER_FAILURES as error:
             reason = brief(error).removeprefix(f"broker {host}: ")
-            text, next_step = (advice(refusal).split("; ", 1)) if refusal else (reason, step)
-            yield Finding(State.FAILURE, name, text, next_step)
+            yield Finding(State.FAILURE, name, *_advised(error, (reason, step)))
+
+
+def _advised(error: Exception, otherwise: tuple[str, str]) -> tuple[str, str]:
+    """Return what the broker refuses and what to do; other words if the error is no refusal."""
+    refusal = refusal_in(error)
+    text, _, step = advice(refusal).partition("; ") if refusal else (otherwise[0], "", otherwise[1])
+    return text, step
+
+
+def _own_queues(
+    conf: cfg.ConfigOpts, broker: BrokerOptions, host: BrokerHost, connection: kombu.Connection
+) -> Iterator[Finding]:
+    """Yield a warning if the broker refuses the queues that nova-scheduler does not have.
+
+    They are declared as the daemon does it, and deleted again if they were not there.
+    """
+    name = f"Queues of Berth on {host}"
+    queue = stream_of(own_name(conf)) if conf.berth.decision_stream else ""
+    try:
+        if queue:
+            is_new = not _exists(connection, queue)
+            with broker.connection_to(host, TIMEOUT) as reading:
+                stream = StreamConnection(reading, host, queue)
+                stream.declare()
+                stream.subscribe("next")
+            if is_new:
+                connection.default_channel.queue_delete(queue)
+        if not _exists(connection, EXPLAIN):
+            _declare(conf.oslo_messaging_rabbit, connection, EXPLAIN)
+            connection.default_channel.queue_delete(EXPLAIN)
+    except BROKER_FAILURES as error:
+        alone = "Check that RabbitMQ has streams (3.9 or later); without them schedulers share no decisions"
+        yield Finding(State.WARNING, name, *_advised(error, (brief(error), alone)))
+    else:
+        yield Finding(State.SUCCESS, name, "The broker accepts them")
+
+
+def _exists(connection: kombu.Connection, queue: str) -> bool:
+    try:
+        with connection.channel() as channel:
+            channel.queue_declare(queue, passive=True)
+    except amqp.NotFound:
+        return False
+    return True
 
 
 def _check_queue(rabbit: Any, connection: kombu.Connection) -> str:
     """Return what there is of the queue; the broker refuses a declaration with other properties."""
-    try:
-        with connection.channel() as channel:
-            channel.queue_declare(TOPIC, passive=True)
-    except amqp.NotFound:
+    if not _exists(connection, TOPIC):
         return f"Answers; queue {TOPIC} does not exist and will be created"
+    _declare(rabbit, connection, TOPIC)
+    kind = "quorum" if rabbit.rabbit_quorum_queue else "classic"
+    return f"Answers; queue {TOPIC} exists with the wanted type ({kind})"
+
+
+def _declare(rabbit: Any, connection: kombu.Connection, queue: str) -> None:
+    """Declare a queue as oslo.messaging does; for a queue that exists RabbitMQ compares the properties."""
     quorum = rabbit.rabbit_quorum_queue
-    # Declaring a queue that exists changes nothing: RabbitMQ compares the properties.
     with connection.channel() as channel:
         channel.queue_declare(
-            TOPIC,
+            queue,
             durable=rabbit.amqp_durable_queues or quorum,
             auto_delete=rabbit.amqp_auto_delete,
             arguments=_quorum_arguments(rabbit) if quorum else None,
         )
-    kind = "quorum" if quorum else "classic"
-    return f"Answers; queue {TOPIC} exists with the wanted type ({kind})"
 
 
 def _quorum_arguments(rabbit: Any) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 import pytest
 
+from scheduler import conf as options
 from scheduler.cmd import scheduler as command
+from scheduler.conf.registry import registered
+from scheduler.filters.base import BaseHostFilter
 
 CONF = """\
 [DEFAULT]
@@ -62,8 +65,44 @@ def test_what_differs_from_the_defaults_is_shown_without_secrets(check):
         ("ComputeFilter", "[placement]\nauth_type = passwd", "passwd"),
         ("ComputeFilter", "[DEFAULT]\nservicegroup_driver = mc", "[DEFAULT]/servicegroup_driver = mc"),
         ("ComputeFilter", "[DEFAULT]\ntempdir = /no/such", "[DEFAULT]/tempdir"),
+        (
+            "ComputeFilter",
+            "available_filters = nova.scheduler.filters.all_filters,own.Filter",
+            "it has a comma; give the option once for each",
+        ),
+        (
+            "ComputeFilter",
+            f"available_filters = {__name__}.Own",
+            "could not be found. available_filters is set without nova.scheduler.filters.all_filters",
+        ),
+        (
+            "ComputeFilter",
+            "[oslo_messaging_notifications]\ndriver = messagingv2\ntransport_url = kafka://h:9092/",
+            "install the package of this driver",
+        ),
+        *(
+            ("ComputeFilter", f"[placement]\n{more}{option} = /no/such", f"[placement]/{option}: cannot open")
+            for option, more in (
+                ("cafile", "auth_url = https://keystone/\n"),
+                ("cafile", "endpoint_override = https://placement/\n"),
+                ("certfile", ""),
+                ("keyfile", ""),
+            )
+        ),
+        *(
+            (
+                "ComputeFilter",
+                f"[oslo_messaging_rabbit]\nssl = true\n{option} = /no/such",
+                f"[oslo_messaging_rabbit]/{option}: cannot open /no/such: No such file or directory",
+            )
+            for option in ("ssl_ca_file", "ssl_cert_file", "ssl_key_file")
+        ),
     ],
-    ids=["filter", "weigher", "rule that exits", "value", "address", "plugin", "driver", "directory"],
+    ids=[
+        *("filter", "weigher", "rule that exits", "value", "address", "plugin", "driver", "directory"),
+        *("comma", "no default filters", "kafka", "authority of Keystone", "authority of Placement"),
+        *("certificate", "key", "authority of the broker", "certificate for it", "key for it"),
+    ],
 )
 def test_what_would_end_the_start_is_said_with_status_1(check, filters, more, said):
     status, output, errors = check(filters, more)
@@ -72,6 +111,46 @@ def test_what_would_end_the_start_is_said_with_status_1(check, filters, more, sa
     (line,) = errors.splitlines()
     assert line.startswith("berth-scheduler: ")
     assert said in line
+
+
+OVERRIDE = f"[DEFAULT]\ntransport_url = rabbit://u@h/?ssl_ca_file={__file__}"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[placement]\ninsecure = true\nauth_url = https://keystone/\ncafile = /no/such",
+        "[placement]\ncafile = /no/such",
+        "[oslo_messaging_rabbit]\nssl = false\nssl_ca_file = /no/such",
+        "[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = /no/such\n" + OVERRIDE,
+    ],
+    ids=["not verified", "no HTTPS", "no TLS", "another file in the URL"],
+)
+def test_a_file_that_nothing_opens_may_be_missing(check, more):
+    assert check(more=more)[0] == 0
+
+
+def test_a_missing_file_for_neutron_is_a_warning(check):
+    status, output, _ = check(more="[neutron]\ncertfile = /no/such")
+    assert status == 0
+    assert "Warning: [neutron]/certfile: cannot open /no/such" in output
+
+
+def test_options_of_libraries_that_are_deprecated_may_be_set(check):
+    deprecated = [
+        (group, option)
+        for group, option, _ in registered(options.new())
+        if option.deprecated_for_removal and group == "oslo_messaging_rabbit"
+    ]
+    assert "direct_mandatory_flag" in {option.dest for _, option in deprecated}
+    lines = [f"[{group}]\n{option.dest} = {option.default}" for group, option in deprecated]
+    status, output, _ = check(more="\n".join([*lines, "[placement]\ninterface = internal"]))
+    assert status == 0
+    assert output.splitlines()[-1] == "The configuration can be used"
+
+
+class Own(BaseHostFilter):
+    pass
 
 
 def ends():
@@ -111,7 +190,7 @@ handlers = nothing
 
 
 #: Nothing to warn of on any machine.
-SETTLED = "[database]\nconnection = sqlite://\n[scheduler]\nworkers = 1\n"
+SETTLED = "[DEFAULT]\nstate_path = /tmp\n[database]\nconnection = sqlite://\n[scheduler]\nworkers = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -154,3 +233,5 @@ def test_an_unknown_driver_is_named_with_one_option(check):
 def test_a_state_path_that_cannot_be_written_is_a_warning(check):
     _, output, _ = check(more="[DEFAULT]\nstate_path = /no/such")
     assert "Warning: [DEFAULT]/state_path /no/such is no directory that this user can write" in output
+    _, output, _ = check()
+    assert "Warning: [DEFAULT]/state_path is not set: claims that could not be released" in output

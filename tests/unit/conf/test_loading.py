@@ -409,11 +409,11 @@ class TestReload:
 def test_a_temporary_directory_is_tried(tmp_path):
     conf = options.load([], default_config_files=[])
     conf.set_override("tempdir", str(tmp_path))
-    options.check_temporary_directory(conf)
+    options.check_files(conf)
     assert list(tmp_path.iterdir()) == []
     conf.set_override("tempdir", str(tmp_path / "absent"))
     with pytest.raises(errors.ConfigError, match="tempdir"):
-        options.check_temporary_directory(conf)
+        options.check_files(conf)
 
 
 def test_without_any_file_it_is_said_where_one_was_looked_for(home):

@@ -31,6 +31,12 @@ URL = "http://placement.example"
 KEYSTONE = "http://keystone.example/v3"
 VERSIONS = {"versions": [{"id": "v1.0", "min_version": "1.0", "max_version": "1.39"}]}
 
+NO_PROVIDERS = {"resource_providers": []}
+NOT_PLACEMENT = (
+    "HTTP {}: not a response of Placement; check [placement]/endpoint_override, or the endpoint in Keystone's "
+    "catalog"
+)
+
 REFUSED = requests.ConnectionError(
     urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.NewConnectionError(None, "refused"))
 )
@@ -404,23 +410,50 @@ def test_a_search_on_the_connections_of_writes_keeps_them_open(client, http):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ({"json": {}}, ""),
-        ({"status_code": 404}, ""),
-        ({"status_code": 500}, "HTTP 500"),
+        ({"json": NO_PROVIDERS}, ""),
+        ({"json": {}}, NOT_PLACEMENT.format(200)),
+        ({"text": "<html>"}, NOT_PLACEMENT.format(200)),
+        ({"status_code": 300, "json": {"versions": {"values": []}}}, NOT_PLACEMENT.format(300)),
+        ({"status_code": 404, "text": "<html>"}, NOT_PLACEMENT.format(404)),
+        ({"status_code": 404, "json": {"error": {"code": 404}}}, NOT_PLACEMENT.format(404)),
+        ({"status_code": 500, "text": "<html>"}, "HTTP 500"),
         ({"status_code": 401}, "HTTP 401: it does not accept the token of the user of [placement]"),
         ({"status_code": 403}, "HTTP 403: the user of [placement] lacks the rights"),
         ({"exc": REFUSED}, "no connection"),
         ({"exc": SLOW}, "timed out"),
+        ({"exc": BAD_CERTIFICATE}, "a certificate is not trusted; check [placement]/cafile"),
+        ({"exc": OSError("invalid path: /ca.pem")}, "no connection: invalid path: /ca.pem"),
     ],
-    ids=["200", "404", "500", "401", "403", "refused", "slow"],
+    ids=[
+        *("200", "200 of an API", "200 of a web server", "300 of Keystone", "404 of a web server"),
+        *("404 of Keystone", "500", "401", "403", "refused", "slow", "untrusted", "no such file"),
+    ],
 )
 def test_a_check_tells_whether_placement_answers_and_why_not(session, http, answer, problem):
     client = make(session)
     assert client.answers is None
     http.get(f"{URL}/resource_providers", **answer)
-    assert client.check(unused_for=15.0).startswith(problem)
+    said = client.check(unused_for=15.0)
+    assert said.startswith(problem)
+    assert "is not responding" not in said
     assert client.answers is not bool(problem)
-    assert client.problem == problem
+    assert client.problem == problem.partition(": invalid")[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "answers"),
+    [
+        ({"status_code": 404, "json": {"errors": [{"status": 404, "detail": "No provider"}]}}, True),
+        ({"status_code": 404, "text": "<html>"}, False),
+        ({"text": "<html>"}, False),
+        ({"status_code": 204}, True),
+    ],
+    ids=["404 of Placement", "404 of a web server", "200 of a web server", "204"],
+)
+def test_only_what_placement_says_shows_that_there_is_one(client, http, answer, answers):
+    http.get(f"{URL}/usages", **answer)
+    client.get("/usages", "1.36")
+    assert client.answers is answers
 
 
 def test_what_a_placement_answers_without_credentials_says_nothing_of_them(session, http):
@@ -435,7 +468,7 @@ def test_what_a_placement_answers_without_credentials_says_nothing_of_them(sessi
 def test_a_placement_that_answers_checks_but_no_search_is_given_longer_for_searches(session, http):
     client = make(session)
     search = http.get(f"{URL}/allocation_candidates", exc=SLOW)
-    http.get(f"{URL}/resource_providers", json={})
+    http.get(f"{URL}/resource_providers", json=NO_PROVIDERS)
     given = []
     for _ in range(5):
         with pytest.raises(PlacementSilent):
@@ -452,7 +485,7 @@ def test_a_placement_that_answers_checks_but_no_search_is_given_longer_for_searc
 def test_a_timeout_leaves_nothing_out_while_placement_answers_checks(session, http):
     client = make(session)
     http.get(f"{URL}/allocation_candidates", exc=SLOW)
-    http.get(f"{URL}/resource_providers", json={})
+    http.get(f"{URL}/resource_providers", json=NO_PROVIDERS)
     for _ in range(3 * TIMEOUTS_IN_A_ROW):
         with pytest.raises(PlacementUnanswered):
             client.get("/allocation_candidates", "1.36", search=True)
@@ -463,7 +496,7 @@ def test_a_placement_that_requests_use_is_not_checked(session, http):
     clock = Clock()
     client = make(session, clock)
     http.get(f"{URL}/usages", json={})
-    check = http.get(f"{URL}/resource_providers", json={})
+    check = http.get(f"{URL}/resource_providers", json=NO_PROVIDERS)
     client.get("/usages", "1.36")
     clock.now += 14
     client.check(unused_for=15.0)
@@ -476,7 +509,7 @@ def test_a_placement_that_requests_use_is_not_checked(session, http):
 def test_after_a_failure_placement_is_checked_however_lately_that_was(session, http):
     client = make(session)
     http.get(f"{URL}/usages", exc=REFUSED)
-    http.get(f"{URL}/resource_providers", json={})
+    http.get(f"{URL}/resource_providers", json=NO_PROVIDERS)
     with pytest.raises(PlacementSilent):
         client.get("/usages", "1.36")
     assert client.answers is False

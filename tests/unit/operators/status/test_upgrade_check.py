@@ -15,6 +15,7 @@ from tests.unit.cmd.test_check_config import NOTHING
 CONF = """\
 [DEFAULT]
 transport_url = rabbit://u:secret@127.0.0.1:1/
+state_path = /tmp
 [api_database]
 connection = {api}
 [database]
@@ -179,3 +180,19 @@ def test_an_option_of_the_broker_that_cannot_be_used_is_named_alone(check, more,
     assert row["Result"] == "Failure"
     assert row["Detail"].startswith(detail)
     assert "ssl_version" not in row["Detail"] or "transport_url" not in row["Detail"]
+
+
+def test_files_and_directories_that_the_daemon_opens_are_named(check):
+    row = check("[placement]\nkeyfile = /no/such\n")[1]["Options"]
+    assert (row["Result"], row["Next step"]) == ("Failure", "Correct nova.conf, or mount the file")
+    assert row["Detail"].startswith("[placement]/keyfile: cannot open /no/such: No such file or directory")
+    row = check("[DEFAULT]\nstate_path = /no/such\n")[1]["Options"]
+    assert row["Result"] == "Warning"
+    assert row["Detail"].startswith("[DEFAULT]/state_path /no/such is no directory")
+
+
+def test_a_web_server_is_no_placement(check, requests_mock):
+    requests_mock.get("http://placement/", status_code=404, text="<html>")
+    row = check("[placement]\nendpoint = http://placement\n")[1]["Placement"]
+    assert row["Result"] == "Failure"
+    assert row["Detail"] == "http://placement/: HTTP 404, which is not a response of Placement"
