@@ -1,12 +1,12 @@
 """doc/source/log-lines.rst has each line of INFO and above that the daemons can log, and no other."""
 
 import ast
-import pathlib
 import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.support.sources import ROOT, modules, nodes, tree
+
 PAGE = ROOT / "doc" / "source" / "log-lines.rst"
 
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
@@ -88,9 +88,9 @@ def messages(call):
 
 def lines_of(path):
     """The level of each line that a module can log, by its text."""
-    tree = ast.parse(path.read_text())
-    named = strings(tree)
-    for node in ast.walk(tree):
+    parsed = tree(path)
+    named = strings(parsed)
+    for node in ast.walk(parsed):
         if isinstance(node, ast.Call):
             for level, message in messages(node):
                 string = named.get(message.id) if isinstance(message, ast.Name) else message
@@ -104,8 +104,8 @@ def lines_of(path):
 
 def logged():
     folder = ROOT / "scheduler"
-    paths = [each for each in folder.rglob("*.py") if not str(each.relative_to(folder)).startswith(LEFT_OUT)]
-    return dict(line for path in sorted(paths) for line in lines_of(path))
+    paths = [each for each in modules("scheduler") if not str(each.relative_to(folder)).startswith(LEFT_OUT)]
+    return dict(line for path in paths for line in lines_of(path))
 
 
 def listed():
@@ -151,8 +151,7 @@ NEVER_ONE = {
 def test_no_line_has_a_number_before_a_plural():
     found = {
         node.value
-        for path in sorted((ROOT / "scheduler").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for _, node in nodes("scheduler")
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and COUNTED.search(node.value)
     }
     assert found - NEVER_ONE == set()

@@ -3,22 +3,21 @@
 import ast
 from functools import cache
 import importlib.util
-import pathlib
 import re
 
 import pytest
 
 from scheduler.claims import claimer
 from scheduler.rules import nova_modules
+from tests.support.sources import ROOT, modules, nodes, tree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("scheduler", "conductor_client")
 FOLDERS = (*PACKAGES, "tools", "tests", "examples")
 DOCUMENTS = [
     *(ROOT / name for name in ("README.rst", "CONTRIBUTING.rst", "SECURITY.rst")),
     *sorted((ROOT / "doc" / "source").glob("*.rst")),
 ]
-MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+MODULES = sorted(path for folder in FOLDERS for path in modules(folder))
 
 #: What is quoted: a path, a dotted name, a name in capital letters and small ones.
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?")
@@ -52,30 +51,24 @@ NO_MODULES = {
 
 
 @cache
-def trees():
-    return {path: ast.parse(path.read_text()) for path in MODULES}
-
-
-@cache
 def identifiers():
     """All names that code of this repository defines, imports or uses."""
     found = FOREIGN | set(nova_modules.NAMES)
     found |= set(re.findall(r"alert: (\w+)", (ROOT / "etc" / "berth-alerts.yml").read_text()))
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                found.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.alias):
-                found.update(node.name.split("."))
+    for _, node in nodes(*FOLDERS):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.update(node.name.split("."))
     return found
 
 
 def docstrings(path):
-    for node in ast.walk(trees()[path]):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
             text := ast.get_docstring(node)
         ):
@@ -116,7 +109,7 @@ def resolves(name):
 
 def defines(path, names):
     """Whether a module defines a name, and that one the next, as far as that can be seen."""
-    holder = trees()[path]
+    holder = tree(path)
     for name in names:
         found = [node for node in getattr(holder, "body", ()) for each in defined(node) if each == name]
         if not found:

@@ -2,16 +2,16 @@
 
 import ast
 import io
-import pathlib
 import re
 import tokenize
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.support.sources import ROOT, modules, tree
+
 DOCUMENTS = [*ROOT.glob("*.rst"), *(ROOT / "doc" / "source").glob("*.rst")]
 DOCUMENTS += (ROOT / "doc" / "source" / "performance").glob("*.rst")
-MODULES = (ROOT / "scheduler").rglob("*.py")
+MODULES = modules("scheduler")
 
 #: What to write in place of each pattern.
 BETTER = {
@@ -44,7 +44,7 @@ def prose(path):
     comments = (each.string.lstrip("#: ") for each in tokens if each.type == tokenize.COMMENT)
     strings = (
         each.value
-        for each in ast.walk(ast.parse(source))
+        for each in ast.walk(tree(path))
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
     )
     return "\n".join([re.sub(r"\s+", " ", text) for text in (" ".join(comments), *strings)])
