@@ -1,13 +1,12 @@
 """Boots through processes that are all separate, with failing computes; Placement tells the truth in the end."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from conductor_client import journal
 from tests.integration.deployed import DeployedCloud
+from tests.support import forked
 from tests.unit.conductor_client.doubles import context, new_uuid
 from tools.rig import truth
 from tools.scenarios.demo import check, make_requests
@@ -80,22 +79,8 @@ def test_what_fits_nowhere_is_buried_and_leaves_nothing(booted, cloud):
 
 def explain(cloud, *arguments):
     """What berth-explain prints as JSON."""
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "scheduler.operators.explain.main",
-        "--config-file",
-        cloud.config_file,
-    ]
-    done = subprocess.run(
-        [*map(str, command), *arguments, "-f", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    command = ("-m", "scheduler.operators.explain.main", "--config-file", cloud.config_file)
+    done = forked.run(*command, *arguments, "-f", "json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from conductor_client.client import SchedulerClient
 from scheduler.operators.shadow import report
-from tests.integration.deployed import ROOT, DeployedCloud, until
+from tests.integration.deployed import DeployedCloud, until
+from tests.support import forked
 from tools.rig.load import ask, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -65,22 +64,7 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
 
 
 def printed_report(cloud, directory, *arguments):
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "scheduler.operators.shadow.main",
-        "--config-file",
-        cloud.config_file,
-    ]
-    done = subprocess.run(
-        [*command, "report", "--directory", directory, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=ROOT,
-    )
+    command = ("-m", "scheduler.operators.shadow.main", "--config-file", cloud.config_file, "report")
+    done = forked.run(*command, "--directory", directory, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout

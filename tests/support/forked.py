@@ -12,6 +12,8 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 from tools.rig import service
@@ -38,7 +40,7 @@ class ForkedProgram:
         """Start a program.
 
         Args:
-            words: The path of the program, or ``-m`` and its module; then its arguments.
+            words: The path of the program, ``-m`` and its module, or ``-c`` and its text; then its arguments.
             errors: The path of the file to which its standard error is appended, and what it prints.
             environment: Its variables.
             piped: Whether what it prints goes to ``stdout`` instead.
@@ -88,6 +90,48 @@ def launch(command, log, environment, user=None):
     return service.launch(command, log, environment, user)
 
 
+def run(*words, timeout=100):
+    """Run a program to its end, as ``subprocess.run`` does; ``timeout`` is in seconds and ends what hangs."""
+    with Running(*words) as started:
+        output, errors = started.communicate(timeout)
+    return subprocess.CompletedProcess(words, started.poll(), output, errors)
+
+
+class Running(ForkedProgram):
+    """A program that runs beside the test; a context manager, which kills it if it still runs.
+
+    Attributes:
+        printed: What it has printed so far.
+    """
+
+    def __init__(self, *words):
+        self._directory = tempfile.TemporaryDirectory()
+        self._errors = pathlib.Path(self._directory.name, "errors")
+        super().__init__(words, self._errors, service.environment_of_berth(), piped=True)
+        self.printed = ""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.stdout:
+            self.printed += line
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with self._directory, self.stdout:
+            self.send_signal(signal.SIGKILL)
+            self._reader.join()
+            self.wait()
+
+    def communicate(self, timeout):
+        """Wait until it has ended; returns what it has printed, and its standard error."""
+        self.wait(timeout)
+        self._reader.join()
+        return self.printed, self._errors.read_text()
+
+
 def _run(words, output, errors, environment):
     with pathlib.Path(errors).open("a") as log:
         os.dup2(log.fileno(), 2)
@@ -100,7 +144,10 @@ def _run(words, output, errors, environment):
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
-    if words[0] == "-m":
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        exec(words[1], {"__name__": "__main__"})
+    elif words[0] == "-m":
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:

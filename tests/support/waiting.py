@@ -3,7 +3,7 @@
 import time
 
 
-def eventually(condition, seconds=10):
+def eventually(condition, seconds=60):
     """Ask again and again until the condition holds, for so long at most; its last value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()) and time.monotonic() < deadline:

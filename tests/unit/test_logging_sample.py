@@ -2,11 +2,10 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
+from tests.support import forked
 from tests.unit.cmd.test_scheduler import DATABASE
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "etc/berth-logging.conf.sample"
@@ -26,12 +25,8 @@ def lines(tmp_path_factory):
     """What a daemon logs that is set up by the sample."""
     path = tmp_path_factory.mktemp("etc") / "nova.conf"
     path.write_text(f"{DATABASE}[DEFAULT]\nlog_config_append={SAMPLE}\n")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, "--config-file", str(path)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = forked.run("-c", PROGRAM, "--config-file", path)
+    assert done.returncode == 0, done.stderr
     return done.stderr.splitlines()
 
 

@@ -2,8 +2,6 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +10,7 @@ import scheduler
 from scheduler import conf as options
 from scheduler.conf.derived import lost_log
 from scheduler.conf.log_output import log_output
+from tests.support import forked
 from tests.unit.cmd.test_scheduler import DATABASE
 
 FORMATTER = """
@@ -137,12 +136,8 @@ def configure(tmp_path):
 
 def lines(arguments):
     """The names of loggers of nova, without ``nova``, of which lines were written, by level."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = forked.run("-c", PROGRAM, *arguments)
+    assert done.returncode == 0, done.stderr
     found = re.findall(r" (\S+) \[-\] said at (\w+)", done.stdout + done.stderr)
     assert ("sqlalchemy.engine", "info") not in found
     return {

@@ -1,17 +1,14 @@
 """Berth in a deployment of a real nova: its databases, its conductor, its aggregates; and swapped with its scheduler."""
 
-import subprocess
-import sys
-
 import pytest
 import requests
 
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
+from tests.support import forked
 from tools.rig.building import Building
 from tools.rig.cloud import NovaSchedulerProcess, consumers_of
 from tools.rig.providers import HEADERS
-from tools.rig.service import ROOT
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -127,23 +124,8 @@ def test_the_daemon_complains_of_nothing(cloud, seen):
 
 @pytest.mark.parametrize("command", [["upgrade", "check"], ["audit"]], ids=" ".join)
 def test_the_checks_for_operators_understand_the_databases(cloud, seen, command):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "scheduler.operators.status.main",
-            "--config-file",
-            cloud.config_file,
-            *command,
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    words = ("-m", "scheduler.operators.status.main", "--config-file", cloud.config_file)
+    done = forked.run(*words, *command)
     assert done.returncode == 0, done.stdout
 
 

@@ -1,11 +1,9 @@
-import subprocess
-import sys
-
 import pytest
 
 from scheduler import errors
 from scheduler.cmd import scheduler as command
 from scheduler.daemon import master
+from tests.support import forked
 
 DATABASE = "[api_database]\nconnection=sqlite://\n"
 
@@ -117,10 +115,8 @@ except ValueError:
 def test_a_line_break_in_a_message_does_not_begin_a_line_of_the_log(arguments, tmp_path):
     file = tmp_path / "log"
     argv = arguments(f"{DATABASE}[DEFAULT]\nlog_file={file}\n")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, *argv], check=True, capture_output=True, text=True
-    )
-    assert done.stderr == ""
+    done = forked.run("-c", PROGRAM, *argv)
+    assert (done.returncode, done.stderr) == (0, "")
     first, second, *traceback = file.read_text().splitlines()
     assert first.endswith(r"name a\nCRITICAL forged \x1b[0m\u2028x")
     assert second.endswith(r"failed: ValueError: first\nsecond")

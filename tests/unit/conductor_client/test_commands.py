@@ -1,8 +1,6 @@
 """The stand-ins as processes, on the in-memory bus."""
 
 import signal
-import subprocess
-import sys
 from unittest import mock
 
 from oslo_concurrency import lockutils
@@ -10,6 +8,8 @@ from oslo_log import log
 import pytest
 
 from conductor_client.cmd import stand_ins
+from tests.support import forked
+from tests.support.waiting import eventually
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -26,8 +26,7 @@ api_transport_url = fake://
 """
 
 
-def command(*arguments):
-    return [sys.executable, "-W", "ignore", "-m", "conductor_client.cmd.stand_ins", *arguments]
+COMMAND = ("-m", "conductor_client.cmd.stand_ins", "--config-file")
 
 
 @pytest.mark.slow
@@ -37,24 +36,17 @@ def command(*arguments):
 def test_serves_until_asked_to_stop(tmp_path, options, name):
     path = tmp_path / "nova.conf"
     path.write_text(CONFIGURATION + options)
-    process = subprocess.Popen(command("--config-file", path), stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == f"{name} is ready\n"
+    with forked.Running(*COMMAND, path) as process:
+        assert eventually(lambda: process.printed == f"{name} is ready\n", 60)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        assert process.wait(60) == 0
 
 
 @pytest.mark.slow
 def test_says_what_is_wrong_with_its_options(tmp_path):
     path = tmp_path / "nova.conf"
     path.write_text("[scheduler]\nmax_attempts = many\n")
-    done = subprocess.run(
-        command("--config-file", path), capture_output=True, text=True, timeout=60, check=False
-    )
+    done = forked.run(*COMMAND, path)
     assert done.returncode == 1
     assert "max_attempts" in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,9 +2,6 @@
 
 from datetime import timedelta
 import json
-from pathlib import Path
-import subprocess
-import sys
 import uuid
 
 import pytest
@@ -16,8 +13,8 @@ from scheduler.operators.audit.findings import Kind
 from scheduler.operators.audit.nova_reader import NovaReader, NovaUnreadable
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
+from tests.support import forked
 
-ROOT = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)
 
 
@@ -190,9 +187,8 @@ def command(cloud, tmp_path):
     )
 
     def run(*options):
-        words = [sys.executable, "-m", "scheduler.operators.status.main", "audit", "--config-file", str(path)]
-        words += ["--recheck-after", "0.1", "--format", "json", *options]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        words = ("-m", "scheduler.operators.status.main", "audit", "--config-file", path)
+        done = forked.run(*words, "--recheck-after", "0.1", "--format", "json", *options)
         return done.returncode, json.loads(done.stdout or "[]"), done.stderr
 
     return run

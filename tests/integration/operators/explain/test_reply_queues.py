@@ -1,14 +1,15 @@
 """What berth-explain leaves on a real RabbitMQ: nothing, whatever kinds of queues the options ask for."""
 
+import contextlib
 import json
-import subprocess
-import sys
+import signal
 import threading
 
 import pytest
 
 from scheduler import conf as configuration
 from scheduler.rpc import explain, transport
+from tests.support import forked
 from tests.support.deployment import KOLLA, QUORUM, write_configuration
 from tests.support.waiting import eventually
 
@@ -53,18 +54,9 @@ def explainer(config_file):
 @pytest.fixture
 def command(config_file):
     """Start berth-explain list; it is killed at the end if it still runs."""
-    started = []
-
-    def start():
-        argv = [sys.executable, "-W", "ignore", "-m", "scheduler.operators.explain.main"]
-        argv += ["--config-file", str(config_file), "list", "--timeout", "60", "-f", "json"]
-        started.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-        one.communicate()
+    words = ("-m", "scheduler.operators.explain.main", "--config-file", config_file)
+    with contextlib.ExitStack() as started:
+        yield lambda: started.enter_context(forked.Running(*words, "list", "--timeout", "60", "-f", "json"))
 
 
 def replies(rabbit, url):
@@ -84,7 +76,7 @@ def test_the_reply_queue_of_a_command_is_classic_and_ends_with_it(
     explainer.may_answer.set()
     for one in running:
         output, errors = one.communicate(timeout=60)
-        assert (one.returncode, json.loads(output)) == (0, []), errors
+        assert (one.poll(), json.loads(output)) == (0, []), errors
     assert eventually(lambda: sorted(rabbit.queues(rabbit_url.rpartition("/")[2])) == before, 10)
 
 
@@ -94,6 +86,6 @@ def test_a_command_that_is_killed_leaves_no_queue(explainer, command, rabbit, ra
     running = command()
     assert explainer.asked.acquire(timeout=60)
     assert len(replies(rabbit, rabbit_url)) == 1
-    running.kill()
+    running.send_signal(signal.SIGKILL)
     assert eventually(lambda: sorted(rabbit.queues(rabbit_url.rpartition("/")[2])) == before, 10)
     explainer.may_answer.set()

@@ -6,17 +6,16 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
 
 from scheduler.rpc.context import RequestContext
 from tests.integration.deployed import DeployedCloud
+from tests.support import forked
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import make_spec, new_uuid
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import fill
-from tools.rig.service import ROOT, environment_of_berth
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -60,16 +59,9 @@ class Cloud(DeployedCloud):
 
     def explain(self, *words):
         file = self.directory / "controller.conf"
-        command = [sys.executable, "-W", "ignore", "-m", "scheduler.operators.explain.main"]
+        command = ("-m", "scheduler.operators.explain.main", "--config-file", file, "waiting")
         hosts = ["--scheduler", "controller", "--scheduler", "controller2", "--timeout", "60"]
-        done = subprocess.run(
-            [*command, "--config-file", file, "waiting", *hosts, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-            env=environment_of_berth(),
-        )
+        done = forked.run(*command, *hosts, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
