@@ -17,12 +17,19 @@ os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
 # may be another conftest, before pytest_configure is called
 backend.init_backend(backend.BackendType.THREADING)
 
-#: Files on a cluster of three servers, which takes long to start: one process has it, and runs them all.
-ON_A_CLUSTER = (
-    "tests/integration/rpc/test_fail_over.py",
-    "tests/integration/rpc/test_tls.py",
-    "tests/integration/stream/test_fail_over.py",
-)
+#: Files, or beginnings of their names, that share what takes long to start: one process runs all of a group.
+GROUPS = {
+    "cluster": (  # of three RabbitMQ servers
+        "tests/integration/rpc/test_fail_over.py",
+        "tests/integration/rpc/test_tls.py",
+        "tests/integration/stream/test_fail_over.py",
+    ),
+    "nova": ("tests/integration/interop/", "tests/recorded/"),
+    "sources": tuple(
+        f"tests/unit/test_{name}.py"
+        for name in ("citations", "documentation", "imports", "log_lines", "named_code", "plain_words")
+    ),
+}
 
 #: In the names of threads that work and log on after a test: those of an open transport or database.
 #: A library's are not among them that only keep a connection: what they log is left out of ``caplog``.
@@ -91,18 +98,21 @@ def pytest_collection_modifyitems(config, items):
 def _rank(file_and_items):
     file, items = file_and_items
     slow = any(item.get_closest_marker("slow") for item in items)
-    return file not in ON_A_CLUSTER, not slow, "/integration/" not in file
+    return _group(file) not in GROUPS, not slow, "/integration/" not in file
+
+
+def _group(file):
+    return next((name for name, files in GROUPS.items() if file.startswith(files)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With ``--dist loadfile``, files are taken in the order above, and those on a cluster as if they were one."""
+    """With ``--dist loadfile``, files are taken in the order above, and those of a group as if they were one."""
     from xdist.scheduler import LoadFileScheduling
 
     class FileScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return "cluster" if file in ON_A_CLUSTER else file
+            return _group(super()._split_scope(nodeid))
 
     if config.getvalue("dist") != "loadfile":
         return None
