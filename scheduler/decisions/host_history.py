@@ -4,7 +4,6 @@ The document of a served request names some hosts only. It does not show whether
 host; ``unexplained`` has these requests, for a question as of now.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -62,7 +61,6 @@ class HostHistory(msgspec.Struct):
         considered: Requests that it was offered to, as far as decisions show.
         chosen: Requests that chose it.
         alternate: Requests that had it as an alternate.
-        ranks: Requests that did not choose it, by its place among the best hosts, from 1.
         losses: Where it was rejected.
         unexplained: Requests that the decisions do not explain.
     """
@@ -72,7 +70,6 @@ class HostHistory(msgspec.Struct):
     considered: int = 0
     chosen: int = 0
     alternate: int = 0
-    ranks: dict[int, int] = msgspec.field(default_factory=dict)
     losses: list[Loss] = msgspec.field(default_factory=list)
     unexplained: list[Unexplained] = msgspec.field(default_factory=list)
 
@@ -88,16 +85,12 @@ def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
 
 def merged(histories: Iterable[HostHistory]) -> HostHistory:
     each = list(histories)
-    ranks = Counter[int]()
-    for one in each:
-        ranks.update(one.ranks)
     return HostHistory(
         min((one.since for one in each if one.since), default=None),
         sum(one.requests for one in each),
         sum(one.considered for one in each),
         sum(one.chosen for one in each),
         sum(one.alternate for one in each),
-        dict(sorted(ranks.items())),
         list(_grouped(chain.from_iterable(one.losses for one in each))),
         _united(chain.from_iterable(one.unexplained for one in each)),
     )
@@ -115,20 +108,17 @@ def _count(decision: Decision, name: str, found: HostHistory) -> None:
     # of several nodes of a host the first counts: the most important are first
     place = places[0]
     verdict = decision.verdicts[named.verdict[place]]
-    rank = decision.best.host.index(place) if place in decision.best.host else None
     if verdict.outcome == CHOSEN:
         found.chosen += 1
         return
-    if rank is not None:
-        found.ranks[rank + 1] = found.ranks.get(rank + 1, 0) + 1
     if verdict.outcome == ALTERNATE:
         found.alternate += 1
-    found.losses.append(_loss(decision, verdict, rank))
+    found.losses.append(_loss(decision, verdict, place))
 
 
-def _loss(decision: Decision, verdict: Verdict, rank: int | None) -> Loss:
+def _loss(decision: Decision, verdict: Verdict, place: int) -> Loss:
     if verdict.outcome in {ALTERNATE, PASSED}:
-        return Loss(WEIGHTS, _outweighed(decision, rank))
+        return Loss(WEIGHTS, _outweighed(decision, place))
     if verdict.outcome == EXCLUDED:
         return Loss(REQUEST, verdict.reason)
     if verdict.outcome == REFUSED or verdict.step is None:
@@ -136,12 +126,14 @@ def _loss(decision: Decision, verdict: Verdict, rank: int | None) -> Loss:
     return Loss(decision.filters[verdict.step].filter, verdict.reason or "reason not computed")
 
 
-def _outweighed(decision: Decision, rank: int | None) -> str:
+def _outweighed(decision: Decision, place: int) -> str:
     """Return the weigher with the largest difference to the best host."""
     if decision.error is not None:
         return "it passed, but the request failed"
-    weights = decision.best.weights if rank else ()
-    ahead = [(each.added(0) - each.added(rank or 0), each.weigher) for each in weights]
+    if place not in decision.best.host:
+        return "it passed; others were chosen"
+    rank = decision.best.host.index(place)
+    ahead = [(each.added(0) - each.added(rank), each.weigher) for each in decision.best.weights]
     most, name = max(ahead, default=(0.0, ""))
     if most <= 0:
         return "it passed; others were chosen"

@@ -97,11 +97,9 @@ def _history(history: HostHistory, found: Found) -> Iterator[Saying]:
     if not history.requests:
         yield Saying("No request for hosts is kept")
         return
-    ranks = ", ".join(f"{rank} ({requests})" for rank, requests in history.ranks.items())
     yield Saying(
         f"Of {count_text(history.requests, 'request')} since {history.since} it was considered for "
-        f"{history.considered}, chosen for {history.chosen}, an alternate for {history.alternate}",
-        details=[f"not chosen at rank (requests) {ranks}"] if ranks else [],
+        f"{history.considered}, chosen for {history.chosen}, an alternate for {history.alternate}"
     )
     for each, node in found:
         yield Saying(f"Request {each.latest} ({_kind(each)}), as of now: {_now(node)}")

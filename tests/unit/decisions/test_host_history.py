@@ -1,4 +1,4 @@
-"""What became of a host in decisions: where it was lost, its ranks, and what they do not tell."""
+"""What became of a host in decisions: where it was lost, and what they do not tell."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_where_a_host_was_lost(made, losses):
     assert history_of(made, "h").losses == losses
 
 
-def test_how_often_it_was_considered_and_with_which_ranks():
+def test_how_often_it_was_considered():
     made = [
         decision(1, h=Verdict(PASSED)),
         decision(2, a=Verdict(PASSED), h=Verdict(ALTERNATE)),
@@ -102,7 +102,6 @@ def test_how_often_it_was_considered_and_with_which_ranks():
     for name in ("h", "h.domain"):
         found = history_of(made, name)
         assert (found.requests, found.considered, found.chosen, found.alternate) == (5, 4, 1, 1)
-        assert found.ranks == {2: 1, 3: 1}
         assert found.since == made[0].time
 
 
