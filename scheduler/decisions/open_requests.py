@@ -1,7 +1,7 @@
 """The requests in progress: their age, their step, and what they wait for.
 
-``open_requests`` is the only place that makes the list. ``berth-explain waiting``, ``/readyz?verbose`` and
-the report on SIGUSR2 show it.
+``open_requests`` is the only place that makes the list. ``berth-explain waiting`` and the report
+on SIGUSR2 show it.
 """
 
 from collections.abc import Iterable

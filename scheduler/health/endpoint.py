@@ -69,7 +69,7 @@ class _Connection:
 
 
 Pages = Mapping[str, Callable[[], Page]]
-"""Path, or path and query -> what makes its page. Any other query is ignored."""
+"""Path -> what makes its page. A query is ignored."""
 
 
 def _error(status: str) -> Page:
@@ -247,7 +247,7 @@ class Endpoint:
             return method, NOT_AUTHORIZED
         if method not in {"GET", "HEAD"}:
             return method, NOT_ALLOWED
-        return method, self._page(target if target in self._pages else target.partition("?")[0])
+        return method, self._page(target.partition("?")[0])
 
     def _page(self, path: str) -> Page:
         make = self._pages.get(path)

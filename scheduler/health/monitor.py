@@ -189,7 +189,6 @@ class Monitor:
         return {
             "/healthz": partial(_health_page, states.alive),
             "/readyz": partial(_health_page, states.ready),
-            "/readyz?verbose": partial(_health_page, states.verbose),
             "/metrics": lambda: Page("200 OK", exposition.CONTENT_TYPE, metrics.text()),
         }
 

@@ -9,8 +9,6 @@ from enum import IntEnum
 import os
 from pathlib import Path
 
-import msgspec
-
 from scheduler.health.supervision import WorkerRecord, WorkerTable
 
 CONTENT_TYPE = "application/health+json"
@@ -60,15 +58,6 @@ class Readiness:
         """Return whether the master can get its workers to work. If not, a restart is due."""
         health = Health.PASS if self._workers.all_alive() else Health.FAIL
         return health, self._document(health, {})
-
-    def verbose(self) -> tuple[Health, Document]:
-        """Return as ``ready``, and the requests in progress, the oldest first."""
-        health, document = self.ready()
-        requests = [
-            {"componentId": f"worker {number}", **msgspec.to_builtins(request)}
-            for number, request in self._workers.open_requests()
-        ]
-        return health, document | {"requests": requests}
 
     def ready(self) -> tuple[Health, Document]:
         """Return whether requests are answered, and what that depends on."""

@@ -26,7 +26,7 @@ class World:
         self.made = []
         self.endpoint = Endpoint(
             address,
-            {"/page": self.page, "/page?verbose": self.verbose, "/broken": self.broken},
+            {"/page": self.page, "/broken": self.broken},
             clock,
             **options,
         )
@@ -35,9 +35,6 @@ class World:
     def page(self):
         self.made.append("/page")
         return Page("200 OK", "text/plain", BODY)
-
-    def verbose(self):
-        return Page("200 OK", "text/plain", b"verbose")
 
     def broken(self):
         raise ValueError("no page")
@@ -109,11 +106,6 @@ def test_what_is_no_address_is_refused(text):
 def test_a_page_is_answered_as_a_whole(world):
     assert world.get("/page") == (200, BODY)
     assert world.get("/page?with=query") == (200, BODY)
-
-
-def test_a_query_may_have_a_page_of_its_own(world):
-    assert world.get("/page?verbose") == (200, b"verbose")
-    assert world.get("/page") == (200, BODY)
 
 
 def test_head_has_no_body(world):

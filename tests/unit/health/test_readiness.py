@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.decisions.open_requests import OpenRequest
 from scheduler.health.readiness import Health, Readiness
 from scheduler.health.reports import CellState, Report, WorkerState
 from scheduler.health.supervision import WorkerTable
@@ -138,20 +137,3 @@ def test_the_daemon_is_alive_until_the_master_cannot_get_a_worker_to_work():
     clock.now += 61
     health, document = checks.alive()
     assert (health, document["status"]) == (Health.FAIL, "fail")
-
-
-def test_the_requests_in_progress_are_shown_on_demand_as_old_as_they_are_now():
-    clock = Clock()
-    young = OpenRequest("req-1", ("i1",), 0, 1.0, "selection", "", 0.0)
-    old = OpenRequest("req-2", ("i2",), 0, 5.0, "placement", "Placement (GET /x)", 4.0)
-    made = readiness(good(requests=(young,)), good(requests=(old,)), clock=clock)
-    clock.now += 2.0
-    health, document = made.verbose()
-    assert "requests" not in made.ready()[1]
-    assert document["checks"].keys() == made.ready()[1]["checks"].keys()
-    assert health is Health.PASS
-    assert [(one["componentId"], one["age"], one["waited"]) for one in document["requests"]] == [
-        ("worker 1", 7.0, 6.0),
-        ("worker 0", 3.0, 0.0),
-    ]
-    assert document["requests"][0]["waits_for"] == "Placement (GET /x)"
