@@ -159,8 +159,7 @@ class Ranking:
     def best_first(self) -> Iterator[ViewIndex]:
         """Yield indices of the hosts in the order in which to try them.
 
-        One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. Hosts
-        that this scheduler owns come before all others.
+        Those that this scheduler owns come before all others; both in the order of ``_in_turn``.
         """
         totals = self.totals()
         if not len(totals):
@@ -170,13 +169,30 @@ class Ranking:
         if LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
         preferred = self._preferred(totals)
-        first = self._pick(totals, preferred)
-        if preferred is not None and totals[first] < totals.max():
+        if preferred is None:
+            yield from map(ViewIndex, self._in_turn(totals, order))
+            return
+        if totals[preferred].max() < totals.max():
             LOG.debug("The best of the %d hosts that this scheduler owns is taken first", preferred.sum())
-        yield first
-        if preferred is not None:
-            order = chain(*(_ordered(np.flatnonzero(group), totals) for group in (preferred, ~preferred)))
-        yield from (ViewIndex(index) for index in order if index != first)
+        for group in map(np.flatnonzero, (preferred, ~preferred)):
+            weights = totals[group]
+            yield from (ViewIndex(int(group[at])) for at in self._in_turn(weights, descending(weights)))
+
+    def _in_turn(self, totals: np.ndarray, order: Iterator[int]) -> Iterator[int]:
+        """Yield the indices of ``order``, largest totals first, as the options change it.
+
+        The hosts that share the best total are shuffled if that is wanted. Then one of the first
+        ``host_subset_size`` is picked at random and comes before the others.
+        """
+        if self._options.shuffle_best_same_weighed_hosts and len(totals):
+            tied = np.flatnonzero(totals == totals.max()).tolist()
+            order = chain(_shuffled(tied), islice(order, len(tied), None))
+        head = list(islice(order, self._options.host_subset_size))
+        if len(head) > 1:
+            first = random.choice(head)
+            head.remove(first)
+            yield first
+        yield from chain(head, order)
 
     def _owned_for_request(self, owned: Owned) -> np.ndarray | None:
         request = self._request
@@ -223,32 +239,18 @@ class Ranking:
     def _rest(self) -> str:
         return f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
 
-    def _pick(self, totals: np.ndarray, preferred: np.ndarray | None) -> ViewIndex:
-        if preferred is not None:
-            among = np.flatnonzero(preferred)
-            return ViewIndex(int(among[self._pick(totals[among], None)]))
-        size = min(self._options.host_subset_size, len(totals))
-        if self._options.shuffle_best_same_weighed_hosts:
-            return self._pick_shuffled(totals, size)
-        if size == 1:
-            return ViewIndex(int(totals.argmax()))
-        return ViewIndex(random.choice(list(islice(descending(totals), size))))
-
-    def _pick_shuffled(self, totals: np.ndarray, size: int) -> ViewIndex:
-        tied = np.flatnonzero(totals == totals.max()).tolist()
-        random.shuffle(tied)
-        best = () if len(tied) >= size else islice(descending(totals), size)
-        rest = [index for index in best if index not in set(tied)]
-        return ViewIndex(random.choice((tied + rest)[:size]))
-
 
 def _carried(request: SchedulingRequest) -> tuple | None:
     """Return what an instance leaves to the next one that verdicts on all hosts depend on."""
     return carried_state(request.progress.guest)
 
 
-def _ordered(indices: np.ndarray, totals: np.ndarray) -> Iterator[int]:
-    return (int(indices[position]) for position in descending(totals[indices]))
+def _shuffled(indices: list[int]) -> Iterator[int]:
+    """Yield some indices in random order. Few of many are ever asked for, so others are not drawn."""
+    for number in range(len(indices)):
+        drawn = random.randrange(number, len(indices))
+        indices[number], indices[drawn] = indices[drawn], indices[number]
+        yield indices[number]
 
 
 def descending(totals: np.ndarray) -> Iterator[int]:
