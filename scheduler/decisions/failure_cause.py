@@ -65,7 +65,8 @@ REMEDIES = {
     CauseCode.CHANGED: "Try again.",
     CauseCode.NOT_OFFERED: "Add hosts, or find out why none is known.",
     CauseCode.REQUEST: "Correct what the error names in the request, the flavor, the image or the port.",
-    CauseCode.UNKNOWN_HOSTS: "Enable the cell, or delete resource providers whose compute nodes are gone.",
+    CauseCode.UNKNOWN_HOSTS: "Enable the cell, restart nova-compute on hosts without a service record, or "
+    "delete resource providers whose compute nodes are gone.",
     CauseCode.EXCLUDED: "Request another host, or ignore fewer hosts.",
     CauseCode.COMPUTE_DOWN: "Start nova-compute on the hosts, or find out why it does not report.",
     CauseCode.SERVER_GROUP: "Add hosts, or use a soft policy for the group.",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 import time
 
 import msgspec
@@ -18,6 +19,7 @@ from scheduler.decisions.remedies import remedy_of_amount
 from scheduler.decisions.why_not import Limit, refusal_of
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRow, TableRows
+from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.providers import Inventory, ProviderState
@@ -101,8 +103,17 @@ class HostStatusReader:
     def status(self, name: str) -> HostStatus:
         """Return the status of a service host, a node name or the UUID of a node; it may have no node."""
         table = self.table()
-        rows = table.rows_called(name)[:MOST_NODES]
-        return HostStatus(time_text(self.clock()), [self._node(table, row) for row in rows])
+        nodes = [self._node(table, row) for row in table.rows_called(name)[:MOST_NODES]]
+        lost = (row for row in table.without_service.values() if name in (row.host, row.nodename, row.uuid))
+        nodes += map(self._without_service, islice(lost, MOST_NODES))
+        return HostStatus(time_text(self.clock()), nodes)
+
+    def _without_service(self, host: HostRow) -> NodeStatus:
+        names = self.names()
+        cell, zone = names.cells.get(host.cell_uuid) or host.cell_uuid, names.default_zone
+        problem = Problem("it has no compute service record", "Restart nova-compute, which makes it again.")
+        place = host.host, host.nodename, host.uuid, cell, zone
+        return NodeStatus(*place, [], None, _text(host.updated), None, [problem])
 
     def _node(self, table: HostTable, row: TableRow) -> NodeStatus:
         host, service, names = table.rows[row], table.services[row], self.names()

@@ -34,6 +34,7 @@ class HostTable:
     Attributes:
         rows: A ``HostRow`` for each host.
         services: The ``ServiceRow`` of each host.
+        without_service: The rows, by uuid, of the compute nodes that are no hosts since they have no service.
         aggregates: All host aggregates.
         disabled_cells: Uuids of the cells that take no part in searches that name no cell.
         unread_cells: Uuids of the cells whose hosts are missing, since their databases do not answer.
@@ -73,6 +74,8 @@ class HostTable:
         found = [services.get((row.cell_uuid, row.host)) for row in rows]
         self.rows = rows if all(found) else tuple(compress(rows, found))
         self.services = tuple(filter(None, found))
+        lost = () if all(found) else compress(rows, (service is None for service in found))
+        self.without_service: Mapping[str, HostRow] = {row.uuid: row for row in lost}
         self.aggregates = aggregates
         self.disabled_cells = disabled_cells
         self.unread_cells = unread_cells
@@ -173,7 +176,7 @@ class HostTable:
         return self.coded["cell"].spread(lambda cell: cell not in self.disabled_cells)
 
     def nodes(self, host: str | None, node: str | None, cell_uuid: str | None = None) -> list[HostRow]:
-        """Return compute nodes by service host, by node name, or by both.
+        """Return compute nodes by service host, by node name, or by both, also those without a service.
 
         Args:
             host: The name of the service host; None for any.
@@ -182,7 +185,7 @@ class HostTable:
         """
         return [
             row
-            for row in self.rows
+            for row in (*self.rows, *self.without_service.values())
             if host in (None, row.host)
             and node in (None, row.nodename)
             and (

@@ -1,4 +1,4 @@
-"""Reports what should be unique over all cells and is not."""
+"""Reports what nova's databases should not have: duplicates, and compute nodes without a service."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,6 +21,13 @@ def report_duplicates(table: HostTable, log: RateLimitedLogger) -> None:
         log.warning(("node", node), "Several compute nodes are called %s: %s", node, ", ".join(uuids))
     for uuid, cells in _several((row.uuid, row.cell_uuid) for row in table.rows).items():
         log.warning(("uuid", uuid), "Compute node %s is in several cells: %s", uuid, ", ".join(cells))
+
+
+def report_without_service(table: HostTable, log: RateLimitedLogger) -> None:
+    """Log the hosts that have compute nodes and no compute service."""
+    for host, uuid in {row.host: uuid for uuid, row in table.without_service.items()}.items():
+        text = "Host %s has no compute service record and gets no instances (compute node %s)"
+        log.warning(("service", host), text, host, uuid)
 
 
 def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:

@@ -16,7 +16,7 @@ from scheduler.bounds.background import BackgroundLoop
 from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.nova_db.duplicates import DUPLICATES_INTERVAL, report_duplicates
+from scheduler.nova_db.duplicates import DUPLICATES_INTERVAL, report_duplicates, report_without_service
 from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -136,13 +136,15 @@ class HostStore:
             A newer table if one of the providers is a compute node of some cell, else ``table``.
         """
         missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in self._foreign]
+        missing = [uuid for uuid in missing if uuid not in table.without_service]
         if not missing:
             return table
         begun = self._clock()
         newer = self.snapshot(0)
-        foreign = [uuid for uuid in missing if uuid not in newer.row_of_uuid]
+        absent = [uuid for uuid in missing if uuid not in newer.row_of_uuid]
+        foreign = [uuid for uuid in absent if uuid not in newer.without_service]
         self._foreign.add(foreign, certain=newer.read_at >= begun and self._reader.is_complete)
-        return newer if len(foreign) < len(missing) else table
+        return newer if len(absent) < len(missing) else table
 
     def overdue(self) -> float:
         """Return the seconds by which the next table is late, however slow the databases are."""
@@ -167,6 +169,8 @@ class HostStore:
                 self._changed.notify_all()
         if len(previous) != len(table):
             report_duplicates(table, self._duplicates)
+        if previous.without_service.keys() != table.without_service.keys():
+            report_without_service(table, self._duplicates)
         return table
 
     def _refresh_if_due(self) -> float:

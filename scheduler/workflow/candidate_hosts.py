@@ -28,6 +28,9 @@ LOG = logging.getLogger(f"nova.{__name__}")
 #: Seconds between two equal warnings of pre-filters of what holds for every request.
 PREFILTER_WARNING_INTERVAL = 3600.0
 
+#: Offered hosts without a compute service that the notes of a decision name.
+NOTED = 5
+
 
 class CandidateHosts:
     """Asks for the hosts of requests. Any thread may use it."""
@@ -120,6 +123,11 @@ class CandidateHosts:
         if max_age is None:
             max_age = self._conf.berth.host_state_max_age or 0.0
         table = self.table_with(candidates.by_root, request, max_age)
+        lost = [row for uuid, row in table.without_service.items() if uuid in candidates.by_root]
+        notes = [
+            f"Host {row.host} has no compute service record and gets no instances" for row in lost[:NOTED]
+        ]
+        request.counts.notes.extend(note for note in notes if note not in request.counts.notes)
         hosts = self._view(table, candidates, request)
         return hosts, partial(self._beyond_limit, table, candidates, len(hosts), request)
 

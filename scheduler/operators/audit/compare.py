@@ -282,6 +282,12 @@ def inventories(state: ProviderState, host: str) -> list[Finding]:
     return [*_over_committed(state, host), *_hidden(state, host)]
 
 
+def without_service(node: ComputeNode, host: str) -> Finding:
+    """Return the finding about a compute node whose host has no service record."""
+    detail = "nova has no compute service record of this host, so that it gets no instances."
+    return finding(Kind.NO_SERVICE, node.uuid, host, detail)
+
+
 def _over_committed(state: ProviderState, host: str) -> list[Finding]:
     over = [
         f"{name} {used} of {state.capacity.get(name, 0)}"

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     NO_ALLOCATION = "instance-without-allocation"
     OVER_COMMITTED = "inventory-over-committed"
     HIDDEN = "hidden-allocation"
+    NO_SERVICE = "compute-node-without-service"
 
 
 DELETE = "openstack resource provider allocation delete"
@@ -43,6 +44,8 @@ NEXT_STEPS = {
     "it has room again.",
     Kind.HIDDEN: "Let Placement create the missing consumer records: `placement-manage db "
     "online_data_migrations`. Then run the audit again; it shows which consumers they are.",
+    Kind.NO_SERVICE: "Restart nova-compute on the host, which makes the record again. Only if the host is "
+    "gone, delete its row of compute_nodes and its resource provider.",
 }
 
 #: For a server that was deleted minutes ago. nova-compute may yet free what it holds, as when it was deleted

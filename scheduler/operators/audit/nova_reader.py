@@ -28,6 +28,7 @@ from scheduler.nova_db.schema import (
     instance_mappings,
     instances,
     migrations,
+    services,
 )
 from scheduler.operators.audit.values import (
     ComputeNode,
@@ -241,9 +242,11 @@ def _merge(
 
 def _nodes_query() -> sa.Select:
     columns = compute_nodes.c
-    return sa.select(columns.id, columns.uuid, columns.host, columns.hypervisor_hostname).where(
-        columns.deleted == 0, columns.uuid.is_not(None), columns.host.is_not(None)
+    service = sa.exists().where(
+        services.c.deleted == 0, services.c.binary == "nova-compute", services.c.host == columns.host
     )
+    names = columns.id, columns.uuid, columns.host, columns.hypervisor_hostname, service.label("has_service")
+    return sa.select(*names).where(columns.deleted == 0, columns.uuid.is_not(None), columns.host.is_not(None))
 
 
 def _instances_query() -> sa.Select:
@@ -263,7 +266,7 @@ def _migrations_query() -> sa.Select:
 
 
 def _node(cell: Cell, row: sa.Row) -> ComputeNode:
-    return ComputeNode(row.uuid, cell.uuid, row.host, row.hypervisor_hostname)
+    return ComputeNode(row.uuid, cell.uuid, row.host, row.hypervisor_hostname, bool(row.has_service))
 
 
 def _instance(cell: Cell, row: sa.Row) -> InstanceRecord:

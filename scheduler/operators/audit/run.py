@@ -16,7 +16,7 @@ import time
 from oslo_log import log as logging
 
 from scheduler.nova_db.schema import chunks, utcnow
-from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories
+from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories, without_service
 from scheduler.operators.audit.findings import Finding, Kind, Report
 from scheduler.operators.audit.nova_reader import NovaReader
 from scheduler.operators.audit.placement_reader import PlacementReader
@@ -100,6 +100,7 @@ class Audit:
         self._topology.sharing -= self._topology.nodes.keys()
         self._compare_trees()
         self._recheck()
+        self._recheck_services()
         self._report.counts = dict(self._counts)
         return self._report
 
@@ -198,6 +199,12 @@ class Audit:
                 for one in inventories(state, self._topology.label(provider.root)):
                     if one.kind in suspects[provider.uuid]:
                         self._settle(one)
+
+    def _recheck_services(self) -> None:
+        hosts = {node.host for node in self._topology.nodes.values() if not node.has_service}
+        for node in self._nova.nodes_at(hosts) if hosts else ():
+            if not node.has_service:
+                self._settle(without_service(node, self._topology.label(node.uuid)))
 
     def _settle(self, verdict: Finding | None) -> None:
         if verdict:

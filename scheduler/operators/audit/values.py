@@ -57,6 +57,7 @@ class ComputeNode:
     cell: str
     host: str
     name: str
+    has_service: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, host_mappings, services
+from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, compute_nodes, host_mappings, services
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.operators.shown.tables import records
@@ -215,6 +215,8 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
                     services.c.deleted == 0
                 )
             ).all()
+            nodes = connection.execute(sa.select(compute_nodes.c.host).where(compute_nodes.c.deleted == 0))
+            with_nodes = set(nodes.scalars()) - {None}
     except UNREADABLE as error:
         yield _unreachable(where, error, "the cell's URL (`nova-manage cell_v2 list_cells --verbose`)")
         return
@@ -223,6 +225,10 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
         hosts = count_text(len(unmapped), "host")
         text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
         yield Finding(State.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
+    if lost := sorted(with_nodes - computes):
+        text = f"In cell {cell.name} {count_text(len(lost), 'host')} without a service record: {_some(lost)}"
+        step = "Restart nova-compute there; if a host is gone, delete its row of compute_nodes"
+        yield Finding(State.WARNING, "Compute services", text, step)
     old = sorted(
         {f"{row.binary} on {row.host}" for row in rows if row.version and row.version < OLDEST_SUPPORTED}
     )

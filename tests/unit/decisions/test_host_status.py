@@ -3,6 +3,8 @@
 import pytest
 
 from scheduler.decisions.host_status import HostStatusReader
+from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.table import HostTable
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.providers import Inventory, ProviderState
 from tests.builders import CELL, make_host, make_table, uuid_of
@@ -80,6 +82,14 @@ def h1():
 )
 def test_what_keeps_requests_away(problems, words):
     assert problems() == words
+
+
+def test_a_host_without_a_service_has_that_problem():
+    world = World(h1())
+    row = make_host("h9").row()
+    world.table = HostTable([row], {}, Aggregates())
+    for name in ("h9", row.uuid):
+        assert world.problems(name) == ["it has no compute service record"]
 
 
 def test_a_service_that_was_not_seen_is_down():

@@ -275,6 +275,24 @@ def test_foreign_providers_are_not_looked_for_again_at_once(nova, stores, caplog
     assert stores.reads == 3
 
 
+def test_the_provider_of_a_host_without_a_service_is_not_foreign(nova, stores, caplog):
+    caplog.set_level("INFO")
+    nova.add_host("cmp1")
+    lost = nova.add_host("cmp2")
+    stores.store.start()
+    stores.store.snapshot()
+    nova.update(services, services.c.host == "cmp2", deleted=1)
+    for _ in range(3):
+        stores.store.complete(stores.store.snapshot(0), [lost])
+    (line,) = [record for record in caplog.records if "cmp2" in record.getMessage()]
+    assert line.levelname == "WARNING"
+    assert line.getMessage() == (
+        f"Host cmp2 has no compute service record and gets no instances (compute node {lost})"
+    )
+    assert "not compute nodes" not in caplog.text
+    assert hosts_of(stores.store.snapshot(0)) == ["cmp1"]
+
+
 def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(nova, stores, caplog):
     caplog.set_level("INFO")
     stores.store.start()

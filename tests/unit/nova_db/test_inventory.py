@@ -374,6 +374,15 @@ def test_instances_are_not_looked_up_while_no_row_of_a_pending_placement_has_cha
     assert asked == []
 
 
+def test_a_named_host_without_a_service_is_found_as_nova_finds_it(nova, inventory):
+    """Placement is asked for it, and the answer is that no host is left: it is no error of the request."""
+    nova.add_host("cmp1")
+    nova.update(services, services.c.host == "cmp1", deleted=1)
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+    assert len(inventory.snapshot()) == 0
+
+
 def counted(inventory, table):
     """The instances on the first host of a table, as a request that has this table sees them now."""
     hosts = HostView.of(table, np.arange(len(table)), pending=inventory.pending)

@@ -2,9 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.operators.audit.compare import ConsumerCheck, inventories
+from scheduler.operators.audit.compare import ConsumerCheck, inventories, without_service
 from scheduler.operators.audit.findings import Finding, Kind
-from scheduler.operators.audit.values import Provider, ProviderState
+from scheduler.operators.audit.values import ComputeNode, Provider, ProviderState
 from tests.unit.operators.audit.clouds import NEW, NOW, OLD, Cloud
 
 
@@ -216,6 +216,7 @@ def test_each_kind_has_a_next_step_that_names_no_other_words():
         cloud.migration("m", "x", "a", "b", status="error").holds("m", "a").verdict("m"),
         cloud.instance("w", "a").verdict("w"),
         *inventories(ProviderState(PROVIDER, {"VCPU": 1}, {"VCPU": 2}), "a"),
+        without_service(ComputeNode("s", "c1", "a", "a", has_service=False), "a"),
     ]
     assert {one.kind for one in found} == set(Kind)
     assert [one for one in found if "{" in one.next_step or not one.next_step] == []

@@ -68,6 +68,7 @@ class FakeNova:
     def __init__(self, *hosts):
         self.hosts = list(hosts)
         self.instances = {}
+        self.without_service = set()
         self.largest = 0
 
     def load_cells(self):
@@ -95,7 +96,7 @@ class FakeNova:
         return InstanceRecord(uuid, "c1", host, host, "active", OLD)
 
     def _nodes(self, hosts):
-        return [ComputeNode(host, "c1", host, host) for host in hosts]
+        return [ComputeNode(host, "c1", host, host, host not in self.without_service) for host in hosts]
 
 
 class Rig:
@@ -229,3 +230,13 @@ def test_so_has_a_host_whose_provider_was_removed_during_the_audit(rig):
 def test_grace_is_a_setting(rig):
     rig.instance("i", "a", "b")
     assert rig.run(grace=timedelta(days=2)).findings == []
+
+
+def test_a_compute_node_without_a_service_is_found_and_one_whose_service_comes_is_not():
+    rig = Rig("a", "b", "c")
+    rig.nova.without_service = {"b", "c"}
+    rig.holds("lost", "a")
+    rig.meanwhile = lambda: rig.nova.without_service.discard("c")
+    found = [one for one in rig.run().findings if one.kind is Kind.NO_SERVICE]
+    assert [(one.subject, one.host) for one in found] == [("b", "b")]
+    assert "Only if the host is gone" in found[0].next_step

@@ -36,7 +36,7 @@ def urls(tmp_path):
 
 @pytest.fixture
 def databases(urls):
-    """Databases with a cell of one compute that is not mapped and old."""
+    """Databases with a cell of one compute that is not mapped and old, and of one without a service."""
     api, cell = (sa.create_engine(urls[name]) for name in ("api", "cell"))
     schema.API.create_all(api)
     schema.CELL.create_all(cell)
@@ -52,6 +52,8 @@ def databases(urls):
     with cell.begin() as connection:
         values = {"host": "cmp-1", "binary": "nova-compute", "version": 61, "deleted": 0}
         connection.execute(sa.insert(schema.services).values(values))
+        for host in ("cmp-1", "cmp-2"):
+            connection.execute(sa.insert(schema.compute_nodes).values(host=host, deleted=0))
     yield api
     api.dispose()
     cell.dispose()
@@ -87,6 +89,7 @@ def test_everything_that_is_away_is_a_failure_that_says_what_to_do(check):
     [
         ("Cells", "cell1 (c1) is disabled", "update_cell --cell_uuid c1 --enable"),
         ("Host mappings", "cmp-1", "discover_hosts"),
+        ("Compute services", "1 host without a service record: cmp-2", "Restart nova-compute"),
         ("Versions", "nova-compute on cmp-1", "Upgrade them"),
     ],
 )
