@@ -122,6 +122,7 @@ def put_together(
         hosts.states.of,
         SpoolFile(spool_directory),
         nodes_of_hosts=lambda names: hosts.nodes_of_hosts(hosts.snapshot(math.inf), names),
+        come_to=hosts.states.on_their_way,
     )
     # A question to Placement begins the reading of hosts: one after the other would take as long as both.
     candidates = CandidateSource.of(placement, hosts.begin_reading, hosts.clock)

@@ -14,7 +14,7 @@ from scheduler.claims.claim import ClaimRequest, as_it_is
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, end_of
-from scheduler.claims.spool import NOTHING_KEPT, Kept
+from scheduler.claims.spool import NOTHING_KEPT, Answered, Kept
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
@@ -34,6 +34,11 @@ class Reservations(Protocol):
 
     def remove(self, instances: Iterable[str]) -> None:
         """Release what is reserved for these instances."""
+
+
+def owner_of(request: SchedulingRequest) -> Owner:
+    """Return whose the claims of a request are. Without a user in its spec, that of its context counts."""
+    return Owner(request.spec.project_id, request.spec.user_id or request.context.user_id)
 
 
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
@@ -67,8 +72,7 @@ class ClaimSession:
     Attributes:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
-        request: Says for which project and until when to claim. Without a user in its spec, that of its
-            context counts.
+        request: Says for which project and until when to claim.
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
         observer: Receives the outcome of the claims; None: nothing does.
@@ -102,8 +106,7 @@ class ClaimSession:
     @property
     def owner(self) -> Owner:
         """Whose the claims are."""
-        spec = self.request.spec
-        return Owner(spec.project_id, spec.user_id or self.request.context.user_id)
+        return owner_of(self.request)
 
     # -- claims ----------------------------------------------------------------------------------------------
 
@@ -148,17 +151,17 @@ class ClaimSession:
             self._events.setdefault(uuid, []).extend(result.events)
             if result.made:
                 self.made[uuid] = result.made
-        self.note_lost({uuid: self.made[uuid].allocations for uuid, one in results.items() if one.lost})
+        self.note_lost(uuid for uuid, one in results.items() if one.lost)
         if any(result.outcome is Outcome.CHANGED for result in results.values()):
             self.leave()
             return None
         return results
 
-    def note_lost(self, lost: Mapping[str, Resources]) -> None:
-        """Note what writes without a response were to give instances, and may give them yet."""
-        if lost:
-            self._lost |= lost.keys()
-            self.claimer.spool.note_lost(lost, self.owner, self.nodes.kept)
+    def note_lost(self, lost: Iterable[str]) -> None:
+        """Note instances whose writes had no response, and may come yet."""
+        uuids = set(lost)
+        self._lost |= uuids
+        self.claimer.spool.note_lost(uuids, self.owner, self.nodes.kept)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -178,13 +181,13 @@ class ClaimSession:
         """Keep the claims: the reply that names them was delivered."""
         if self.clock() > self._closed_at + SOON:
             # Its caller may have left before, as when the process was frozen: that is looked at later.
-            self.claimer.spool.note_unknown(self.made, self.nodes.kept)
-        self.claimer.spool.note_answered({uuid: one.allocations for uuid, one in self.made.items()})
+            self.claimer.spool.note_unknown(self.made, self.owner, self.nodes.kept)
+        self.claimer.spool.note_answered({uuid: self._answered(one) for uuid, one in self.made.items()})
 
     def leave(self) -> None:
         """Leave the claims to the spool, as another run was first. What no reply names is released later."""
         # The next round may find no host in what the instances hold: then nobody else would release it.
-        self.claimer.spool.note_unknown(self.made, self.nodes.kept)
+        self.claimer.spool.note_unknown(self.made, self.owner, self.nodes.kept)
 
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
@@ -192,9 +195,14 @@ class ClaimSession:
         # Another run of the message wrote it, or may have. That one may be answered with it, without a
         # fence if it does not know that it is not the only one. What nova says later decides.
         unclear = made.keys() & (self._found | self._lost)
-        self.claimer.spool.note_unknown(unclear, self.nodes.kept)
+        self.claimer.spool.note_unknown(unclear, self.owner, self.nodes.kept)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
         self.reservations.remove(self.request.instance_uuids)
+
+    def _answered(self, made: ConsumerAllocations) -> Answered:
+        taken = [each for each in made.allocations if each in self.nodes.known]
+        new = [each for each in taken if each not in self.nodes.kept.providers]
+        return Answered(self.nodes.host_name(new[0]) if new else "", made.allocations)
 
     def _release(self, made: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in made.items():
@@ -250,7 +258,7 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            self.note_lost({request.uuid: request.candidate.allocations for request in requests})
+            self.note_lost(request.uuid for request in requests)
             raise
 
     def _remember(
@@ -267,7 +275,7 @@ class ClaimSession:
                 # An evacuated instance is left what it held before.
                 self._left[uuid] = result.previous.allocations if result.previous else {}
         # Whatever fails from here on, the claims are released with the session.
-        self.note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
+        self.note_lost(uuid for uuid, one in results.items() if one.lost)
         for uuid, result in results.items():
             if self.observer is None:
                 continue

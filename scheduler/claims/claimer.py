@@ -13,7 +13,7 @@ from oslo_log import log
 
 from scheduler.claims.claim import ClaimRequest, Results, claim_all
 from scheduler.claims.result import ClaimResult, end_of
-from scheduler.claims.spool import Kept, NodesOfHosts, Spool, no_nodes
+from scheduler.claims.spool import ComeTo, Kept, NodesOfHosts, Spool, no_nodes, none_come
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -58,6 +58,7 @@ class Claimer:
         spool_file: SpoolFile | None = None,
         batch_size: int = BATCH_SIZE,
         nodes_of_hosts: NodesOfHosts = no_nodes,
+        come_to: ComeTo = none_come,
     ) -> None:
         """Begin without claims.
 
@@ -66,10 +67,11 @@ class Claimer:
             spool_file: Gets what could not be settled; None: it is in memory alone.
             batch_size: Instances in one write.
             nodes_of_hosts: Returns the compute nodes of the hosts that instances leave.
+            come_to: Returns those instances that nova has on a host, or on their way there.
         """
         self.writer = writer
         self.states_of = states_of
-        self.spool = Spool(writer, states_of, spool_file or SpoolFile(None), nodes_of_hosts=nodes_of_hosts)
+        self.spool = Spool(writer, states_of, spool_file or SpoolFile(None), nodes_of_hosts, come_to)
         self.batch_size = batch_size
         self.on_event: Callable[[], None] = lambda: None
         self._timing = writer.timing
@@ -181,14 +183,14 @@ class Claimer:
             elif one.outcome is Outcome.CHANGED:
                 # Overlapping first writes can hide what is held.
                 changed.add(uuid)
-                self.spool.note_lost({uuid: held[uuid].allocations}, held[uuid].owner, kept)
+                self.spool.note_lost([uuid], held[uuid].owner, kept)
             else:
                 LOG.info(
                     "Cannot release the allocations of instance %s now (%s); trying again later",
                     uuid,
                     one.reason,
                 )
-                self.spool.note_unreleased(uuid, held[uuid].generation, kept)
+                self.spool.note_unreleased(uuid, held[uuid], kept)
         return changed
 
     def get_held_many(

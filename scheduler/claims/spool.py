@@ -9,14 +9,16 @@ What nova says of the instance decides: what a placed instance holds is left alo
 its caller, one that nova does not know to the audit, and what others hold is released by the generation that
 was read. One that is moved is left alone
 for as long as that lasts: its disk may be copied for hours, to a host that another run has replied with.
+
+A claim is written again only if a reply named it and nova has the instance on that host, or on its way there.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+import math
 import threading
-import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_log import log
 
@@ -24,7 +26,7 @@ from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.claims.spool_file import Line, SpoolFile
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import COMPUTE, Owner
+from scheduler.placement.allocations import COMPUTE, ConsumerAllocations, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import UNAVAILABLE, Outcome
@@ -77,7 +79,24 @@ def no_nodes(_hosts: Collection[str]) -> Collection[str]:
 
 
 NOTHING_KEPT = Kept()
-NOBODY = Owner(None, None)
+
+ComeTo = Callable[[Mapping[str, str]], Collection[str]]
+"""Service host by instance UUID -> those instances that are on it, or on their way there, for nova."""
+
+
+def none_come(_hosts: Mapping[str, str]) -> Collection[str]:
+    """Return that no instance comes to its host."""
+    return ()
+
+
+class Answered(NamedTuple):
+    """What the reply to a caller names for an instance: its service host, and all that it holds."""
+
+    host: str
+    allocations: Resources
+
+
+NOT_ANSWERED = Answered("", {})
 
 
 @dataclass(frozen=True)
@@ -86,23 +105,23 @@ class Entry:
 
     Attributes:
         consumer: Its UUID.
-        since: When the last thing became unknown, in seconds of the wall clock.
+        owner: Whose its allocations are.
+        since: When the last thing became unknown, in seconds of the clock of this process.
         due: When it is looked at next; the same seconds.
-        lost: What a write without a response was to give it; Placement may hide it.
-        answered: The allocations in the reply to a caller.
+        lost: Whether a write had no response. Placement may hide what such writes gave it.
+        answered: What the reply to a caller names.
         generation: The only one with which it is to be released; None: the one that it turns out to have.
-        owner: For ``lost``.
         kept: What it keeps.
         attempts: How often it was looked at.
     """
 
     consumer: str
+    owner: Owner
     since: float
     due: float
-    lost: Resources = field(default_factory=dict)
-    answered: Resources = field(default_factory=dict)
+    lost: bool = False
+    answered: Answered = NOT_ANSWERED
     generation: int | None = None
-    owner: Owner = NOBODY
     kept: Kept = NOTHING_KEPT
     attempts: int = 0
 
@@ -110,26 +129,25 @@ class Entry:
         """Return it as JSON."""
         return {
             "consumer": self.consumer,
-            "since": self.since,
             "lost": self.lost,
-            "answered": self.answered,
+            "answered": list(self.answered),
             "generation": self.generation,
             "owner": [self.owner.project_id, self.owner.user_id],
             "kept": [sorted(self.kept.providers), sorted(self.kept.hosts)],
         }
 
     @classmethod
-    def of_line(cls, line: Line) -> "Entry":
-        """Return the entry of a line."""
+    def of_line(cls, line: Line, now: float) -> "Entry":
+        """Return the entry of a line. It counts from now on: no clock is known to both processes."""
         providers, hosts = line.kept
         return cls(
             line.consumer,
-            line.since,
-            line.since if line.generation is not None else line.since + LATE_WRITE_WINDOW,
-            line.lost,
-            line.answered,
-            line.generation,
             Owner(*line.owner),
+            now,
+            now if line.generation is not None else now + LATE_WRITE_WINDOW,
+            line.lost,
+            Answered(*line.answered),
+            line.generation,
             Kept(frozenset(providers), frozenset(hosts)),
         )
 
@@ -137,12 +155,12 @@ class Entry:
         """Return what two processes know of the consumer; a generation counts if both name it."""
         return Entry(
             self.consumer,
+            self.owner,
             max(self.since, other.since),
             max(self.due, other.due),
             self.lost or other.lost,
-            self.answered or other.answered,
+            self.answered if self.answered.allocations else other.answered,
             self.generation if self.generation == other.generation else None,
-            self.owner if self.lost else other.owner,
             Kept(self.kept.providers | other.kept.providers, self.kept.hosts | other.kept.hosts),
         )
 
@@ -155,27 +173,28 @@ class Spool:
         writer: AllocationWriter,
         states_of: ReadStates,
         file: SpoolFile,
-        wall_clock: Callable[[], float] = time.time,
         nodes_of_hosts: NodesOfHosts = no_nodes,
+        come_to: ComeTo = none_come,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
         """Begin without entries.
 
         Args:
             states_of: Returns what nova says of instances.
-            wall_clock: Seconds that other processes know.
             nodes_of_hosts: Returns the compute nodes of hosts, as they are known when an entry is looked at.
+            come_to: Returns those instances that nova has on a host, or on their way there.
         """
         self._writer = writer
         self._states_of = states_of
         self._file = file
+        # Nobody sets this clock. By one that is set, claims would be released before their callers have left.
         self._clock = writer.timing.monotonic
-        self._wall_clock = wall_clock
         self._nodes_of_hosts = nodes_of_hosts
+        self._come_to = come_to
         self._lock = threading.Lock()
         self._entries: dict[str, Entry] = {}
         self._unwritten = False
-        self._looked_at = 0.0
+        self._looked_at = -math.inf
         self._stopping = False
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, self._clock)
         self._loop = make_loop("spool", self._round)
@@ -214,43 +233,34 @@ class Spool:
 
     # -- entries ---------------------------------------------------------------------------------------------
 
-    def note_lost(self, lost: Mapping[str, Resources], owner: Owner, kept: Kept = NOTHING_KEPT) -> None:
-        """Note that writes had no response and may come late.
+    def note_lost(self, uuids: Iterable[str], owner: Owner, kept: Kept = NOTHING_KEPT) -> None:
+        """Note that writes had no response and may come late."""
+        self._note(uuids, owner, kept, lost=True)
 
-        Args:
-            lost: By consumer what the write was to give it; nothing: that is not known.
-        """
-        now = self._wall_clock()
-        for uuid, rows in lost.items():
-            before = self._entries.get(uuid)
-            answered = before.answered if before else {}
-            self._put(
-                Entry(
-                    uuid,
-                    now,
-                    now + LATE_WRITE_WINDOW,
-                    dict(rows) or (before.lost if before else {}),
-                    answered,
-                    owner=owner,
-                    kept=kept,
-                )
-            )
-
-    def note_unknown(self, uuids: Iterable[str], kept: Kept = NOTHING_KEPT) -> None:
+    def note_unknown(self, uuids: Iterable[str], owner: Owner, kept: Kept = NOTHING_KEPT) -> None:
         """Note that it is not known what consumers hold, or will hold when late writes have come."""
-        self.note_lost({uuid: {} for uuid in uuids}, NOBODY, kept)
+        self._note(uuids, owner, kept, lost=False)
 
-    def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = NOTHING_KEPT) -> None:
+    def _note(self, uuids: Iterable[str], owner: Owner, kept: Kept, *, lost: bool) -> None:
+        now = self._clock()
+        for uuid in uuids:
+            before = self._entries.get(uuid)
+            answered = before.answered if before else NOT_ANSWERED
+            lost_before = lost or bool(before and before.lost)
+            self._put(Entry(uuid, owner, now, now + LATE_WRITE_WINDOW, lost_before, answered, kept=kept))
+
+    def note_unreleased(self, uuid: str, held: ConsumerAllocations, kept: Kept = NOTHING_KEPT) -> None:
         """Note a release that was not carried out. A lost write of the consumer is looked at in any case."""
-        now = self._wall_clock()
+        now = self._clock()
         if uuid not in self._entries:
-            self._put(Entry(uuid, now, now + DELAYS[0], generation=generation, kept=kept))
+            due = now + DELAYS[0]
+            self._put(Entry(uuid, held.owner, now, due, generation=held.generation, kept=kept))
 
-    def note_answered(self, held: Mapping[str, Resources]) -> None:
+    def note_answered(self, answered: Mapping[str, Answered]) -> None:
         """Note what a reply to a caller says of consumers that have an entry."""
-        for uuid, rows in held.items():
+        for uuid, one in answered.items():
             if entry := self._entries.get(uuid):
-                self._put(replace(entry, answered=dict(rows)))
+                self._put(replace(entry, answered=one))
 
     def _put(self, entry: Entry) -> None:
         self._put_all([entry])
@@ -274,8 +284,8 @@ class Spool:
     # -- settling --------------------------------------------------------------------------------------------
 
     def _round(self) -> float:
-        now = self._wall_clock()
-        if now >= self._looked_at + IDLE or now < self._looked_at:
+        now = self._clock()
+        if now >= self._looked_at + IDLE:
             self._looked_at = now
             self._take_over()
         while not self._stopping and self._settle_due():
@@ -285,7 +295,7 @@ class Spool:
     def _take_over(self) -> None:
         found = 0
         for lines in self._file.take_over(lambda: 0 if self._stopping else MOST_ENTRIES - len(self._entries)):
-            entries = [Entry.of_line(line) for line in lines]
+            entries = [Entry.of_line(line, self._clock()) for line in lines]
             found += len(entries)
             known = [self._entries.get(each.consumer) for each in entries]
             self._put_all(
@@ -299,7 +309,7 @@ class Spool:
 
     def _settle_due(self) -> bool:
         """Try the next entries that are due; return whether there may be more."""
-        now = self._wall_clock()
+        now = self._clock()
         due = [entry for entry in list(self._entries.values()) if entry.due <= now][:TOGETHER]
         if not due:
             if self._unwritten:
@@ -336,61 +346,64 @@ class Spool:
         """
         settled: set[str] = set()
         releases: dict[str, Write] = {}
+        # Before nova is asked. Otherwise a claim for a move that begins in between would be released.
+        held: dict[str, ConsumerAllocations] = {}
+        for entry in entries:
+            with self._reporting(entry):
+                held[entry.consumer] = self._writer.reader.read(entry.consumer)
         for kept in {entry.kept for entry in entries}:
-            alike = {entry.consumer: entry for entry in entries if entry.kept == kept}
-            states = self._states_of(list(alike), kept.hosts)
+            alike = {one.consumer: one for one in entries if one.kept == kept and one.consumer in held}
+            states = self._states_of(list(alike), kept.hosts) if alike else {}
             for uuid, entry in alike.items():
-                try:
-                    release = self._look(entry, states[uuid])
-                except PlacementSilent as error:
-                    LOG.debug("Cannot settle instance %s: %s", uuid, error)
-                    continue
-                except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry
-                    self._reports.warning(
-                        uuid, "Cannot settle instance %s: %s; trying again later", uuid, repr(error)
-                    )
-                    continue
-                if isinstance(release, Write):
-                    releases[uuid] = release
-                elif release:
-                    settled.add(uuid)
+                with self._reporting(entry):
+                    release = self._look(entry, states[uuid], held[uuid])
+                    if isinstance(release, Write):
+                        releases[uuid] = release
+                    elif release:
+                        settled.add(uuid)
         return settled | self._release(releases)
 
-    def _look(self, entry: Entry, state: InstanceState) -> Write | bool:
+    @contextmanager
+    def _reporting(self, entry: Entry) -> Iterator[None]:
+        """Report an error of an entry, which is looked at again later."""
+        try:
+            yield
+        except PlacementSilent as error:
+            LOG.debug("Cannot settle instance %s: %s", entry.consumer, error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry
+            text = "Cannot settle instance %s: %s; trying again later"
+            self._reports.warning(entry.consumer, text, entry.consumer, repr(error))
+
+    def _look(self, entry: Entry, state: InstanceState, held: ConsumerAllocations) -> Write | bool:
         """Return what releases what an instance holds; or whether there is nothing left to do.
 
         Raises:
             PlacementSilent: That is not known.
         """
         if state is InstanceState.MISSING and entry.generation is None:
-            return self._leave_to_audit(entry)
-        waits = state is InstanceState.WAITING and self._wall_clock() < entry.since + PATIENCE
+            return self._leave_to_audit(entry, held)
+        waits = state is InstanceState.WAITING and self._clock() < entry.since + PATIENCE
         is_open = entry.generation is None and (waits or state is InstanceState.MOVING)
         if is_open or state is InstanceState.UNKNOWN:
             return False
-        placed = state is InstanceState.PLACED
-        hidden = entry.answered if placed else entry.lost
-        held = self._writer.reader.read(entry.consumer)
-        if hidden and not held.allocations:
-            # A placed one may have been deleted since its state was read: the next look finds that out. Of
-            # another one nova-compute and the audit release what shows, too: if they found it before the next
-            # look, that would find nothing, write it again, and so on.
-            if not self._show(entry, hidden) or placed:
-                return False
-            held = self._writer.reader.read(entry.consumer)
-        if placed or not held.allocations or entry.generation not in {None, held.generation}:
+        if state is InstanceState.PLACED:
+            return bool(held.allocations) or self._show(entry)
+        if not held.allocations:
+            # An empty write takes away what Placement may hide, and needs no room, as a claim would.
+            return Write({}, entry.owner) if entry.lost else True
+        if entry.generation not in {None, held.generation}:
             return True
         deleted = state in {InstanceState.DELETED, InstanceState.MISSING}
         left = {} if deleted else self._left(held.allocations, entry.kept)
         return True if left == held.allocations else Write(left, held.owner, held.generation)
 
-    def _leave_to_audit(self, entry: Entry) -> bool:
+    def _leave_to_audit(self, entry: Entry, held: ConsumerAllocations) -> bool:
         """Leave alone what an instance holds that nova does not know.
 
         nova has a row of each before it calls a scheduler. So this may be the wrong database, which knows
         nothing of instances that are in use.
         """
-        if self._writer.reader.read(entry.consumer).allocations:
+        if held.allocations:
             self._reports.warning(
                 "missing",
                 "Instance %s holds allocations, and nova does not know it; leaving them to the audit",
@@ -427,17 +440,33 @@ class Spool:
             )
         return done
 
-    def _show(self, entry: Entry, rows: Resources) -> bool:
-        """Write rows that overlapping first writes may have hidden; return whether they show now.
+    def _show(self, entry: Entry) -> bool:
+        """Write what a reply named once more: overlapping first writes may have hidden it.
+
+        Returns:
+            Whether there is nothing left to do. After a write there is: the instance may have been deleted
+            since its state was read.
 
         Raises:
-            PlacementSilent: It is not known.
+            PlacementSilent: It is not known what became of the write.
         """
+        host, rows = entry.answered
+        if not rows or entry.consumer not in self._come_to({entry.consumer: host}):
+            return True
         write = Write(rows, entry.owner)
         written = self._writer.write({entry.consumer: write}, until=self._clock() + TRY)[entry.consumer]
         if written.lost:  # it may come late itself
-            now = self._wall_clock()
-            self._put(replace(entry, lost=rows, since=now, due=now + LATE_WRITE_WINDOW))
+            now = self._clock()
+            self._put(replace(entry, lost=True, since=now, due=now + LATE_WRITE_WINDOW))
         if written.outcome in UNAVAILABLE:
             raise PlacementSilent(written.reason)
-        return written.outcome is Outcome.DONE
+        if written.outcome not in {Outcome.REFUSED, Outcome.GONE, Outcome.INVALID}:
+            return False
+        self._reports.warning(
+            entry.consumer,
+            "Instance %s is on host %s without allocations, and Placement refuses them: %s",
+            entry.consumer,
+            host,
+            written.reason,
+        )
+        return written.outcome is not Outcome.REFUSED

@@ -33,7 +33,7 @@ TEMPORARY_PREFIX = f"{DIRECTORY_PREFIX}+"
 SUFFIX = ".jsonl"
 
 #: The version of the format, in each line.
-VERSION = 1
+VERSION = 2
 
 #: Lines that are taken over together.
 PART = 1000
@@ -48,9 +48,8 @@ class Line(msgspec.Struct, kw_only=True):
     v: int
     consumer: str
     settled: bool = False
-    since: float = 0.0
-    lost: Amounts = {}
-    answered: Amounts = {}
+    lost: bool = False
+    answered: tuple[str, Amounts] = ("", {})
     generation: int | None = None
     owner: tuple[str | None, str | None] = (None, None)
     kept: tuple[list[str], list[str]] = ([], [])

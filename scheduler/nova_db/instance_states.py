@@ -57,7 +57,9 @@ class InstanceStates:
         return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
 
     def on_their_way(self, hosts: Mapping[str, str]) -> set[str]:
-        """Return those instances that may yet come to a host or are on it; none if that cannot be read.
+        """Return those instances that may yet come to a host or are on it. Never raises.
+
+        Of what cannot be read, all may.
 
         Args:
             hosts: The service host of each instance, by its UUID.
@@ -73,11 +75,14 @@ class InstanceStates:
         except UNREADABLE as error:
             text = "Cannot read the state of instances (%d): %s"
             self._warnings.warning("states", text, len(hosts), brief(error))
-            return set()
+            return set(hosts)
         cells = [cell for cell in self._cells.all if cell.uuid in placed]
         answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))
-        for answer in answers.values():
-            if not answer.error:
+        for uuid, in_cell in placed.items():
+            answer = answers.get(uuid)
+            if answer is None or answer.error:
+                expected |= set(in_cell)
+            else:
                 expected |= {row.uuid for row in answer.value if _comes_to(row, hosts[row.uuid])}
         return expected
 
@@ -129,9 +134,14 @@ def _state_of(mapping: sa.Row) -> InstanceState:
 
 
 def _comes_to(row: sa.Row, host: str) -> bool:
-    """Return whether an instance is on a host, or on its way to one: a build that failed has no task."""
-    is_elsewhere = row.vm_state == BUILDING and row.host is not None
-    return row.host == host or (row.task_state is not None and not is_elsewhere)
+    """Return whether an instance is on a host, or on its way to one.
+
+    A build that failed has no task, and the state of an error. One that has begun has no task until its
+    compute has taken it.
+    """
+    if row.vm_state == BUILDING and row.host != host:
+        return row.host is None
+    return row.host == host or row.task_state is not None
 
 
 def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> InstanceState:
@@ -139,4 +149,8 @@ def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> Instan
         return InstanceState.PLACED
     if row.task_state is not None:
         return InstanceState.MOVING
-    return InstanceState.GIVEN_UP if row.host in ignored_hosts else InstanceState.PLACED
+    if row.vm_state == BUILDING:
+        return InstanceState.PLACED
+    # Without a host it is shelved and offloaded, or its build or unshelving has failed.
+    is_given_up = row.host is None or row.host in ignored_hosts
+    return InstanceState.GIVEN_UP if is_given_up else InstanceState.PLACED

@@ -635,13 +635,19 @@ def test_a_call_with_a_past_that_holds_nothing_of_use_is_scheduled_anew(make_wor
 
 @pytest.mark.parametrize("state", sorted(OVER, key=str))
 def test_a_call_whose_caller_has_left_claims_nothing(make_world, state, monkeypatch):
-    """What its instances hold is looked at later."""
-    world, call, noted = make_world(two_hosts()), with_past(), []
-    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    """What its instances hold is looked at later, and has its owner."""
+    world, call, noted, owners = make_world(two_hosts()), with_past(), [], []
+
+    def note(uuids, owner, _kept):
+        noted.extend(uuids)
+        owners.append((owner.project_id, owner.user_id))
+
+    monkeypatch.setattr(world.placement.spool, "note_unknown", note)
     world.placement.state, world.placement.held = state, {"i1": held("h2")}
     with pytest.raises(CallerLeft):
-        ask(world, None, call=call)
+        ask(world, make_spec(project_id="p", user_id="u"), call=call)
     assert (world.placement.claimed, world.placement.released, noted) == ([], [], ["i1"])
+    assert owners == [("p", "u")]
     assert call.dropped
 
 
@@ -755,7 +761,9 @@ def test_what_an_earlier_evacuation_left_is_kept_also_if_the_caller_leaves_after
 
     monkeypatch.setattr(world.placement, "fence", fence_and_leave)
     monkeypatch.setattr(
-        world.placement.spool, "note_unknown", lambda uuids, kept: noted.extend([kept] if uuids else [])
+        world.placement.spool,
+        "note_unknown",
+        lambda uuids, _owner, kept: noted.extend([kept] if uuids else []),
     )
     with pytest.raises(CallerLeft):
         ask(world, make_spec(project_id="p", ignore_hosts=["h1"]), call=with_past())

@@ -145,9 +145,9 @@ class Callers:
             if reply.result is not None:
                 self._note_late(reply)
 
-    def state_of(self, uuid: str) -> InstanceState:
-        """Return what nova's databases say of an instance."""
-        return next(each.state for each in self.instances.values() if each.uuid == uuid)
+    def instance(self, uuid: str) -> Instance:
+        """Return an instance by its uuid."""
+        return next(each for each in self.instances.values() if each.uuid == uuid)
 
     def delete(self, number: int) -> None:
         """Let the user delete an instance now."""

@@ -151,7 +151,7 @@ class History:
             self._broker,
             self._adapter,
             lambda: self._database,
-            self._callers.state_of,
+            self._callers.instance,
             directory,
         )
         if limits.partitions:

@@ -137,6 +137,7 @@ class Hosts:
         whole: All hosts.
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
         states_of: Returns what nova says of instances.
+        on_their_way: Returns those instances that nova has on a host, or on their way there.
         share: The number of the partition, and how many there are; None: there are none.
     """
 
@@ -148,13 +149,14 @@ class Hosts:
         whole: HostTable,
         database: Callable[[], str],
         states_of: Callable[..., dict[str, InstanceState]],
+        on_their_way: Callable[[Mapping[str, str]], set[str]],
         share: tuple[int, int] | None = None,
     ) -> None:
         self._whole = whole
         self._table = whole if share is None else _part(whole, share)
         self._database = database
         self.clock = threads.MODULES["time"].monotonic
-        self.states = SimpleNamespace(of=states_of)
+        self.states = SimpleNamespace(of=states_of, on_their_way=on_their_way)
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
@@ -334,7 +336,7 @@ class Parts:
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
         database: Returns how the databases are now.
-        state_of: Returns what nova's databases say of an instance.
+        instance: Returns an instance by its uuid (``callers.Instance``).
         directory: For files that the product writes.
 
     Attributes:
@@ -352,7 +354,7 @@ class Parts:
         broker: Broker,
         adapter: Any,
         database: Callable[[], str],
-        state_of: Callable[[str], InstanceState],
+        instance: Callable[[str], Any],
         directory: pathlib.Path,
     ) -> None:
         self._queues = itertools.count(1)
@@ -361,7 +363,7 @@ class Parts:
         self._broker = broker
         self._adapter = adapter
         self._database = database
-        self._state_of = state_of
+        self._instance = instance
         self._directory = directory
         self._masters = itertools.count(1)
 
@@ -385,7 +387,13 @@ class Parts:
             threads.sleep(3.0 * threads.MODULES["random"].random())
         elif how in {"away", "broken"}:
             return dict.fromkeys(uuids, InstanceState.UNKNOWN)
-        return {uuid: self._state_of(uuid) for uuid in uuids}
+        return {uuid: self._instance(uuid).state for uuid in uuids}
+
+    def _come_to(self, hosts: Mapping[str, str]) -> set[str]:
+        if self._database() in {"away", "broken"}:
+            return set(hosts)
+        nodes = {uuid: self._instance(uuid).host for uuid in hosts}
+        return {uuid for uuid, host in hosts.items() if nodes[uuid] and with_names(nodes[uuid]) == host}
 
     def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
         """Return a worker that is not started."""
@@ -396,7 +404,7 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         table = make_table(self._limits.hosts, self._limits.room)
-        hosts = Hosts(table, self._database, self._states_of, self.share)
+        hosts = Hosts(table, self._database, self._states_of, self._come_to, self.share)
         made = self.make_stream
         shared = no_stream if made is None else lambda _conf, state: made(state)
         parts = put_together(conf, Outside(hosts, client, None), directory, shared)

@@ -54,6 +54,13 @@ class World:
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
         )
+        self.claimer.spool = Spool(
+            self.claimer.writer,
+            self.claimer.states_of,
+            SpoolFile(None),
+            come_to=lambda hosts: [uuid for uuid, host in hosts.items() if host == "host 1"],
+            make_loop=self.make_loop,
+        )
         call = Call("message", past=lambda: past)
         context = SimpleNamespace(user_id="caller", call=call)
         self.claims = ClaimSession(
@@ -69,6 +76,10 @@ class World:
             clock=self.clock,
             observer=Told(),
         )
+
+    def make_loop(self, name, work):
+        self.loop = IdleLoop(name, work)
+        return self.loop
 
     @property
     def held(self):
@@ -156,20 +167,13 @@ def test_a_fence_that_fails_keeps_what_was_claimed():
 
 def test_what_a_fence_that_fails_leaves_is_released_once_nova_has_given_it_up():
     """Its host may have become unknown, so that the request ends without a host, and without these claims."""
-    world, loops = World(past=True), []
-    world.claimer.spool = Spool(
-        world.claimer.writer,
-        world.claimer.states_of,
-        SpoolFile(None),
-        world.clock,
-        make_loop=lambda *given: loops.append(IdleLoop(*given)) or loops[0],
-    )
+    world = World(past=True)
     world.use("a", "b")
     world.api.consumers["b"] = holding(B, generation=7)
     assert world.claims.fence() is None
     world.state = InstanceState.GIVEN_UP
     world.clock.now += LATE_WRITE_WINDOW
-    loops[0].work()
+    world.loop.work()
     assert world.held == {}
 
 
@@ -213,6 +217,28 @@ def test_an_answer_that_took_long_is_looked_at_later():
     world.clock.sleep(SOON + 1.0)
     world.claims.keep()
     assert len(world.claimer.spool) == 1
+
+
+@pytest.mark.parametrize("found", [False, True])
+@pytest.mark.parametrize(("host", "shown"), [(A, True), (B, False)])
+def test_what_a_late_reply_named_and_placement_hides_is_shown_on_its_host_alone(host, shown, found):
+    """nova has the instance on host 1. It has its owner, also if another run of the call has claimed it."""
+    world = World(state=InstanceState.PLACED)
+    if found:
+        world.api.consumers["a"] = holding(host)
+        with world.claims:
+            world.claims.adopt({"a": world.api.consumers["a"]})
+        world.claims.close()
+    else:
+        world.use("a", where=host)
+    world.clock.sleep(SOON + 1.0)
+    world.claims.keep()
+    world.api.hidden.add("a")
+    world.clock.now += LATE_WRITE_WINDOW
+    world.loop.work()
+    assert ("a" in world.api.hidden) is not shown
+    owner = world.api.consumers["a"].owner
+    assert (owner.project_id, owner.user_id) == ("project", "caller" if shown or not found else "user")
 
 
 def test_a_claim_that_was_interrupted_is_looked_at_later():

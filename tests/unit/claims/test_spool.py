@@ -2,18 +2,29 @@
 
 import os
 import threading
+import time
 
 import orjson
 import pytest
 
 from scheduler.claims import spool as spool_module
-from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TOGETHER, Kept, Spool
+from scheduler.claims.spool import (
+    LATE_WRITE_WINDOW,
+    NOTHING_KEPT,
+    PATIENCE,
+    TOGETHER,
+    Answered,
+    Kept,
+    Spool,
+)
 from scheduler.claims.spool_file import PART, SpoolFile
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
 from tests.support.idle_loop import IdleLoop
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
+
+ANSWERED = {UUID: Answered("host a", candidate(A).allocations)}
 
 WAITING, PLACED, GIVEN_UP = InstanceState.WAITING, InstanceState.PLACED, InstanceState.GIVEN_UP
 MOVING = InstanceState.MOVING
@@ -31,13 +42,13 @@ class World:
             self.api.consumers[UUID] = held
         self.file = SpoolFile(directory)
         writer = writer_of(self.api, timing=self.clock.timing)
-        self.nodes = {}
+        self.nodes, self.coming = {}, {UUID: "host a"}
         self.spool = Spool(
             writer,
             self.ask_nova,
             self.file,
-            self.clock,
             lambda hosts: [self.nodes[host] for host in hosts if host in self.nodes],
+            lambda hosts: [uuid for uuid in hosts if hosts[uuid] == self.coming.get(uuid)],
             self.make_loop,
         )
 
@@ -67,7 +78,7 @@ STATES = {GIVEN_UP: [], DELETED: [], MISSING: [A], PLACED: [A], WAITING: [A], MO
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
 def test_nova_decides_what_becomes_of_a_lost_write(state):
     world = World(state=state, held=holding(A))
-    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world.spool.note_lost([UUID], OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert world.held == STATES[state]
     assert len(world.spool) == (state in {WAITING, MOVING, UNKNOWN})
@@ -75,14 +86,14 @@ def test_nova_decides_what_becomes_of_a_lost_write(state):
 
 def test_nothing_is_looked_at_while_a_late_write_may_come():
     world = World(held=holding(A))
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     world.work(LATE_WRITE_WINDOW - 1.0)
     assert world.api.calls == []
 
 
 def test_a_waiting_instance_is_looked_at_once_no_caller_can_wait():
     world = World(state=WAITING, held=holding(A))
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     world.work(PATIENCE + 1.0)
     assert world.held == []
 
@@ -90,7 +101,7 @@ def test_a_waiting_instance_is_looked_at_once_no_caller_can_wait():
 def test_a_moved_instance_keeps_what_it_holds_for_as_long_as_that_lasts():
     """A resize has its task state while the disk is copied to the host that another run replied with."""
     world = World(state=MOVING, held=holding(A))
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     for _ in range(100):
         world.work(600.0)
     assert world.held == [A]
@@ -102,7 +113,7 @@ def test_a_moved_instance_keeps_what_it_holds_for_as_long_as_that_lasts():
 def test_a_release_is_made_by_its_generation_alone():
     for generation, left in ((1, []), (2, [A])):
         world = World(state=WAITING, held=holding(A, generation=generation))
-        world.spool.note_unreleased(UUID, 1)
+        world.spool.note_unreleased(UUID, holding(A))
         world.work(60.0)
         assert (world.held, len(world.spool)) == (left, 0)
 
@@ -113,23 +124,23 @@ def test_an_evacuated_instance_keeps_its_source_and_what_that_shares():
     held = holding(A, B, "disks", f"{B}-child")
     held.allocations["disks"]["resources"] = {"DISK_GB": 1}
     world.api.consumers[UUID] = held
-    world.spool.note_unknown([UUID], Kept(frozenset({B}), frozenset({"host b"})))
+    world.spool.note_unknown([UUID], OWNER, Kept(frozenset({B}), frozenset({"host b"})))
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [B, f"{B}-child", "disks"]
 
 
 def test_an_evacuated_instance_keeps_its_source_whose_cell_was_read_after_the_entry_was_made():
     world = World(held=holding(A, B))
-    world.spool.note_unknown([UUID], Kept(hosts=frozenset({"host b"})))
+    world.spool.note_unknown([UUID], OWNER, Kept(hosts=frozenset({"host b"})))
     world.nodes = {"host b": B}
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [B]
 
 
-def test_rows_that_are_hidden_are_shown_and_released():
+def test_rows_that_are_hidden_are_released():
     world = World(held=holding(A))
     world.api.hidden.add(UUID)
-    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world.spool.note_lost([UUID], OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert (world.held, len(world.spool)) == ([], 0)
     assert not world.api.hidden
@@ -138,7 +149,7 @@ def test_rows_that_are_hidden_are_shown_and_released():
 def test_what_a_deleted_instance_held_is_never_left_for_others_to_release():
     """nova-compute releases every minute what a deleted instance holds: it must not be written again for ever."""
     world = World(state=DELETED)
-    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world.spool.note_lost([UUID], OWNER)
     left = []
     for _ in range(100):
         world.work(LATE_WRITE_WINDOW)
@@ -149,8 +160,8 @@ def test_what_a_deleted_instance_held_is_never_left_for_others_to_release():
 
 def test_an_instance_that_is_deleted_while_it_is_looked_at_keeps_nothing():
     world = World(state=PLACED)
-    world.spool.note_unknown([UUID])
-    world.spool.note_answered({UUID: candidate(A).allocations})
+    world.spool.note_unknown([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
     world.work(LATE_WRITE_WINDOW)
     world.state = DELETED  # after its state was read, before it was written
     assert world.held == [A]
@@ -161,30 +172,118 @@ def test_an_instance_that_is_deleted_while_it_is_looked_at_keeps_nothing():
 def test_what_was_answered_and_does_not_show_is_written_once_more():
     world = World(state=PLACED, held=holding(A))
     world.api.hidden.add(UUID)
-    world.spool.note_unknown([UUID])
-    world.spool.note_answered({UUID: candidate(A).allocations})
+    world.spool.note_unknown([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [A]
 
 
 def test_a_write_that_was_to_show_what_is_hidden_may_come_late_itself():
-    world = World(state=DELETED)
-    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world = World(state=PLACED)
+    world.spool.note_lost([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
     world.api.write_faults = ["late 999"]
     world.work(LATE_WRITE_WINDOW)
+    world.state = DELETED
     world.work(LATE_WRITE_WINDOW - 1.0)
     world.api.settle()
     world.work(LATE_WRITE_WINDOW)
     assert (world.held, len(world.spool)) == ([], 0)
 
 
+LEFT = {
+    "an instance that was moved elsewhere": (PLACED, {UUID: "host b"}),
+    "one that is on no host, as one that is shelved and offloaded": (GIVEN_UP, {}),
+    "one that was deleted": (DELETED, {}),
+}
+
+
+@pytest.mark.parametrize(("state", "coming"), LEFT.values(), ids=LEFT)
+@pytest.mark.parametrize("note", ["note_lost", "note_unknown"])
+def test_a_claim_is_written_again_only_for_the_host_that_nova_has_the_instance_on(state, coming, note):
+    world = World(state=state)
+    world.coming = coming
+    getattr(world.spool, note)([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
+    held = []
+    for _ in range(10):
+        world.work(LATE_WRITE_WINDOW)
+        held += world.held
+    assert (held, len(world.spool)) == ([], 0)
+
+
+REFUSED = {"its host is full": {A: 0}, "its host has no provider any more": {}}
+
+
+@pytest.mark.parametrize("capacity", REFUSED.values(), ids=REFUSED)
+def test_an_instance_that_was_given_up_is_settled_though_its_claim_would_be_refused(capacity):
+    world = World(api=FakeConsumers(capacity))
+    world.spool.note_lost([UUID], OWNER)
+    world.work(LATE_WRITE_WINDOW)
+    assert (world.held, len(world.spool)) == ([], 0)
+
+
+def test_a_claim_that_can_never_be_granted_is_given_up(caplog):
+    world = World(state=PLACED, api=FakeConsumers({}))
+    world.spool.note_unknown([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
+    world.work(LATE_WRITE_WINDOW)
+    assert len(world.spool) == 0
+    assert f"Instance {UUID} is on host host a without allocations" in caplog.text
+
+
+def test_a_claim_that_is_refused_for_want_of_room_is_written_once_there_is_some(caplog):
+    world = World(state=PLACED, api=FakeConsumers({A: 0}))
+    world.spool.note_unknown([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
+    world.work(LATE_WRITE_WINDOW)
+    world.api.capacity[A] = 1
+    world.work(600.0)
+    assert world.held == [A]
+
+
+def test_a_claim_that_is_written_again_has_its_owner():
+    world = World(state=PLACED)
+    world.spool.note_unknown([UUID], OWNER)
+    world.spool.note_answered(ANSWERED)
+    world.work(LATE_WRITE_WINDOW)
+    assert world.api.consumers[UUID].owner == OWNER
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_clock_that_is_set_releases_nothing_and_keeps_nothing(step, monkeypatch):
+    world = World(state=WAITING, held=holding(A))
+    world.spool.note_unknown([UUID], OWNER)
+    world.work(LATE_WRITE_WINDOW)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + step)
+    world.work(PATIENCE - LATE_WRITE_WINDOW - 1.0)
+    assert world.held == [A]
+    world.work(300.0)
+    assert world.held == []
+
+
+def test_a_claim_for_a_move_that_begins_while_nova_is_asked_is_not_released():
+    """An instance that was given up, as one whose unshelving has failed, may be unshelved once more."""
+    world = World()
+    world.spool.note_unknown([UUID], OWNER)
+
+    def states(uuids, _ignored):
+        world.api.consumers[UUID] = holding(A)
+        return dict.fromkeys(uuids, GIVEN_UP)
+
+    world.states_of = states
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == [A]
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_what_an_instance_holds_that_nova_does_not_know_is_left_to_the_audit(caplog, answered):
     """The scheduler may read the wrong database."""
     world = World(state=MISSING, held=holding(A))
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     if answered:
-        world.spool.note_answered({UUID: candidate(A).allocations})
+        world.spool.note_answered(ANSWERED)
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [A]
     assert len(world.spool) == 0
@@ -193,7 +292,7 @@ def test_what_an_instance_holds_that_nova_does_not_know_is_left_to_the_audit(cap
 
 def test_an_own_claim_that_was_not_released_is_released_though_nova_does_not_know_the_instance():
     world = World(state=MISSING, held=holding(A))
-    world.spool.note_unreleased(UUID, 1)
+    world.spool.note_unreleased(UUID, holding(A))
     world.work(60.0)
     assert world.held == []
 
@@ -202,7 +301,7 @@ def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplo
     world = World()
     others = [f"i{number}" for number in range(3)]
     world.api.consumers |= {uuid: holding(A) for uuid in others}
-    world.spool.note_unknown(["bad", *others])
+    world.spool.note_unknown(["bad", *others], OWNER)
     read = world.api.get_allocations
 
     def fails(uuid, context=None):
@@ -225,7 +324,7 @@ def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplo
 
 def test_what_cannot_be_released_is_tried_for_ever():
     world = World(held=holding(A))
-    world.spool.note_unreleased(UUID, 1)
+    world.spool.note_unreleased(UUID, holding(A))
     world.api.write_faults = ["unreachable"] * 10_000
     for _ in range(1000):
         world.work(600.0)
@@ -239,7 +338,7 @@ def test_many_are_released_in_batches():
     world = World()
     uuids = [f"i{number}" for number in range(2 * TOGETHER + 1)]
     world.api.consumers |= {uuid: holding(A) for uuid in uuids}
-    world.spool.note_unknown(uuids)
+    world.spool.note_unknown(uuids, OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert not world.api.consumers
     assert (world.api.calls.count("post"), world.api.calls.count("put")) == (2, 1)
@@ -247,7 +346,7 @@ def test_many_are_released_in_batches():
 
 def test_the_stop_waits_for_placement_no_longer_than_it_may():
     world, ended = World(held=holding(A)), threading.Event()
-    world.spool.note_unreleased(UUID, 1)
+    world.spool.note_unreleased(UUID, holding(A))
     world.clock.now += 60.0
 
     def no_answer(*_arguments, **_more):
@@ -270,9 +369,23 @@ def test_a_good_day_writes_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_an_ended_process_left_counts_from_its_take_over(tmp_path):
+    """The clocks of the processes have nothing in common."""
+    first = World(tmp_path, held=holding(A))
+    first.clock.now += 7200.0
+    first.spool.note_unknown([UUID], OWNER)
+    end(first)
+    second = World(tmp_path, api=first.api, state=WAITING)
+    second.work()
+    second.work(PATIENCE - 1.0)
+    assert second.held == [A]
+    second.work(300.0)
+    assert second.held == []
+
+
 def test_the_next_process_goes_on_and_nothing_is_left_afterwards(tmp_path):
     first = World(tmp_path, held=holding(A, B))
-    first.spool.note_lost({UUID: candidate(A).allocations}, OWNER, Kept(frozenset({B}), frozenset({"b"})))
+    first.spool.note_lost([UUID], OWNER, Kept(frozenset({B}), frozenset({"b"})))
     (path,) = tmp_path.iterdir()
     assert len(path.read_bytes().splitlines()) == 1
     end(first)
@@ -291,7 +404,7 @@ def end(world):
 
 def test_a_running_process_keeps_its_file(tmp_path):
     first = World(tmp_path)
-    first.spool.note_unknown([UUID])
+    first.spool.note_unknown([UUID], OWNER)
     second = World(tmp_path, clock=first.clock)
     second.work()
     assert len(second.spool) == 0
@@ -300,9 +413,9 @@ def test_a_running_process_keeps_its_file(tmp_path):
 
 def test_what_was_settled_is_not_taken_over(tmp_path):
     first = World(tmp_path, held=holding(A))
-    first.spool.note_unknown([UUID])
+    first.spool.note_unknown([UUID], OWNER)
     first.work(1.0)
-    first.spool.note_unknown(["another"])
+    first.spool.note_unknown(["another"], OWNER)
     first.work(LATE_WRITE_WINDOW - 1.0)
     assert (first.held, len(first.spool)) == ([], 1)
     end(first)
@@ -313,10 +426,10 @@ def test_what_was_settled_is_not_taken_over(tmp_path):
 
 def test_what_is_noted_while_it_is_settled_is_not_settled_for_the_next_process_either(tmp_path):
     first = World(tmp_path)
-    first.spool.note_unknown([UUID, "another"])
+    first.spool.note_unknown([UUID, "another"], OWNER)
 
     def states(uuids, _ignored):
-        first.spool.note_unknown([UUID])  # a request, meanwhile
+        first.spool.note_unknown([UUID], OWNER)  # a request, meanwhile
         return dict.fromkeys(uuids, GIVEN_UP)
 
     first.states_of = states
@@ -330,7 +443,7 @@ def test_what_is_noted_while_it_is_settled_is_not_settled_for_the_next_process_e
 
 def test_a_file_is_there_until_its_entries_are_in_that_of_the_next_process(tmp_path):
     first = World(tmp_path)
-    first.spool.note_unknown([UUID])
+    first.spool.note_unknown([UUID], OWNER)
     end(first)
     second = World(tmp_path, clock=first.clock)
     second.file.append = die
@@ -345,10 +458,10 @@ def test_what_an_ended_process_knew_of_an_instance_is_added_to_what_this_one_kno
     """The message of a worker that was killed is delivered to another one, which takes over its file as well."""
     first = World(tmp_path, held=holding(A))
     first.api.hidden.add(UUID)
-    first.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    first.spool.note_lost([UUID], OWNER)
     end(first)
     second = World(tmp_path, clock=first.clock, api=first.api)
-    second.spool.note_unknown([UUID])
+    second.spool.note_unknown([UUID], OWNER)
     second.work(LATE_WRITE_WINDOW)
     second.work(600.0)
     assert not second.api.hidden
@@ -358,21 +471,22 @@ def test_what_an_ended_process_knew_of_an_instance_is_added_to_what_this_one_kno
 def test_what_an_ended_process_has_answered_shows(tmp_path):
     first = World(tmp_path, held=holding(A))
     first.api.hidden.add(UUID)
-    first.spool.note_unknown([UUID])
-    first.spool.note_answered({UUID: candidate(A).allocations})
+    first.spool.note_unknown([UUID], OWNER)
+    first.spool.note_answered(ANSWERED)
     end(first)
     second = World(tmp_path, clock=first.clock, api=first.api, state=PLACED)
-    second.spool.note_unknown([UUID])
+    second.spool.note_unknown([UUID], OWNER)
+    second.work()
     second.work(LATE_WRITE_WINDOW)
     assert second.held == [A]
 
 
 def test_an_instance_that_another_process_knows_more_of_is_not_released_by_a_generation_alone(tmp_path):
     first = World(tmp_path)
-    first.spool.note_unknown([UUID])
+    first.spool.note_unknown([UUID], OWNER)
     end(first)
     second = World(tmp_path, clock=first.clock, held=holding(A, generation=8))
-    second.spool.note_unreleased(UUID, 7)
+    second.spool.note_unreleased(UUID, holding(A, generation=7))
     second.work(LATE_WRITE_WINDOW)
     second.work(LATE_WRITE_WINDOW)
     assert second.held == []
@@ -404,17 +518,16 @@ def test_a_file_that_cannot_be_read_is_told_once_and_left(make, tmp_path, caplog
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert world.spool.problem
     assert path.exists()
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     assert len(world.spool) == 1
 
 
 DAMAGED = {
     "a consumer that is no text": {"consumer": 5},
-    "no allocations": {"lost": ["VCPU"]},
-    "an answer of another shape": {"answered": {"p": {"VCPU": "many"}}},
+    "no allocations": {"answered": ["host", ["VCPU"]]},
+    "an answer of another shape": {"answered": ["host", {"p": {"VCPU": "many"}}]},
     "a generation that is no number": {"generation": "seven"},
     "nobody's": {"owner": 3},
-    "no time": {"since": "today"},
     "no line": None,
 }
 
@@ -423,13 +536,14 @@ DAMAGED = {
 def test_a_damaged_line_is_told_and_the_others_are_settled(damage, tmp_path, caplog):
     first = World(tmp_path)
     first.api.consumers |= {uuid: holding(A) for uuid in ("a", "b")}
-    first.spool.note_unknown(["a", UUID, "b"])
+    first.spool.note_unknown(["a", UUID, "b"], OWNER)
     end(first)
     (path,) = tmp_path.iterdir()
     lines = path.read_bytes().splitlines()
     lines[1] = b"{" if damage is None else orjson.dumps(orjson.loads(lines[1]) | damage)
     path.write_bytes(b"\n".join(lines) + b"\n")
     second = World(tmp_path, clock=first.clock, api=first.api)
+    second.work()
     second.work(LATE_WRITE_WINDOW)
     assert not second.api.consumers
     assert not list(tmp_path.iterdir())
@@ -440,7 +554,7 @@ def test_a_file_that_is_larger_than_the_spool_is_taken_over_in_parts(tmp_path, m
     first = World(tmp_path)
     uuids = [f"i{number:02}" for number in range(25)]
     first.api.consumers |= {uuid: holding(A) for uuid in uuids}
-    first.spool.note_unknown(uuids)
+    first.spool.note_unknown(uuids, OWNER)
     first.file.append([{"consumer": "i03", "settled": True}])
     end(first)
     monkeypatch.setattr(spool_module, "MOST_ENTRIES", 10)
@@ -449,7 +563,7 @@ def test_a_file_that_is_larger_than_the_spool_is_taken_over_in_parts(tmp_path, m
     assert len(second.spool) == 10
     assert len(list(tmp_path.iterdir())) == 2
     second.state = GIVEN_UP
-    for _ in range(4):
+    for _ in range(6):
         second.work(LATE_WRITE_WINDOW)
     assert list(second.api.consumers) == ["i03"]
     assert not list(tmp_path.iterdir())
@@ -458,7 +572,7 @@ def test_a_file_that_is_larger_than_the_spool_is_taken_over_in_parts(tmp_path, m
 
 def test_a_stop_ends_a_take_over_and_what_is_left_stays_in_the_file(tmp_path):
     first = World(tmp_path)
-    first.spool.note_unknown([f"i{number}" for number in range(2 * PART)])
+    first.spool.note_unknown([f"i{number}" for number in range(2 * PART)], OWNER)
     end(first)
     second = World(tmp_path, clock=first.clock, state=WAITING)
     append = second.file.append
@@ -474,7 +588,7 @@ def test_a_stop_ends_a_take_over_and_what_is_left_stays_in_the_file(tmp_path):
 def test_a_spool_that_is_full_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(spool_module, "MOST_ENTRIES", 2)
     world = World(state=WAITING)
-    world.spool.note_unknown(["a", "b", "c", "d"])
+    world.spool.note_unknown(["a", "b", "c", "d"], OWNER)
     assert len(world.spool) == 2
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
@@ -482,7 +596,7 @@ def test_a_spool_that_is_full_says_so_once(monkeypatch, caplog):
 def test_without_a_place_for_the_file_the_spool_is_in_memory(tmp_path, caplog):
     (tmp_path / "spool").write_bytes(b"")
     world = World(tmp_path / "spool", held=holding(A))
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     assert world.spool.problem
     assert "Cannot write the spool" in caplog.text
     world.work(LATE_WRITE_WINDOW)
@@ -493,7 +607,7 @@ def test_what_could_not_be_written_is_written_later(tmp_path):
     place = tmp_path / "spool"
     place.write_bytes(b"")
     world = World(place, state=WAITING)
-    world.spool.note_unknown([UUID])
+    world.spool.note_unknown([UUID], OWNER)
     place.unlink()
     world.work(1.0)
     assert len(list(place.iterdir())) == 1
@@ -501,10 +615,10 @@ def test_what_could_not_be_written_is_written_later(tmp_path):
 
 def test_a_line_that_was_cut_off_is_ignored(tmp_path):
     first = World(tmp_path, state=WAITING)
-    first.spool.note_unknown([UUID])
+    first.spool.note_unknown([UUID], OWNER)
     (path,) = tmp_path.iterdir()
     end(first)
-    path.write_bytes(path.read_bytes() + b'{"v": 1, "cons')
+    path.write_bytes(path.read_bytes() + b'{"v": 2, "cons')
     second = World(tmp_path, clock=first.clock, state=WAITING)
     second.work()
     assert len(second.spool) == 1
@@ -512,6 +626,6 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path):
 
 def test_nothing_is_kept_for_an_instance_that_holds_nothing():
     world = World(state=DELETED)
-    world.spool.note_unknown([UUID], NOTHING_KEPT)
+    world.spool.note_unknown([UUID], OWNER, NOTHING_KEPT)
     world.work(LATE_WRITE_WINDOW)
     assert len(world.spool) == 0

@@ -65,6 +65,10 @@ IN_A_CELL = {
     "rescheduled by its cell": ({"vm_state": "building", "task_state": "scheduling"}, MOVING),
     "being built": ({"vm_state": "building", "task_state": "spawning", "host": "h2"}, PLACED),
     "its row is deleted": ({"vm_state": "active", "task_state": "deleting", "deleted": 7}, PLACED),
+    "its compute has not taken it yet": ({"vm_state": "building"}, PLACED),
+    "shelved and offloaded": ({"vm_state": "shelved_offloaded"}, GIVEN_UP),
+    "a build that its compute gave up": ({"vm_state": "error"}, GIVEN_UP),
+    "being unshelved": ({"vm_state": "shelved_offloaded", "task_state": "unshelving"}, MOVING),
 }
 
 
@@ -99,7 +103,9 @@ EXPECTED = {
     "created in its cell": ({"vm_state": "building", "task_state": "scheduling"}, {}, True),
     "being built there": ({"vm_state": "building", "task_state": "spawning", "host": "h1"}, {}, True),
     "being built elsewhere": ({"vm_state": "building", "task_state": "spawning", "host": "h2"}, {}, False),
+    "its compute has not taken it yet": ({"vm_state": "building"}, {}, True),
     "its build failed": ({"vm_state": "error"}, {}, False),
+    "shelved and offloaded": ({"vm_state": "shelved_offloaded"}, {}, False),
     "being moved": ({"vm_state": "active", "task_state": "resize_prep", "host": "h2"}, {}, True),
     "being unshelved": ({"vm_state": "shelved_offloaded", "task_state": "unshelving"}, {}, True),
     "its move failed": ({"vm_state": "active", "host": "h2"}, {}, False),
@@ -117,6 +123,12 @@ def test_whether_an_instance_is_on_its_way_to_a_host(nova, states, row, mapping,
     assert states.on_their_way({UUID: "h1", "unknown": "h1"}) == ({UUID} if expected else set())
 
 
-def test_without_the_api_database_nothing_is_known_to_be_on_its_way(nova, states):
+def test_without_the_api_database_each_instance_may_be_on_its_way(nova, states):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
-    assert states.on_their_way({UUID: "h1"}) == set()
+    assert states.on_their_way({UUID: "h1"}) == {UUID}
+
+
+def test_an_instance_in_a_cell_that_is_not_listed_may_be_on_its_way(nova, states):
+    map_instance(nova, nova.cell1)
+    states._cells.all = ()
+    assert states.on_their_way({UUID: "h1"}) == {UUID}

@@ -78,10 +78,10 @@ class NoSpool:
     def note_lost(self, lost, owner, kept=None):
         pass
 
-    def note_unknown(self, uuids, kept=None):
+    def note_unknown(self, uuids, owner, kept=None):
         pass
 
-    def note_answered(self, held):
+    def note_answered(self, answered):
         pass
 
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 import json
+import math
 import uuid
 
 import pytest
@@ -13,8 +14,12 @@ from scheduler.operators.audit.findings import Kind
 from scheduler.operators.audit.nova_reader import NovaReader, NovaUnreadable
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
+from scheduler.placement.writes import Write
 from tests.support import forked
 
+OWNER = Owner("project", "user")
 MINUTE = timedelta(minutes=1)
 
 
@@ -204,3 +209,14 @@ def test_the_command_prints_findings_and_exits_with_their_status(cloud, command)
         ("allocation-without-instance", gone, "a")
     ]
     assert "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1." in errors
+
+
+def test_an_empty_write_releases_what_placement_hides(cloud, client, audit):
+    """Though its host has no room for it."""
+    host = cloud.host("ghost")
+    hidden = cloud.holds(str(uuid.uuid4()), host)
+    cloud.hide(hidden)
+    cloud.shrink(host, VCPU=1, MEMORY_MB=1)
+    assert {one.kind for one in audit().findings} == {Kind.HIDDEN, Kind.OVER_COMMITTED}
+    AllocationWriter(client).write({hidden: Write({}, OWNER)}, until=-math.inf)
+    assert audit().findings == []
