@@ -3,29 +3,22 @@
     spread  the share of memory that hosts use becomes more even: each move is the one that lowers its
             standard deviation most
     pack    hosts become empty
-    room    one host gets room for one instance of a flavor
-    below   no host uses more than a share of its memory
 
 Pinned guests and those with devices stay where they are: only computes know what they free.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from oslo_utils import uuidutils
 
 from scheduler.errors import BerthError
-from scheduler.logs import count_text
 from scheduler.operators.plan.movable import way_of
 from scheduler.operators.plan.moves import Document, Move, Mover, cost, described
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.operators.snapshot.requests import of_flavor
-from scheduler.placement.plain_query import PlainQuery, only_plain_query
-from scheduler.request.scheduling_request import SchedulingRequest
 
-GOALS = SPREAD, PACK, ROOM, BELOW = ("spread", "pack", "room", "below")
+GOALS = SPREAD, PACK = ("spread", "pack")
 
 #: Smaller changes of the variance are noise of floating point.
 LEAST_GAIN = 1e-12
@@ -33,12 +26,8 @@ LEAST_GAIN = 1e-12
 #: Hosts of a cell off which instances are moved to spread: those that use the largest share of memory.
 MOST_SOURCES = 100
 
-#: Hosts that are tried to be emptied, or to get room: those with the least memory in use or to move first.
+#: Hosts that are tried to be emptied: those with the fewest instances and the least memory in use first.
 MOST_TRIED = 500
-
-
-class Impossible(BerthError):
-    """A goal cannot be reached in this way."""
 
 
 class _Kind(NamedTuple):
@@ -78,17 +67,11 @@ class Plan:
     Attributes:
         gains: By how many percent points each move lowers the deviation; empty for other goals.
         emptied: The rows of hosts that are empty then.
-        room_on: The row of the host that has room then, -1 for none.
-        reached: Whether the goal is reached.
-        why: Why it is not.
     """
 
     moves: list[Move] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     emptied: list[int] = field(default_factory=list)
-    room_on: int = -1
-    reached: bool = True
-    why: str = ""
 
 
 class Balance:
@@ -271,128 +254,6 @@ class Balance:
                 targets |= {move.target for move in more}
         return Plan(moves=moves, emptied=emptied)
 
-    # -- a share that no host exceeds ------------------------------------------------------------------------
-
-    def below(self, share: float, most: int) -> Plan:
-        """Return moves off hosts that use more than a share of their memory, the fullest host first.
-
-        Of a host the smallest instance moves that is enough, or the largest one.
-        """
-        plan, given_up = Plan(), set[int]()
-        while len(plan.moves) < most:
-            used = self._used
-            above = [row for row in np.flatnonzero(used > share).tolist() if row not in given_up]
-            if not above:
-                break
-            self._snapshot.progress("moves", len(plan.moves), most)
-            row = max(above, key=lambda row: (used[row], -row))
-            excess = (used[row] - share) * self._total[row]
-            move = next(filter(None, (self._below(at, share) for at in self._by_use(row, excess))), None)
-            if move is None:
-                given_up.add(row)
-            else:
-                plan.moves.append(move)
-        left = int(np.count_nonzero(self._used > share))
-        plan.reached = not left
-        if left:
-            enough = (
-                f"{most} moves are not enough" if len(plan.moves) == most else "no other host can have more"
-            )
-            plan.why = f"{count_text(left, 'host')} above {share:.0%} left: {enough}"
-        return plan
-
-    def _by_use(self, row: int, excess: float) -> list[int]:
-        """Return the instances of a host, those first that are best to move to free so much memory."""
-        indices = self._on(row)
-        enough = sorted((at for at in indices if self._memory(at) >= excess), key=self._memory)
-        return [*enough, *sorted((at for at in indices if at not in enough), key=self._memory, reverse=True)]
-
-    def _below(self, index: int, share: float) -> Move | None:
-        """Move an instance to a host that does not exceed the share with it."""
-        with self._cloud.restoring_closed():
-            self._cloud.closed |= self._used + self._memory(index) / self._total > share
-            return self._move(index)
-
-    # -- room for one instance -------------------------------------------------------------------------------
-
-    def room(self, flavor: str, most: int) -> Plan:
-        """Return the moves that free one host for an instance of a flavor, with the least memory to copy.
-
-        Raises:
-            Impossible: More than what compute nodes have themselves decides about the flavor.
-        """
-        uuid = uuidutils.generate_uuid()
-        query = self._query_of(flavor)
-        decision = self._cloud.decide(of_flavor(self._snapshot, flavor), [uuid], explain=False)
-        if decision.chosen:
-            return Plan(room_on=decision.chosen[0].row)
-        tries = sorted(
-            self._ways_to_room(query, most), key=lambda each: (sum(map(self._memory, each[1])), each)
-        )
-        for done, (row, leaving) in enumerate(tries[:MOST_TRIED]):
-            self._snapshot.progress("hosts", done, min(len(tries), MOST_TRIED))
-            if (plan := self._make_room(flavor, row, leaving)) is not None:
-                return plan
-        why = f"no host gets room for an instance of flavor {flavor} by at most {count_text(most, 'move')}"
-        return Plan(reached=False, why=why)
-
-    def _query_of(self, flavor: str) -> PlainQuery:
-        request = SchedulingRequest.of(of_flavor(self._snapshot, flavor))
-        query = only_plain_query(self._snapshot.candidate_hosts.queries(request))
-        if query is None or request.guest or request.pci_requests:
-            raise Impossible(
-                f"Only computes know what instances leave for flavor {flavor}: it needs NUMA cells, devices "
-                "or nested resources"
-            )
-        return query
-
-    def _ways_to_room(self, query: PlainQuery, most: int) -> Iterator[tuple[int, list[int]]]:
-        """Yield hosts with the instances to move off them; Placement has room for the query then."""
-        nodes = self._snapshot.mirror.known.nodes()
-        suits = nodes.traits.suits(query.traits_suit) & nodes.limits_admit(query.amounts)
-        free = {name: self._cloud.free(name) for name in query.amounts}
-        for row, known in enumerate(self._snapshot.table.rows):
-            node = nodes.row_of_uuid.get(known.uuid)
-            if node is None or not suits[node] or self._cloud.closed[row]:
-                continue
-            missing = {name: amount - int(free[name][row]) for name, amount in query.amounts.items()}
-            leaving = self._leaving(row, missing)
-            if leaving and len(leaving) <= most:
-                yield row, leaving
-
-    def _leaving(self, row: int, missing: Mapping[str, int]) -> list[int]:
-        """Return instances of a host that hold what is missing: the smallest ones, less those not needed."""
-        short, chosen = dict(missing), list[int]()
-        for index in sorted(self._on(row), key=self._memory):
-            if all(amount <= 0 for amount in short.values()):
-                break
-            chosen.append(index)
-            for name, amount in (self._mover.amounts(index) or {}).items():
-                short[name] = short.get(name, 0) - amount
-        if any(amount > 0 for amount in short.values()):
-            return []
-        for index in list(chosen):  # the smallest first: a large one alone may be enough
-            held = self._mover.amounts(index) or {}
-            if all(short[name] + held.get(name, 0) <= 0 for name in short):
-                chosen.remove(index)
-                for name, amount in held.items():
-                    short[name] = short.get(name, 0) + amount
-        return chosen
-
-    def _make_room(self, flavor: str, row: int, leaving: Sequence[int]) -> Plan | None:
-        """Move instances off a host and decide for the flavor there; None if either does not work."""
-        mark = self._cloud.mark
-        with self._cloud.restoring_closed():
-            self._cloud.closed[row] = True
-            moves, stuck = self._mover.move_all(self._mover.order(leaving))
-            self._cloud.open_only([row])
-            spec = of_flavor(self._snapshot, flavor)
-            found = [] if stuck else self._cloud.decide(spec, [spec.instance_uuid], explain=False).chosen
-        if not found:
-            self._cloud.rewind(mark)
-            return None
-        return Plan(moves=moves, room_on=row)
-
 
 def _by_kind(rows: Sequence[int], kinds: np.ndarray) -> Iterable[list[int]]:
     """Return rows of the same kind together, in their order."""
@@ -402,35 +263,17 @@ def _by_kind(rows: Sequence[int], kinds: np.ndarray) -> Iterable[list[int]]:
     return found.values()
 
 
-def balance(cloud: PlannedCloud, goal: str, most: int, flavor: str = "", share: float = 1.0) -> Document:
-    """Return at most so many moves towards a goal. The cloud is left as the plan leaves it.
-
-    Args:
-        flavor: With the goal ``room``: the flavor of the instance that is to fit.
-        share: With the goal ``below``: the share of memory that no host is to exceed.
-
-    Raises:
-        BerthError: There is no such flavor, or it is none that room can be made for.
-    """
+def balance(cloud: PlannedCloud, goal: str, most: int) -> Document:
+    """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
     snapshot = cloud.snapshot
     snapshot.load_requests(range(len(snapshot.instances)))
     before = spread_of(cloud)
     found = Balance(cloud)
-    goals: Mapping[str, Callable[[], Plan]] = {
-        SPREAD: lambda: found.spread(most),
-        PACK: lambda: found.pack(most),
-        ROOM: lambda: found.room(flavor, most),
-        BELOW: lambda: found.below(share, most),
-    }
-    plan = goals[goal]()
+    plan = found.pack(most) if goal == PACK else found.spread(most)
     gains: Sequence[float | None] = plan.gains or [None] * len(plan.moves)
     return {
         "plan": "balance",
         "goal": goal,
-        "flavor": flavor or None,
-        "below_percent": round(share * 100, 2) if goal == BELOW else None,
-        "reached": plan.reached,
-        "why": plan.why,
         "moves": [
             {
                 "step": number,
@@ -443,7 +286,6 @@ def balance(cloud: PlannedCloud, goal: str, most: int, flavor: str = "", share: 
             for number, (move, gain) in enumerate(zip(plan.moves, gains, strict=True), 1)
         ],
         "emptied": sorted(cloud.host(row) for row in plan.emptied),
-        "room_on": cloud.host(plan.room_on) if plan.room_on >= 0 else None,
         "before": before,
         "after": spread_of(cloud),
     }

@@ -196,8 +196,7 @@ class Survive(RunnablePlan):
 class Balance(RunnablePlan):
     """Propose the moves that bring the cloud closest to a goal. All filters allow each move.
 
-    Exit status: 0, 3 if the goal (room, below) is not reached, 255 if no plan could be made. With --run: as
-    drain.
+    Exit status: 0, 255 if no plan could be made. With --run: as drain.
     """
 
     kind = "balance"
@@ -206,41 +205,21 @@ class Balance(RunnablePlan):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--goal", nargs="+", default=[balance.SPREAD], metavar="GOAL",
-            help="spread: make the share of memory in use more even; pack: empty as many hosts as possible; "
-            "room: free one host for an instance of --flavor; below PERCENT: leave no host with more of its "
-            "memory in use (default: spread)",
+            "--goal", default=balance.SPREAD, metavar="GOAL",
+            help="spread: make the share of memory in use more even; pack: empty as many hosts as possible "
+            "(default: spread)",
         )  # fmt: skip
-        parser.add_argument("--flavor", metavar="NAME|ID", help="with --goal room: the flavor")
         add_number(parser, "--moves", 20, "maximum number of moves")
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        goal, *percent = args.goal
-        if goal not in balance.GOALS:
-            raise WrongArgument(unknown("goal", goal, balance.GOALS))
-        if (goal == balance.ROOM) != bool(args.flavor):
-            raise WrongArgument("--goal room and --flavor need each other")
-        share = _share(percent) if goal == balance.BELOW else 1.0
-        if goal != balance.BELOW and percent:
-            raise WrongArgument(f"--goal {goal} takes no number")
-        found = balance.balance(cloud, goal, args.moves, args.flavor or "", share)
-        return found | {"all_placed": found["reached"]}
+        if args.goal not in balance.GOALS:
+            raise WrongArgument(unknown("goal", args.goal, balance.GOALS))
+        return balance.balance(cloud, args.goal, args.moves) | {"all_placed": True}
 
     def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
         most = max(0, args.moves - moved)
         return self.plan(cloud, argparse.Namespace(**{**vars(args), "moves": most}))
-
-
-def _share(given: Sequence[str]) -> float:
-    """Return the share that an argument has in percent."""
-    try:
-        (percent,) = map(float, given)
-    except ValueError:
-        percent = 0.0
-    if not 0 < percent < 100:
-        raise WrongArgument("--goal below takes a number of percent between 0 and 100")
-    return percent / 100
 
 
 class Policy(PlanCommand):

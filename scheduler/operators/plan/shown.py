@@ -283,19 +283,14 @@ def _copies(moves: Sequence[Plan]) -> str:
 def _balance(plan: Plan) -> tuple[Head, list[Part]]:
     before, after = plan["before"], plan["after"]
     name = "memory_used_deviation_percent"
-    purpose = {
-        "room": f"give {plan['room_on'] or 'a host'} room for one of flavor {plan['flavor']}",
-        "below": f"bring all hosts to {plan['below_percent']} % of their memory or less",
-    }.get(plan["goal"], plan["goal"])
     facts = [
-        *([Fact("not reached:", plan["why"])] if plan["why"] else []),
         *([Fact("to copy:", _copies(plan["moves"]))] if plan["moves"] else []),
         Fact("deviation of memory in use:", f"{before[name]} % -> {after[name]} %"),
         Fact("hosts without instances:", f"{before['empty_hosts']} -> {after['empty_hosts']}"),
     ]
     if plan["emptied"]:
         facts.append(Fact("emptied:", ", ".join(plan["emptied"])))
-    subject = f"{count_text(len(plan['moves']), 'move')} to {purpose}"
+    subject = f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}"
     moves = _moves(
         plan["moves"],
         ("Memory, GiB", "Disk, GiB", "Gain"),
@@ -305,7 +300,7 @@ def _balance(plan: Plan) -> tuple[Head, list[Part]]:
             "" if one["gain"] is None else f"{one['gain']:.3f}",
         ),
     )
-    look = BAD if plan["why"] else GOOD if plan["moves"] else ""
+    look = GOOD if plan["moves"] else ""
     head = Head("Moves that help", subject, look, facts=facts)
     return head, [_histogram(before, after, "before", "after"), moves]
 
