@@ -5,7 +5,7 @@ for all hosts in the same state. Memory is in MiB, page sizes are in KiB.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from scheduler.errors import BerthError
@@ -131,20 +131,6 @@ class HostTopology:
 
     def __hash__(self) -> int:
         return self._digest
-
-    def unused(self) -> "HostTopology":
-        """Return it without guests."""
-        cells = (
-            replace(
-                cell,
-                cpu_usage=0,
-                memory_usage=0,
-                pinned=frozenset(),
-                pages=tuple(replace(pool, used=0) for pool in cell.pages),
-            )
-            for cell in self.cells
-        )
-        return replace(self, cells=tuple(cells))
 
     @cached_property
     def has_threads(self) -> bool:

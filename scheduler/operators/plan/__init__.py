@@ -7,9 +7,8 @@
 - script: moves as a shell script for the openstack client
 - drain: emptying hosts; survive: losing hosts; failures: all kinds of losses
 - balance: few moves towards a goal
-- capacity: how many more instances fit; loss: after the loss of a host; forecast: until when; capacities:
-  the same for each flavor, and as metrics
-- purchase: what further hosts would bring
+- capacity: how many more instances fit; loss: after the loss of a host; capacities: the same for each flavor,
+  and as metrics
 - policy: what other options would change
 - dry_run: deciding one request without a claim
 - shown: what is shown of each kind of plan

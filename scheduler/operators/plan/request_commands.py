@@ -1,15 +1,13 @@
 """berth-plan capacity and dry-run: plans for requests that were not made."""
 
 import argparse
-from datetime import UTC, datetime, timedelta
-from functools import partial
 import logging
 from typing import Any
 
 from scheduler.operators.command import textfile
-from scheduler.operators.command.arguments import add_number, positive_integer, writing
-from scheduler.operators.plan import capacities, capacity, dry_run, forecast, purchase
-from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, unknown
+from scheduler.operators.command.arguments import add_number, writing
+from scheduler.operators.plan import capacities, capacity, dry_run
+from scheduler.operators.plan.command_base import PlanCommand, WrongArgument
 from scheduler.operators.snapshot import hints, requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
@@ -81,11 +79,6 @@ class Capacity(RequestPlan):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--forecast",
-            action="store_true",
-            help="also name the week in which no more fits, if the growth of the last 30 days continues",
-        )
-        parser.add_argument(
             "--all", action="store_true", help="count for all flavors, also after the loss of any one host"
         )
         parser.add_argument(
@@ -93,16 +86,9 @@ class Capacity(RequestPlan):
             metavar="FILE",
             help="with --all: write the counts as metrics for the textfile collector of node-exporter",
         )
-        parser.add_argument(
-            "--add", type=positive_integer, metavar="N",
-            help="count how many more instances of each flavor fit on N further hosts, and until when; "
-            "--like names the host of the cloud that they are like",
-        )  # fmt: skip
         return parser
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        if args.add:
-            return self._purchase(cloud, args)
         described = any((args.flavor, args.like, args.spec))
         if args.all == described:
             raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
@@ -114,28 +100,8 @@ class Capacity(RequestPlan):
         hinted = any(name == hints.GROUP for name, _ in requests.pairs(args.hint))
         if requests.without_group(spec, hinted=hinted):
             LOG.warning("The server group of the request is left out: capacity is counted host by host")
-        flavor = spec.flavor
         found = capacity.capacity(cloud, spec)
-        if args.forecast:
-            now = datetime.now(UTC).replace(tzinfo=None)
-            changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS + 1))
-            found["forecast"] = forecast.forecast(changes, found["instances"], now)
         return found | {"all_placed": found["instances"] > 0}
-
-    def _purchase(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        if args.all or args.flavor or args.spec or not args.like:
-            raise WrongArgument("--add takes --like HOST and counts all flavors")
-        rows = cloud.snapshot.table.rows_named
-        if args.like not in rows:
-            raise WrongArgument(unknown("host", args.like, list(rows)))
-        if len(rows[args.like]) > 1:
-            raise WrongArgument(f"{args.like} has several nodes; name a host with one")
-        now = datetime.now(UTC).replace(tzinfo=None)
-        since = now - timedelta(days=forecast.DAYS + 1)
-        changes = partial(cloud.snapshot.all_instances.changes, since=since)
-        flavors = cloud.snapshot.stored.flavors()
-        found = purchase.purchase(cloud, int(rows[args.like][0]), args.add, flavors, changes, now)
-        return found | {"all_placed": any(one["more"] for one in found["flavors"])}
 
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         found = capacities.capacities(cloud, cloud.snapshot.stored.flavors())

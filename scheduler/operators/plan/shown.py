@@ -328,8 +328,6 @@ def _capacity(plan: Plan) -> tuple[Head, list[Part]]:
     ]
     if plan["reason"]:
         facts.append(Fact("reason:", plan["reason"]))
-    if found := plan.get("forecast"):
-        facts.append(Fact("full:", _forecast(found)))
     columns = ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then")
     rows = [
         (
@@ -354,15 +352,6 @@ def _capacity(plan: Plan) -> tuple[Head, list[Part]]:
         facts=facts,
     )
     return head, [bars("Instances that fit", drawn), Table(columns, rows, "Places")]
-
-
-def _forecast(found: Plan) -> str:
-    growth = f"{found['created']} created and {found['deleted']} deleted in 30 days"
-    if found["week"]:
-        until = f"between {found['earliest'] or '?'} and {found['latest'] or 'never'} with 8 chances of 10"
-        return f"in the week of {found['week']}, {until}: {growth}"
-    soon = f", but perhaps from {found['earliest']} on" if found["earliest"] else ""
-    return f"not within ten years{soon}: {growth}"
 
 
 def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
@@ -404,35 +393,6 @@ def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
 
 def _total(one: Plan) -> int:
     return sum(zone["instances"] for zone in one["zones"])
-
-
-def _purchase(plan: Plan) -> tuple[Head, list[Part]]:
-    sayings = []
-    if plan["instances_with_devices"]:
-        holders = count_text(plan["instances_with_devices"], "instance")
-        words = f"devices of {holders} on {plan['like']} are not counted: name a host without instances"
-        sayings.append(Saying(words))
-    columns = ("Flavor", "Fit now", "More", "Full", "Full then", "Runs out first", "Stranded then")
-    rows = [
-        (
-            one["flavor"],
-            one["instances"],
-            one["more"],
-            one["week"] or "not within ten years",
-            one["week_then"] or "not within ten years",
-            one["limit"],
-            amounts(one["stranded"]),
-        )
-        for one in plan["flavors"]
-    ]
-    counts = [(one["flavor"], one["instances"], one["more"]) for one in plan["flavors"]]
-    drawn = (
-        (name, now + more, now, f"{now} → {now + more}", "" if more else BAD) for name, now, more in counts
-    )
-    legend = (("pale", "with the further hosts"), ("strong", "now"))
-    subject = f"{count_text(plan['hosts'], 'more host')} like {plan['like']}; each flavor alone"
-    head = Head("What further hosts bring", subject, "" if plan["all_placed"] else BAD, sayings=sayings)
-    return head, [bars("Instances that fit", drawn, legend), Table(columns, rows, "Flavors")]
 
 
 SIDES = {
@@ -520,7 +480,6 @@ _KINDS: Mapping[str, Callable[[Plan], tuple[Head, list[Part]]]] = {
     "balance": _balance,
     "capacity": _capacity,
     "capacities": _capacities,
-    "purchase": _purchase,
     "policy": _policy,
     "dry-run": _dry_run,
 }

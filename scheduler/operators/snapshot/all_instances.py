@@ -1,7 +1,6 @@
-"""Every instance of every cell, page by page, and how many of some size were created and deleted."""
+"""Every instance of every cell, page by page."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ import sqlalchemy as sa
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import instances
-from scheduler.objects import Flavor
 
 #: Instances that one statement reads.
 PAGE = 20_000
@@ -72,26 +70,6 @@ class AllInstances:
                         for _, uuid, host, node, state, hidden, task, name, project in rows
                     ],
                 )
-
-    def changes(self, flavor: Flavor, since: datetime) -> list[tuple[datetime, int]]:
-        """Return when instances of the size of a flavor were created (1) and deleted (-1).
-
-        Deleted instances that were archived are missing.
-        """
-        columns = instances.c
-        sizes = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
-        of_size = [columns[name] == getattr(flavor, name) for name in sizes]
-        query = sa.select(columns.created_at, columns.deleted_at, columns.deleted).where(
-            *of_size, sa.or_(columns.created_at >= since, columns.deleted_at >= since)
-        )
-        found = []
-        for cell in self._cells.all:
-            for created, deleted_at, deleted in self._ask(cell, query):
-                if isinstance(created, datetime) and created >= since:
-                    found.append((created, 1))
-                if deleted and isinstance(deleted_at, datetime) and deleted_at >= since:
-                    found.append((deleted_at, -1))
-        return sorted(found)
 
     def _ask(self, cell: Cell, query: sa.Select) -> Any:
         answer = self._calls.scatter_gather([cell], partial(self._rows, query))[cell.uuid]

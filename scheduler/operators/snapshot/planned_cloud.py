@@ -318,26 +318,6 @@ class PlannedCloud:
         self._charge(int(self.places.rows[index]), flavor, allocations or {}, -1)
         self._locate(index, -1)
 
-    def empty(self, row: int) -> None:
-        """Leave nothing on a host, as if it was new; what nested providers and PCI pools give stays taken.
-
-        Requests of its instances were read.
-        """
-        snapshot, numbers = self.snapshot, self.snapshot.table.numbers
-        for index in np.flatnonzero(self.places.rows == row).tolist():
-            if snapshot.instances.specs[index] >= 0:
-                self.remove(index, None)
-        for name in ("vcpus_used", "num_instances", "num_io_ops"):
-            self._undo.append(partial(numbers[name].__setitem__, row, numbers[name][row].item()))
-            numbers[name][row] = 0
-        used = {name: one.used for name, one in self.usage(row).items()}
-        freed = {snapshot.table.rows[row].uuid: {"resources": used}}
-        snapshot.mirror.known.heard(freed, 0.0, -1)
-        self._undo.append(partial(snapshot.mirror.known.heard, freed, 0.0, 1))
-        topology = snapshot.table.coded["numa_topology"][row]
-        if topology is not None:
-            self._replace("numa_topology", row, topology.unused())
-
     def _charge(self, row: int, flavor: objects.Flavor, allocations: Allocations, sign: int) -> None:
         self._add(row, flavor, allocations, sign)
         self._undo.append(partial(self._add, row, flavor, allocations, -sign))

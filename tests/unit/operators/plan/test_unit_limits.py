@@ -1,6 +1,5 @@
 """Plans know the unit limits of hosts, which Placement's answer about all of them lacks."""
 
-from datetime import datetime
 import json
 
 import pytest
@@ -10,7 +9,6 @@ from scheduler.decisions.failure_cause import cause_of
 from scheduler.operators.plan.capacity import capacity
 from scheduler.operators.plan.drain import drain
 from scheduler.operators.plan.dry_run import dry_run
-from scheduler.operators.plan.purchase import purchase
 from scheduler.operators.plan.survive import by_hosts, survive
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 from tests.unit.operators.plan.test_capacity import request
@@ -55,9 +53,3 @@ def test_the_loss_of_a_host_is_not_survived_by_hosts_whose_limits_refuse_its_ins
     planned = limited("h2", "h3", max_unit=3).put("i1", "h1", LARGE).planned()
     found = survive(planned, by_hosts(planned.snapshot, 1))
     assert (found["survived"], found["missing"]["VCPU"]) == (0, 4)
-
-
-def test_further_hosts_have_the_limits_of_the_one_that_they_are_like():
-    planned = limited("h1", max_unit=3).planned()
-    (found,) = purchase(planned, 0, 2, [LARGE], lambda _flavor: [], datetime(2026, 1, 1))["flavors"]
-    assert found["more"] == 0

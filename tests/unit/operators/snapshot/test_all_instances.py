@@ -1,12 +1,8 @@
-from datetime import timedelta
-
 import pytest
 import sqlalchemy as sa
 
 from scheduler.nova_db.cells import UNREADABLE, Cells
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.nova_db.schema import utcnow
-from scheduler.objects import Flavor
 from scheduler.operators.snapshot import all_instances
 from scheduler.operators.snapshot.all_instances import AllInstances
 
@@ -40,17 +36,6 @@ def test_soft_deleted_and_hidden_ones_are_told(nova, source):
     nova.add_instance("cmp1", vm_state="soft-delete", hidden=True)
     ((_, (one,)),) = source.pages()
     assert (one.vm_state, one.hidden) == ("soft-delete", True)
-
-
-def test_creations_and_deletions_of_a_size_are_told_in_order(nova, source):
-    now = utcnow()
-    days = [now - timedelta(days=number) for number in range(50)]
-    size = {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 0}
-    nova.add_instance("cmp1", **size, created_at=days[3])
-    nova.add_instance("cmp1", **size, created_at=days[45], deleted=7, deleted_at=days[5])
-    nova.add_instance("cmp1", **size, created_at=days[45])
-    nova.add_instance("cmp1", **{**size, "vcpus": 2}, created_at=days[1])
-    assert source.changes(Flavor(**size), days[30]) == [(days[5], -1), (days[3], 1)]
 
 
 def test_a_cell_that_cannot_be_read_is_an_error(nova, source):
