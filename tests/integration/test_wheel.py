@@ -116,6 +116,7 @@ def test_two_builds_of_one_commit_are_the_same(installed, tmp_path):
     assert built(checkout, tmp_path).read_bytes() == first.read_bytes()
 
 
+@pytest.mark.package
 @pytest.mark.skipif(not shutil.which("dpkg-buildpackage"), reason="dpkg-dev is not installed")
 def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(installed, tmp_path):
     source = tmp_path / "source"
