@@ -8,14 +8,15 @@ import sys
 
 import pytest
 
+from tests.support import forked
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.slow
 
 
 def run(*options):
-    command = [sys.executable, "-W", "ignore", "-m", "tools.scenarios", "demo", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    return forked.run("-m", "tools.scenarios", "demo", *options, timeout=290)
 
 
 def test_builds_that_fail_end_on_alternates():
@@ -46,6 +47,7 @@ def interruptible():
 
 
 def test_an_interrupt_is_one_line(interruptible):
+    """The demo is a program here, as a visitor runs it."""
     # so many instances that it has not ended when the signal comes
     demo = ["tools.scenarios", "demo", "--hosts", "10", "--instances", "20000"]
     command = [sys.executable, "-u", "-W", "ignore", "-m", *demo]

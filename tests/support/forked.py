@@ -138,6 +138,8 @@ def _run(words, output, errors, environment):
         os.dup2((output or log).fileno(), 1)
     if output:
         output.close()
+    # Those of the process that forks know where its output went
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
     os.setsid()
     # it ends with the process that forks, and so with the tests
     ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)

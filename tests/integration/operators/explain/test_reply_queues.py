@@ -41,6 +41,8 @@ def explainer(config_file):
     """The explainer of a scheduler that listens."""
     conf = configuration.load([f"--config-file={config_file}"])
     conf.set_override("use_queue_manager", False, "oslo_messaging_rabbit")
+    # A reply to a command that was killed is tried as long
+    conf.set_override("kombu_missing_consumer_retry_timeout", 1, "oslo_messaging_rabbit")
     bus = transport.rpc_transport(conf)
     made = Explainer()
     server = explain.build(conf, bus, made, 0, 1)
