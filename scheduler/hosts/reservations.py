@@ -133,14 +133,15 @@ class Reservations:
         }
         return free_memory(number) + taken["free_ram_mb"] < 0 or free_vcpus(number) - taken["vcpus_used"] < 0
 
-    def grant(self, instance_uuid: str) -> None:
-        """Note that Placement has granted the claim for a placement that this request has added."""
+    def grant(self, instance_uuid: str, project: str | None) -> None:
+        """Note that Placement has granted the claim for a placement that this request has added.
+
+        Args:
+            project: The project of the instance, which is sent to the host now.
+        """
         if instance_uuid in self._reserved:
             self.pending.grant(instance_uuid)
-
-    def note_build(self, position: ViewPosition, project: str | None) -> None:
-        """Note that an instance of a project is sent to a host."""
-        self.pending.builds.note(self._node(position), project)
+            self.pending.builds.note(self._reserved[instance_uuid][1].node, project)
 
     def failed_for(self, project: str | None) -> np.ndarray:
         """Return when each host failed last to build for a project, as ``RecentBuilds``; by position."""

@@ -122,7 +122,7 @@ class HostTable:
             and all(_place(self.rows[row]) == _place(previous.rows[row]) for row in changed)
         ):
             self.row_of_uuid, self.rows_of_host = previous.row_of_uuid, previous.rows_of_host
-            self.rows_named = previous.rows_named
+            self.rows_named, self.hosts_in_lower_case = previous.rows_named, previous.hosts_in_lower_case
             if self.aggregates is previous.aggregates:
                 self.coded["aggregates"] = previous.coded["aggregates"]
                 return
@@ -171,6 +171,14 @@ class HostTable:
         return found
 
     @cached_property
+    def hosts_in_lower_case(self) -> dict[str, list[str]]:
+        """The names of service hosts by what they are in lower case."""
+        found: dict[str, list[str]] = {}
+        for name in self.rows_named:
+            found.setdefault(name.lower(), []).append(name)
+        return found
+
+    @cached_property
     def cell_enabled(self) -> np.ndarray:
         """Whether each row's cell takes part in searches that name no cell: bool, shape (hosts,)."""
         return self.coded["cell"].spread(lambda cell: cell not in self.disabled_cells)
@@ -206,8 +214,8 @@ class HostTable:
 
         Names compare without case; disabled cells count too (spec: placement-and-workflow 4.6).
         """
-        names = {host.lower() for host in hosts}
-        return frozenset(row.uuid for row in self.rows if row.host.lower() in names) if names else frozenset()
+        named = (name for host in hosts for name in self.hosts_in_lower_case.get(host.lower(), ()))
+        return frozenset(self.rows[row].uuid for name in named for row in self.rows_named[name])
 
     def find(self, uuids: Iterable[str], cell_uuid: str | None = None) -> TableRows:
         """Return the rows of the compute nodes among ``uuids``, in their order.

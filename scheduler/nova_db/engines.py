@@ -305,12 +305,8 @@ def _limits(drivername: str, timeout: float) -> dict[str, object]:
     if drivername == "mysql+mysqlconnector":
         return {"connection_timeout": seconds}
     if drivername.startswith("postgresql+psycopg"):
-        milliseconds = int(timeout * 1000)
-        return {
-            "connect_timeout": max(2, seconds),
-            "options": f"-c statement_timeout={milliseconds}",
-            "tcp_user_timeout": milliseconds,
-        }
+        # No statement_timeout: PgBouncer refuses parameters of sessions. The connection watch ends hung ones.
+        return {"connect_timeout": max(2, seconds), "tcp_user_timeout": int(timeout * 1000)}
     if drivername.startswith("sqlite") and not drivername.endswith("aiosqlite"):
         return {"timeout": timeout}
     return {}

@@ -12,6 +12,7 @@ import time
 
 from oslo_log import log as logging
 
+from scheduler.bounds import deadline
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.table import HostTable
@@ -103,7 +104,9 @@ class HostStore:
             self._want(self._clock(), max_age)
 
     def snapshot(self, max_age: float | None = None, arrived_at: float | None = None) -> HostTable:
-        """Return a table. What cannot be read in time is not in it, or is as it was last read.
+        """Return a table, at the deadline of the request at the latest.
+
+        What cannot be read in time is not in it, or is as it was last read.
 
         Args:
             max_age: Seconds from the begin of its reading to the arrival of the request at most; 0: it begins
@@ -116,11 +119,12 @@ class HostStore:
         with self._changed:
             self._want(arrived_at, max_age)
             timeout = self._refresh_timeout()
+            patience = deadline.current().bound(timeout)
             with waiting_for("a new host table"):
-                in_time = self._changed.wait_for(lambda: self._is_fresh(arrived_at - max_age), timeout)
+                in_time = self._changed.wait_for(lambda: self._is_fresh(arrived_at - max_age), patience)
             if in_time:
                 self._late.report_success()
-            else:
+            elif patience == timeout:
                 self._late.report_failure(TimeoutError(f"no new table within {timeout:g} seconds"))
             return self._with_aggregates()
 

@@ -234,7 +234,7 @@ class Inventory:
         Those that are not are read from the databases; see ``HostTable.nodes_of_hosts``.
         """
         nodes = table.nodes_of_hosts(hosts)
-        missing = {host for host in hosts if not table.nodes_of_hosts([host])}
+        missing = {host for host in hosts if host.lower() not in table.hosts_in_lower_case}
         return nodes.union(self.instances.nodes_of_hosts(missing)) if missing else nodes
 
     def minimum_compute_version(self) -> int:

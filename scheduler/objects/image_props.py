@@ -3,13 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scheduler.conf.filter_scheduler import ARCHITECTURES
 from scheduler.objects import base, fields
 
-ARCHITECTURES = (
-    "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
-    "mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x sh4 sh4eb sparc sparc64 "
-    "unicore32 x86_64 xtensa xtensaeb"
-)
 ARCHITECTURE_ALIASES = {
     **dict.fromkeys(("i386", "i486", "i586", "x86_32", "x86_32p"), "i686"),
     "amd64": "x86_64",
@@ -74,7 +70,7 @@ class ImageMetaProps(base.WireObject):
 
     VERSION = "1.44"
     fields = {
-        "hw_architecture": fields.word(ARCHITECTURES, ARCHITECTURE_ALIASES),
+        "hw_architecture": fields.word(" ".join(ARCHITECTURES), ARCHITECTURE_ALIASES),
         "hw_auto_disk_config": fields.text(),
         "hw_boot_menu": fields.flexible_boolean(),
         "hw_cdrom_bus": fields.word(BUSES),
@@ -90,7 +86,7 @@ class ImageMetaProps(base.WireObject):
         "hw_device_id": fields.integer(),
         "hw_disk_bus": fields.word(BUSES),
         "hw_disk_type": fields.text(),
-        "hw_emulation_architecture": fields.word(ARCHITECTURES, ARCHITECTURE_ALIASES),
+        "hw_emulation_architecture": fields.word(" ".join(ARCHITECTURES), ARCHITECTURE_ALIASES),
         "hw_ephemeral_encryption": fields.flexible_boolean(),
         "hw_ephemeral_encryption_format": fields.word("plain luks luksv2"),
         "hw_ephemeral_encryption_secret_uuid": fields.uuid(),

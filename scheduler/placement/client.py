@@ -173,17 +173,17 @@ class PlacementClient:
         Raises:
             PlacementSilent: There was no response.
         """
-        options: dict[str, Any] = {
-            "timeout": self._timeout(search=search),
-            "log": not search,
-            "stream": search,
-        }
+
+        def send() -> Reply:
+            timeout = self._timeout(search=search)  # what is left by now
+            return self._send("GET", path, version, context, timeout=timeout, log=not search, stream=search)
+
         try:
-            return self._send("GET", path, version, context, **options)
+            return send()
         except PlacementUnanswered as error:
             if error.timed_out:
                 raise
-        return self._send("GET", path, version, context, **options)
+        return send()
 
     def write(
         self, method: str, path: str, version: str | None, context: Any = None, body: bytes | None = None

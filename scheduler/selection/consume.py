@@ -12,7 +12,6 @@ from scheduler.numa.fit import Fitter
 from scheduler.numa.topology import limits_from
 from scheduler.numa.usage import InstanceDemand, consume_instance
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -27,8 +26,6 @@ def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitte
         fitter: Fits the NUMA topology, as the filter did.
     """
     hosts.consume(index, **consumed_amounts(request.flavor))
-    if request.claims:
-        hosts.reservations.note_build(hosts.position(index), read(request.spec, "project_id"))
     demand = demand_of(request, hosts, index)
     if demand is not None:
         try:

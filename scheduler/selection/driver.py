@@ -10,6 +10,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.request.decision_line import Place
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
 from scheduler.selection.choosing import Choosing
@@ -95,6 +96,7 @@ class FilterDriver:
             self._is_mapped,
             Headroom(usages),
             partial(demand_of, request),
+            read(request.spec, "project_id"),
         )
         counts = request.counts
         counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries

@@ -83,6 +83,7 @@ class HostClaiming:
         is_mapped: Callable[[str], bool] = all_mapped,
         headroom: Headroom | None = None,
         demand: DemandOf = no_demand,
+        project: str | None = None,
     ) -> None:
         """Claim on the hosts of ``ranking``.
 
@@ -93,6 +94,7 @@ class HostClaiming:
                 other hosts into error.
             headroom: What Placement has left, for choices that are not claimed at once.
             demand: What the current instance needs of NUMA cells and devices, for reservations.
+            project: The project of the instances.
         """
         self.tries: Counter[str] = Counter()
         self._headroom = headroom or Headroom()
@@ -101,6 +103,7 @@ class HostClaiming:
         self._claims = claims
         self._amounts = amounts
         self._demand = demand
+        self._project = project
         self._planned: dict[str, Planned] = {}
         self._refused: list[ViewPosition] = []  # hosts that the current instance cannot have
         self._rest: Iterator[ViewIndex] = iter(())
@@ -142,7 +145,7 @@ class HostClaiming:
         results = self._claims.claim_many({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].claimed]
         for uuid in planned.keys() - refused:
-            self._ranking.hosts.reservations.grant(uuid)
+            self._ranking.hosts.reservations.grant(uuid, self._project)
         for uuid in refused:
             self._ranking.hosts.reservations.unreserve(uuid)
             self._ranking.refuse(planned[uuid].position)
@@ -243,7 +246,7 @@ class HostClaiming:
             self._serve_by(index, instance_uuid, candidate)
             result = self._claims.claim_many({instance_uuid: candidate})[instance_uuid]
             if result.claimed:
-                hosts.reservations.grant(instance_uuid)
+                hosts.reservations.grant(instance_uuid, self._project)
                 return candidate
             if not result.try_next:
                 raise final_refusal(instance_uuid, result)

@@ -31,7 +31,7 @@ ALLOWED = {
     "version": set(),
     "logs": set(),
     "bounds": set(),
-    "objects": set(),
+    "objects": {"conf"},
     "conf": set(),
     "request": {"objects", "numa", "pci"},
     "placement": {"request"},

@@ -7,8 +7,7 @@ from oslo_config import cfg
 import pytest
 
 from scheduler import conf as options
-from scheduler.conf import filter_scheduler, registry, small_groups
-from scheduler.objects import image_props
+from scheduler.conf import registry, small_groups
 
 SAMPLE = pathlib.Path(__file__).parents[3] / "etc" / "berth-scheduler.conf.sample"
 
@@ -244,7 +243,3 @@ def test_the_sample_shows_nova_s_defaults_of_library_options():
 def test_the_sample_can_be_read():
     conf = options.load(["--config-file", str(SAMPLE)])
     assert conf.scheduler.max_attempts == 3
-
-
-def test_the_architectures_of_the_option_are_those_of_images():
-    assert image_props.ARCHITECTURES.split() == filter_scheduler.ARCHITECTURES

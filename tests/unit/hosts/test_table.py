@@ -186,6 +186,11 @@ def assert_same(table, anew):
 
 
 def test_hosts_are_named_without_case():
-    table = make_table([make_host("Host1"), make_host("host2"), make_host("host3")])
-    assert table.nodes_of_hosts(["hOST1", "host3"]) == {uuid_of("Host1"), uuid_of("host3")}
-    assert table.nodes_of_hosts([]) == frozenset()
+    hosts = [make_host("Host1"), make_host("host2"), make_host("host3"), make_host("HOST1")]
+    table = make_table(hosts)
+    assert table.nodes_of_hosts(["hOST1", "host3"]) == {uuid_of(name) for name in ("Host1", "HOST1", "host3")}
+    assert table.nodes_of_hosts([]) == table.nodes_of_hosts(["host4"]) == frozenset()
+    later = make_table(hosts, previous=table)
+    assert (
+        later.hosts_in_lower_case is table.hosts_in_lower_case
+    )  # names are lowered once, not at each request

@@ -45,10 +45,7 @@ def test_a_url_without_driver_gets_one_that_is_there(monkeypatch, absent, url, e
             "mysql+pymysql://h/d?read_timeout=90",
             {"connect_timeout": "3", "read_timeout": "90", "write_timeout": "3"},
         ),
-        (
-            "postgresql+psycopg2://h/d",
-            {"connect_timeout": "3", "options": "-c statement_timeout=2500", "tcp_user_timeout": "2500"},
-        ),
+        ("postgresql+psycopg2://h/d", {"connect_timeout": "3", "tcp_user_timeout": "2500"}),
         ("sqlite:///x.db", {"timeout": "2.5"}),
     ],
 )

@@ -9,6 +9,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.hosts.host_state import service_map
 from scheduler.nova_db.aggregate_store import AggregateStore
@@ -111,6 +112,13 @@ def test_a_request_that_says_to_come_from_the_future_gets_a_table_of_now(nova, s
     reads = stores.reads
     stores.store.snapshot()
     assert stores.reads == reads
+
+
+def test_a_request_waits_for_a_table_until_its_deadline(nova, stores, caplog):
+    """Nothing reads here. That one request has no time left says nothing of the databases."""
+    with limit_to(Deadline.after(0.01)):
+        assert len(stores.store.snapshot(0)) == 0
+    assert "timed out" not in caplog.text
 
 
 def test_reading_begins_before_a_request_waits_for_it(nova):

@@ -385,6 +385,15 @@ def test_a_search_ends_with_the_deadline_of_its_request(session, http):
     assert found.call_count == 1
 
 
+def test_a_search_that_is_sent_again_has_the_time_that_is_left(session, http):
+    seconds = itertools.count()
+    found = http.get(f"{URL}/allocation_candidates", [{"exc": RESET}, {"text": "{}"}])
+    with limit_to(Deadline(50.0, lambda: next(seconds))):
+        assert make(session).get("/allocation_candidates", "1.36", search=True).status == 200
+    first, second = (max(sent.timeout) for sent in found.request_history)
+    assert second < first
+
+
 @pytest.mark.parametrize(("search", "connection"), [(True, "close"), (False, "keep-alive")])
 def test_a_search_has_a_connection_of_its_own(session, http, search, connection):
     http.get(f"{URL}/x")

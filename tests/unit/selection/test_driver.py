@@ -1,3 +1,4 @@
+from datetime import datetime
 import gc
 import json
 from types import SimpleNamespace
@@ -269,6 +270,26 @@ def test_a_refused_host_is_not_reserved_and_a_claimed_one_is():
     driver().select(view, make_request(uuids=["i1"], with_alternates=True), claims)
     assert pending.node_of("i1") == uuid_of("h2")
     assert len(pending) == 1
+
+
+@pytest.mark.parametrize("uuids", [["i1"], ["i1", "i2"]], ids=len)
+def test_only_hosts_whose_claim_is_granted_build_for_a_project(uuids):
+    """What another project lets fail on the host that refused is nothing to it."""
+    pending = PendingPlacements()
+    hosts = four_hosts()
+    before = make_table(hosts)
+    pending.builds.follow(before)
+    (view,) = views_of(hosts, pending, 1)
+    claims = FakeClaims({uuid_of("h1"): REFUSED})
+    request = make_request(make_spec(project_id="p"), uuids, with_alternates=True)
+    chosen = {one[0].service_host for one in driver(**ONLY_RAM).select(view, request, claims)}
+    after = make_table(
+        [host.failed_builds(1).set(updated=datetime(2026, 1, 1)) for host in hosts], previous=before
+    )
+    pending.builds.follow(after)
+    failed = pending.builds.failed_for("p", after)
+    assert {row.host for row, at in zip(after.rows, failed, strict=True) if at} == chosen
+    assert "h1" not in chosen
 
 
 def test_nothing_is_reserved_without_claims():
