@@ -19,7 +19,7 @@ from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import requests_from
 
 
-@dataclass(frozen=True)
+@dataclass
 class NumaTopology:
     """The cells of a host; as many as ``len`` says."""
 

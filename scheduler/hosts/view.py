@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.demands import TOPOLOGY
 from scheduler.hosts.encoded_column import EncodedColumn
-from scheduler.hosts.host_state import HostState
+from scheduler.hosts.host_state import HostState, claimable
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements
 from scheduler.hosts.request_instances import (
     HostKey,
@@ -64,6 +64,7 @@ class _Request:
         self.instances = RequestInstances(instances, table, reservations.pending)
         self.reservations = reservations
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
+        self.writes = 0
         self.coded: dict[str, EncodedColumn] = {}
         self.consumed: dict[ViewPosition, list[InstanceDemand]] = {}
         self.refresh_pending()
@@ -85,6 +86,11 @@ class _Request:
         if column is None:
             column = self.numbers[name] = self.table.numbers[name][self.rows]
         return column
+
+    def write_number(self, name: str, position: int, value: float) -> None:
+        """Write a number of one host for an operator's rule; views have to gather the column again."""
+        self.column(name)[position] = value
+        self.writes += 1
 
     def number(self, name: str, position: int) -> float:
         """Return a number of one host, without gathering the column of all."""
@@ -135,6 +141,7 @@ class HostView:
         # are released when it ends, and not when the garbage collector runs.
         self._states = states
         self._numbers: dict[str, np.ndarray] = {}
+        self._writes = 0
         self._coded: dict[str, EncodedColumn] = {}
 
     @classmethod
@@ -198,6 +205,9 @@ class HostView:
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a numeric column (names: ``hosts.columns``), shape (hosts,); it must not be written to."""
+        if self._writes != self._shared.writes:
+            self._writes = self._shared.writes
+            self._numbers.clear()
         column = self._numbers.get(name)
         if column is None:
             column = self._shared.column(name)
@@ -295,7 +305,10 @@ class HostView:
 
     def candidates(self, index: int) -> Sequence[Any]:
         """Return the allocation candidates left for a host, best first."""
-        return self._shared.candidates[int(self.positions[index])]
+        left = self._shared.candidates[int(self.positions[index])]
+        if isinstance(left, list) and any(isinstance(each, dict) for each in left):
+            return claimable(self.host(index), left)
+        return left
 
     def narrow(self, index: int, candidates: Sequence[Any]) -> None:
         """Leave a host only these candidates for the rest of the request."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import msgspec
 import orjson
@@ -52,16 +53,16 @@ class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
         """
         return {provider: _taken.decode(text) for provider, text in self.stored.items()}
 
-    def __getitem__(self, name: str) -> dict:
-        """Return a copy of ``allocations`` or ``mappings``.
+    def as_dict(self) -> dict[str, Any]:
+        """Return a copy, as operators' filters know candidates (spec: filters-and-weighers 1.8)."""
+        mappings = {suffix: list(providers) for suffix, providers in self.mappings.items()}
+        return {"allocations": self.allocations, "mappings": mappings}
 
-        Operators' filters know candidates as dicts (spec: filters-and-weighers 1.8).
-        """
-        if name == "mappings":
-            return {suffix: list(providers) for suffix, providers in self.mappings.items()}
-        if name == "allocations":
-            return self.allocations
-        raise KeyError(name)
+    def having(self, content: Mapping[str, Any]) -> "AllocationCandidate":
+        """Return a candidate of the same host with the content of a dictionary; this one if that is equal."""
+        if content == self.as_dict():
+            return self
+        return self.of(self.root, self.roots, content["allocations"], content["mappings"])
 
     @property
     def version(self) -> str:
@@ -70,7 +71,7 @@ class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def text(self) -> str:
         """Return the ``allocation_request`` of a Selection."""
-        return orjson.dumps({"allocations": self.allocations, "mappings": self.mappings}).decode()
+        return orjson.dumps(self.as_dict()).decode()
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 import inspect
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from oslo_config import cfg
 from oslo_utils import importutils
@@ -28,7 +28,8 @@ NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 def resolve(path: str, built_in: Mapping[str, object], is_rule: Callable[[type], bool]) -> list[type]:
     """Return the classes that one configured path stands for.
 
-    A function is called, once in a process, and what it returns is taken unchecked.
+    A function is called, once in a process, and what it returns is taken unchecked, apart from nova's own
+    classes: they stand for the built-in ones, however they came into the list.
 
     Args:
         path: A dotted path.
@@ -44,7 +45,8 @@ def resolve(path: str, built_in: Mapping[str, object], is_rule: Callable[[type],
     if inspect.isclass(found) and not found.__name__.startswith("_") and is_rule(found):
         return [found]
     if isinstance(found, FunctionType):
-        return list(_returned(found))
+        returned = _returned(found)
+        return [cast("type", built_in.get(f"{cls.__module__}.{cls.__name__}", cls)) for cls in returned]
     raise ClassNotFound(f"Class {path} could not be found: it is no filter or weigher")
 
 

@@ -1,6 +1,9 @@
+import copy
 from datetime import UTC, datetime
+import json
 
 import netaddr
+import numpy as np
 import pytest
 
 from scheduler.hosts.host_state import HostState, service_map
@@ -10,6 +13,7 @@ from scheduler.hosts.rows import Metric, Metrics, Stats
 from scheduler.hosts.view import HostView
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.pools import PoolSet, from_flat
+from scheduler.placement.answer import AllocationCandidate
 from tests.builders import CELL, Instances, make_host, make_table, make_view, uuid_of
 
 # spec: filters-and-weighers 1.12
@@ -22,13 +26,22 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
+def offer(provider):
+    allocations = {provider: {"resources": {"VCPU": 1}}}
+    return AllocationCandidate.of("a", ("a",), allocations, {"": [provider]})
+
+
 def state_of(host):
     return make_view([host]).host(0)
 
 
 def test_public_attributes():
-    properties = {name for name, value in vars(HostState).items() if isinstance(value, property)}
-    assert properties == ATTRIBUTES | {"aggregate_set"}  # the last one for rules of Berth
+    attributes = {
+        name for name, value in vars(HostState).items() if name[0] != "_" and hasattr(value, "__get__")
+    }
+    assert attributes - {"update", "consume_from_request"} == ATTRIBUTES | {
+        "aggregate_set"
+    }  # the last one for rules of Berth
 
 
 @pytest.mark.parametrize(
@@ -66,7 +79,7 @@ def test_public_attributes():
         (make_host("h1"), "updated", None),
         (make_host("h1").set(updated=datetime(2026, 1, 2)), "updated", datetime(2026, 1, 2, tzinfo=UTC)),
         (make_host("h1"), "limits", {}),
-        (make_host("h1").candidate("a"), "allocation_candidates", ["a"]),
+        (make_host("h1").candidate(offer("a")), "allocation_candidates", [offer("a").as_dict()]),
     ],
 )  # fmt: skip
 def test_values(host, name, expected):
@@ -104,16 +117,55 @@ def test_a_service_that_is_alive_was_seen_when_the_table_was_read(read_at, day):
 
 
 def test_what_may_be_written():
-    view = make_view([make_host("h1").candidate("a", "b")])
+    view = make_view([make_host("h1")])
     state = view.host(0)
     state.limits["numa_topology"] = 1
-    state.allocation_candidates = ["b"]
     assert view.limits(0) == {"numa_topology": 1}
-    assert view.candidates(0) == ["b"]
     state.limits = {"other": 2}
     assert view.limits(0) == {"other": 2}
-    with pytest.raises(AttributeError):
-        state.free_ram_mb = 1
+
+
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES - {"allocation_candidates"}))
+def test_each_attribute_can_be_set_for_the_request(name):
+    hosts = [make_host("h1")]
+    view = make_view(hosts)
+    setattr(view.host(0), name, 7)
+    assert getattr(view.host(0), name) == 7
+    assert getattr(make_view(hosts).host(0), name) != 7
+
+
+def test_a_number_that_is_set_counts_for_all_rules_of_the_request():
+    table = make_table([make_host("h1").ram(5, 9), make_host("h2").ram(6, 9)])
+    view = HostView.of(table, np.arange(2))
+    part = view.at([1, 0])
+    assert [list(each.numbers("free_ram_mb")) for each in (view, part)] == [[5, 6], [6, 5]]
+    assert list(view.numbers("total_usable_ram_mb")) == [9, 9]
+    view.host(0).free_ram_mb -= 2
+    view.host(0).total_usable_ram_mb -= 2
+    assert [list(each.numbers("free_ram_mb")) for each in (view, part)] == [[3, 6], [6, 3]]
+    assert list(view.numbers("total_usable_ram_mb")) == [7, 9]
+    view.consume(0, free_ram_mb=-1)
+    assert view.host(0).free_ram_mb == view.numbers("free_ram_mb")[0] == 2
+    assert list(table.numbers["free_ram_mb"]) == [5, 6]
+
+
+def test_candidates_are_dictionaries_that_can_be_used_as_nova_s():
+    offered = [offer("a"), offer("b"), offer("c"), offer("d")]
+    view = make_view([make_host("h1").candidate(*offered)])
+    state = view.host(0)
+    first, second, third, _ = state.allocation_candidates
+    assert json.loads(json.dumps(first)) == dict(first) == offered[0].as_dict()
+    assert first.get("mappings") == {"": ["a"]}
+    assert list(view.candidates(0)) == offered
+    state.allocation_candidates.remove(first)
+    assert list(view.candidates(0)) == offered[1:]
+    third["mappings"][""] = ["other"]
+    state.allocation_candidates = [copy.deepcopy(second), third]
+    second_claimed, third_claimed = view.candidates(0)
+    assert second_claimed is offered[1]
+    assert (third_claimed.root, third_claimed.mappings) == ("a", {"": ["other"]})
+    view.narrow(0, [third_claimed])
+    assert state.allocation_candidates == [third]
 
 
 def test_instances_with_those_of_this_request():

@@ -204,9 +204,14 @@ def test_reason_of_merged_answers(first, second, reason, failed):
 
 def test_a_candidate_is_read_as_a_dict_and_cannot_be_changed_that_way():
     candidate = AllocationCandidate.of("r", ("r",), {"r": {"resources": {"VCPU": 1}}}, {"": ["r"]})
-    candidate["mappings"][""].append("other")
-    candidate["allocations"].clear()
-    assert candidate["mappings"] == {"": ["r"]}
-    assert candidate["allocations"] == {"r": {"resources": {"VCPU": 1}}}
-    with pytest.raises(KeyError):
-        candidate["root"]
+    same, other = candidate.as_dict(), candidate.as_dict()
+    other["mappings"][""].append("other")
+    other["allocations"]["r"]["resources"]["VCPU"] = 2
+    assert (
+        candidate.as_dict()
+        == same
+        == {"allocations": {"r": {"resources": {"VCPU": 1}}}, "mappings": {"": ["r"]}}
+    )
+    assert candidate.having(same) is candidate
+    changed = candidate.having(other)
+    assert (changed.root, changed.roots, changed.as_dict()) == ("r", ("r",), other)

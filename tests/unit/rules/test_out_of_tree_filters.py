@@ -11,7 +11,9 @@ from scheduler.errors import ClassNotFound, HostFilterNotFound
 from scheduler.filters.amount_filters import RamFilter
 from scheduler.filters.base import BaseFilter, BaseHostFilter, HostFilter, Judge
 from scheduler.filters.chain import FilterChain
+from scheduler.filters.compute_filter import ComputeFilter
 from scheduler.hosts.request_instances import Needs
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters
 from scheduler.rules.out_of_tree_filters import CandidateFilterMixin
@@ -83,7 +85,9 @@ class Raising(BaseHostFilter):
 
 class Picky(BaseHostFilter, CandidateFilterMixin):
     def host_passes(self, host_state, filter_properties):
-        return self.filter_candidates(host_state, lambda candidate: candidate == "good")
+        return self.filter_candidates(
+            host_state, lambda candidate: candidate.get("mappings") == {"": ["good"]}
+        )
 
 
 class _Private(BaseHostFilter):
@@ -154,9 +158,10 @@ def test_no_request_is_no_rebuild():
 
 
 def test_candidates_that_a_filter_leaves_are_what_is_left_for_the_others():
-    view = make_view([make_host("h1").candidate("good").candidate("bad"), make_host("h2").candidate("bad")])
+    good, bad = (AllocationCandidate.of("r", ("r",), {}, {"": [name]}) for name in ("good", "bad"))
+    view = make_view([make_host("h1").candidate(good, bad), make_host("h2").candidate(bad)])
     assert left(Picky, view=view) == ["h1"]
-    assert [list(view.candidates(index)) for index in (0, 1)] == [["good"], []]
+    assert [list(view.candidates(index)) for index in (0, 1)] == [[good], []]
 
 
 class Unready(HostFilter):
@@ -274,6 +279,18 @@ def test_per_host_filters_have_the_options_unless_they_bring_their_own(cls, expe
 
 def load(paths, names):
     return load_filters.load(make_conf(available_filters=paths, enabled_filters=names))
+
+
+def nova_s_filters():
+    """What nova's function returns, and a class of an operator inside nova's package."""
+    own = type("OwnFilter", (BaseHostFilter,), {"__module__": "nova.scheduler.filters.own"})
+    return [type("ComputeFilter", (), {"__module__": "nova.scheduler.filters.compute_filter"}), own]
+
+
+def test_classes_of_nova_are_the_built_in_ones_however_they_came_into_the_list():
+    ours, theirs = load_filters.available([f"{__name__}.nova_s_filters"])
+    assert ours is ComputeFilter
+    assert theirs.__name__ == "OwnFilter"
 
 
 def test_functions_are_trusted_and_the_later_of_equal_names_counts():
