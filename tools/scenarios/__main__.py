@@ -12,7 +12,6 @@ INTERRUPTED = 130
 SCENARIOS = {
     "demo": "tools.scenarios.demo",
     "chaos": "tools.scenarios.chaos",
-    "fuzz": "tools.scenarios.fuzz",
     "why-not": "tools.scenarios.why_not",
     "controller": "tools.scenarios.controller",
     "cluster": "tools.scenarios.cluster",

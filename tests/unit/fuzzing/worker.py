@@ -19,7 +19,6 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
-from scheduler.decisions.memory import DecisionMemory
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
 from scheduler.manager import SchedulerManager
@@ -32,7 +31,7 @@ from scheduler.rpc import payloads, scheduler_endpoint
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
-from tools.fuzzing.inputs import Json
+from tests.unit.fuzzing.mutations import Json
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Host
 
@@ -41,7 +40,7 @@ METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
 PREFILTERS = ("limit_tenants_to_placement_aggregate", "query_placement_for_image_type_support")
 
 
-class World(Cloud):
+class Worker(Cloud):
     """A context manager for one worker without processes.
 
     Attributes:
@@ -55,7 +54,7 @@ class World(Cloud):
     stream: DecisionStream
 
     def __init__(self, directory: str | Path) -> None:
-        """Prepare a world; its databases are created in ``directory`` on entry."""
+        """Prepare a worker; its databases are created in ``directory`` on entry."""
         super().__init__(directory)
         self.make_fleet(HOSTS, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
         self.placement = ScriptedPlacement(self.fleet.hosts)
@@ -67,17 +66,11 @@ class World(Cloud):
         self.enter_context(self.log)
         self._configure()
         self.manager = self._make_manager()
-        # Few, so that their memory is full before containers are measured for the first time.
-        self.manager.decisions.memory = DecisionMemory(5, 1 << 20)
         self.manager.start()
         self.callback(self.manager.stop, 5)
         transport = messaging.get_rpc_transport(self.conf)
         self.callback(transport.cleanup)
         self._server = scheduler_endpoint.build(self.conf, transport, self.manager)
-
-    def roots(self) -> dict[str, Any]:
-        """Return what a worker keeps for its whole life."""
-        return {"manager": self.manager, "server": self._server, "heartbeats": self._server.heartbeats}
 
     def call(self, message: Mapping[str, Json], context: Mapping[str, Json]) -> "Answer":
         """Handle a message as if it had come from the bus.
@@ -88,7 +81,7 @@ class World(Cloud):
         """
         incoming = _Incoming(dict(message), dict(context))
         self._server.heartbeats.watch(incoming)
-        self._server._process_incoming([incoming])  # noqa: SLF001 - the threads of a running server call it
+        self._server._process_incoming([incoming])
         return incoming.answer
 
     def _configure(self) -> None:

@@ -1,16 +1,15 @@
 """The kept inputs: files of JSON by target, and the messages of real services.
 
 A file has one input. What would make it large is abbreviated: ``{"$repeat": ["x", 4194304]}`` stands for a
-text or list that is repeated, ``{"$nest": [1, 500]}`` for a value inside so many lists. What hypothesis finds
-is in its example database, and is tried first in each campaign.
+text or list that is repeated, ``{"$nest": [1, 500]}`` for a value inside so many lists.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
-DIRECTORY, DATABASE, EXAMPLES = TESTS / "fuzz_corpus", TESTS / "fuzz_examples", TESTS / "examples"
+DIRECTORY = Path(__file__).parent / "kept"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 REPEAT, NEST = "$repeat", "$nest"
 
 

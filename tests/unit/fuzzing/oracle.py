@@ -1,4 +1,4 @@
-"""What may come of an input: a reply or a documented error, within bounds, and no secret anywhere."""
+"""What may come of an input: a reply or a documented error, of bounded length, and no secret anywhere."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,17 +11,13 @@ from typing import Any
 import oslo_messaging as messaging
 
 from scheduler.errors import BerthError
-from tools.fuzzing.inputs import SECRET
-from tools.fuzzing.world import Answer
+from tests.unit.fuzzing.mutations import SECRET
+from tests.unit.fuzzing.worker import Answer
 
 #: Characters of the text of an error.
 LONGEST_ERROR = 1000
 #: Characters of a line of the log, without a traceback.
 LONGEST_LOG_LINE = 5000
-#: Seconds of CPU time for one input, and for each MiB of it.
-SECONDS, SECONDS_PER_MIB = 1.5, 1.0
-#: MiB by which one input may raise the highest memory use, and for each MiB of it.
-MEMORY_MIB, MEMORY_PER_MIB = 100, 40
 
 #: Errors of the library for what is no call of this interface.
 OF_LIBRARY = {messaging.NoSuchMethod.__name__, messaging.UnsupportedVersion.__name__}
@@ -42,54 +38,21 @@ class Outcome:
     Attributes:
         answer: What the caller got; None where there is no caller.
         records: What was logged.
-        seconds: CPU time.
-        memory_mib: How much the highest memory use rose.
-        input_mib: Size of the input.
         broken: What a target found out itself, as one line each.
-        hanging: Seconds after which it was ended; 0 if it ended by itself.
     """
 
     answer: Answer | None = None
     records: list[logging.LogRecord] = field(default_factory=list)
-    seconds: float = 0.0
-    memory_mib: float = 0.0
-    input_mib: float = 0.0
     broken: list[str] = field(default_factory=list)
-    hanging: float = 0.0
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Something that must not come of an input.
-
-    Attributes:
-        kind: What it is; the same for all inputs that have the same cause.
-        detail: What is special to this input.
-    """
-
-    kind: str
-    detail: str = ""
-
-
-def problems(outcome: Outcome) -> list[Problem]:
-    """Return what is wrong with an outcome, and would be again."""
-    found = [Problem(line) for line in outcome.broken]
+def problems(outcome: Outcome) -> list[str]:
+    """Return what is wrong with an outcome: the kind of each problem, and what is special to it."""
+    found = list(outcome.broken)
     found += _of_log(outcome.records)
     if outcome.answer is not None:
         found += _of_answer(outcome.answer, outcome.records)
     return found
-
-
-def over_budget(outcome: Outcome) -> Iterable[Problem]:
-    """Yield what took too much time or memory, which depends on what was fed before."""
-    if outcome.hanging:
-        yield Problem("no end in time", f"{outcome.hanging:.0f} s")
-    seconds = SECONDS + SECONDS_PER_MIB * outcome.input_mib
-    if outcome.seconds > seconds:
-        yield Problem("over the budget of time", f"{outcome.seconds:.1f} s of {seconds:.1f} s")
-    memory = MEMORY_MIB + MEMORY_PER_MIB * outcome.input_mib
-    if outcome.memory_mib > memory:
-        yield Problem("over the budget of memory", f"{outcome.memory_mib:.0f} MiB of {memory:.0f} MiB")
 
 
 def documented_names() -> set[str]:
@@ -102,7 +65,7 @@ def documented_names() -> set[str]:
     return found
 
 
-def _of_answer(answer: Answer, records: Iterable[logging.LogRecord]) -> Iterable[Problem]:
+def _of_answer(answer: Answer, records: Iterable[logging.LogRecord]) -> Iterable[str]:
     if answer.error is None:
         return
     if answer.error not in documented_names() and not _is_of_arguments(answer):
@@ -110,14 +73,14 @@ def _of_answer(answer: Answer, records: Iterable[logging.LogRecord]) -> Iterable
         name = answer.text.partition(":")[0] if answer.error == "InternalError" else answer.error
         origin = _origin(answer, records)
         if name not in OF_RULES.get(origin.partition(":")[0], ()):
-            yield Problem(f"undocumented {name} at {origin}", answer.text[:200])
+            yield f"undocumented {name} at {origin}: {answer.text[:200]!r}"
     place = f"in the text of {answer.error}"
     if SECRET in answer.text:
-        yield Problem(f"secret {place}", answer.text[:200])
+        yield f"secret {place}: {answer.text[:200]!r}"
     if len(answer.text) > LONGEST_ERROR:
-        yield Problem(f"more than {LONGEST_ERROR} characters {place}", answer.text[:200])
+        yield f"more than {LONGEST_ERROR} characters {place}: {answer.text[:200]!r}"
     if len(answer.text.splitlines()) > 1:
-        yield Problem(f"line break {place}", answer.text[:200])
+        yield f"line break {place}: {answer.text[:200]!r}"
 
 
 def _is_of_arguments(answer: Answer) -> bool:
@@ -125,16 +88,16 @@ def _is_of_arguments(answer: Answer) -> bool:
     return answer.error == "TypeError" and "argument" in answer.text
 
 
-def _of_log(records: Iterable[logging.LogRecord]) -> Iterable[Problem]:
+def _of_log(records: Iterable[logging.LogRecord]) -> Iterable[str]:
     for record in records:
         text = record.getMessage()
         where = f"in a log line of {record.name}:{record.lineno}"
         if SECRET in text or SECRET in _error_text(record):
-            yield Problem(f"secret {where}", text[:200])
+            yield f"secret {where}: {text[:200]!r}"
         if len(text.splitlines()) > 1:
-            yield Problem(f"line break {where}", text[:200])
+            yield f"line break {where}: {text[:200]!r}"
         if len(text) > LONGEST_LOG_LINE:
-            yield Problem(f"more than {LONGEST_LOG_LINE} characters {where}", text[:200])
+            yield f"more than {LONGEST_LOG_LINE} characters {where}: {text[:200]!r}"
 
 
 def _error_text(record: logging.LogRecord) -> str:
