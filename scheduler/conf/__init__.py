@@ -6,7 +6,7 @@ No options are global: ``load`` creates the object that is passed to everything 
 - files, misspelt: the contents of the files; which options in them do not exist, or have another name today
 - registry: all groups in one list
 - default, scheduler, filter_scheduler, berth, rules, keystone, libraries, partitions: the large groups;
-  small_groups: the others
+  small_groups: the others; kinds: options that a SIGHUP changes
 - log_output: where log lines go
 - derived: values that follow from several options, or from an option and the machine
 - changed: options with some other values, for berth-plan policy

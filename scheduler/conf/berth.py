@@ -2,35 +2,34 @@
 
 from oslo_config import cfg, types
 
+from scheduler.conf.kinds import mutable_bool, mutable_float, mutable_int
+
 GROUP = "berth"
 
 #: Values of ``explain_no_valid_host`` that append something.
 EXPLAIN_CODE, EXPLAIN_FULL = "code", ("full", "true")
 
 OPTS = [
-    cfg.FloatOpt(
+    mutable_float(
         "host_state_max_age",
         min=0.0,
-        mutable=True,
         help="Maximum age in seconds, at the arrival of a request, of the host data that the request uses. "
         "Raise it when reading the hosts loads the databases. 0: the databases are read after each request "
         "arrived. Not set: 1, and 0 for requests that query Placement, as both are read at the same time. "
         "Moves always use 0. Placement checks the capacity in any case.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "cell_timeout",
         default=10.0,
         min=0.1,
-        mutable=True,
         help="Timeout in seconds for a query to the database of a cell. A request continues without the "
         "hosts of a cell that takes longer. Raise it when a database is slow at times, and lower it when "
         "requests have to be fast although a cell is slow.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "outage_patience",
         default=60.0,
         min=0.0,
-        mutable=True,
         help="Seconds that requests wait while Placement or Keystone is unavailable or rejects this "
         "scheduler, or while the databases of all cells that they need are unavailable. Their callers get "
         "heartbeats. After this time a request fails with an error that names the dependency. Raise it to "
@@ -38,21 +37,19 @@ OPTS = [
         "requests fail at once. While another scheduler can decide requests, this one takes none and "
         "requeues those that wait.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "unread_cell_max_age",
         default=600.0,
         min=0.0,
-        mutable=True,
         help="Seconds that the hosts of a cell are used as last known while its database cannot be read. "
         "After this time a request that needs these hosts fails with an error that names the cell. Raise "
         "it to build during longer outages of a database; lower it if computes fail together with their "
         "database.",
     ),
-    cfg.IntOpt(
+    mutable_int(
         "overlapping_claims",
         default=8,
         min=0,
-        mutable=True,
         help="Placement can grant two claims of different processes at the same time that do not fit on "
         "the host together. A claim that leaves room for fewer than this number of instances of the same "
         "size is therefore checked after it was granted, and released if the host is over its capacity. A "
@@ -60,11 +57,10 @@ OPTS = [
         "allocation_conflict_retry_count in placement.conf is 1. Raise it if the audit finds hosts over "
         "their capacity.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "mirror_interval",
         default=8.0,
         min=1.0,
-        mutable=True,
         help="Seconds between two comparisons of the mirror with Placement's list of resource providers "
         "while requests come: the time until new hosts and freed capacity are known. Lower it when many "
         "claims are refused as changed; raise it when the list loads Placement (0.3 seconds of CPU for "
@@ -80,10 +76,9 @@ OPTS = [
         "placed before computes report it. Set it to false on a broker without streams, to avoid the "
         "attempts to connect.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "owned_slices",
         default=True,
-        mutable=True,
         help="Divide the hosts between all schedulers that are up. While others claim, each scheduler "
         "prefers its own hosts, so that no two choose the same host at the same time, and uses other hosts "
         "if none of its own is left. Set it to false if each instance has to get the host with the highest "
@@ -172,11 +167,10 @@ OPTS = [
         help="File with the token that clients of monitoring_listen have to send as 'Authorization: "
         "Bearer'. It is read for each request, so the token can be replaced at any time.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "worker_timeout",
         default=120.0,
         min=0.0,
-        mutable=True,
         help="Seconds without progress after which a worker is killed and started again: it does not "
         "report, its host table is not refreshed, or messages wait while none is begun or finished and no "
         "claim has an event. The broker redelivers its requests. Raise it if a filter of your own takes "

@@ -2,6 +2,8 @@
 
 from oslo_config import cfg
 
+from scheduler.conf.kinds import mutable_int
+
 GROUP = None
 
 RATIOS = ("cpu", "ram", "disk")
@@ -44,10 +46,9 @@ LIVENESS = [
         default=10,
         help="Seconds between heartbeats of the service row. 0: no heartbeats.",
     ),
-    cfg.IntOpt(
+    mutable_int(
         "service_down_time",
         default=60,
-        mutable=True,
         help="Seconds without a heartbeat after which a service counts as down. A value not above "
         "report_interval is replaced by two and a half report intervals.",
     ),

@@ -6,6 +6,8 @@ changes those that rules read at each request.
 
 from oslo_config import cfg
 
+from scheduler.conf.kinds import mutable_bool, mutable_int, mutable_list, mutable_multistr, mutable_str
+
 GROUP = "filter_scheduler"
 
 ARCHITECTURES = (  # enum A (spec: wire-and-config 3.6)
@@ -23,106 +25,92 @@ DEFAULT_FILTERS = [
 ]
 
 HOST_CHOICE = [
-    cfg.IntOpt(
+    mutable_int(
         "host_subset_size",
         default=1,
         min=1,
-        mutable=True,
         help="Choose at random among this many of the best hosts. A value above 1 makes it less likely that "
         "several schedulers choose the same host.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "shuffle_best_same_weighed_hosts",
         default=False,
-        mutable=True,
         help="Shuffle the hosts that share the highest weight before one is chosen.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "pci_in_placement",
         default=False,
-        mutable=True,
         help="Request PCI devices from Placement. The API, the conductors and berth-plan read it, as they "
         "create the request groups; the daemon does not.",
     ),
 ]
 
 CLASSES = [
-    cfg.MultiStrOpt(
+    mutable_multistr(
         "available_filters",
         default=["nova.scheduler.filters.all_filters"],
-        mutable=True,
         help="Dotted paths of filter classes, or of functions that return filter classes, from which "
         "enabled_filters may choose. Repeat the line for each path. nova's paths stand for Berth's own "
         "classes of the same name.",
     ),
-    cfg.ListOpt(
+    mutable_list(
         "enabled_filters",
         default=DEFAULT_FILTERS,
-        mutable=True,
         help="Names of the filter classes to use, in the order in which they run.",
     ),
-    cfg.ListOpt(
+    mutable_list(
         "weight_classes",
         default=["nova.scheduler.weights.all_weighers"],
-        mutable=True,
         help="Dotted paths of the weigher classes to use, or of functions that return weigher classes.",
     ),
 ]
 
 LIMITS = [
-    cfg.IntOpt(
+    mutable_int(
         "max_io_ops_per_host",
         default=8,
         min=0,
-        mutable=True,
         help="IoOpsFilter: a host with this many builds, resizes, snapshots and migrations in progress gets "
         "no more instances.",
     ),
-    cfg.IntOpt(
+    mutable_int(
         "max_instances_per_host",
         default=50,
         min=1,
-        mutable=True,
         help="NumInstancesFilter: maximum number of instances on one host.",
     ),
 ]
 
 IMAGES = [
-    cfg.StrOpt(
+    mutable_str(
         "image_properties_default_architecture",
         choices=ARCHITECTURES,
-        mutable=True,
         help="ImagePropertiesFilter: architecture of images that have no architecture property.",
     ),
-    cfg.ListOpt(
+    mutable_list(
         "isolated_images",
         default=[],
-        mutable=True,
         help="IsolatedHostsFilter: UUIDs of the images that run on isolated hosts only.",
     ),
-    cfg.ListOpt(
+    mutable_list(
         "isolated_hosts",
         default=[],
-        mutable=True,
         help="IsolatedHostsFilter: names of the isolated hosts.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "restrict_isolated_hosts_to_isolated_images",
         default=True,
-        mutable=True,
         help="IsolatedHostsFilter: keep other images away from isolated hosts.",
     ),
-    cfg.StrOpt(
+    mutable_str(
         "aggregate_image_properties_isolation_namespace",
-        mutable=True,
         deprecated_for_removal=True,
         deprecated_reason="the filter that uses it is deprecated in nova",
         help="AggregateImagePropertiesIsolation: only aggregate metadata keys with this prefix count.",
     ),
-    cfg.StrOpt(
+    mutable_str(
         "aggregate_image_properties_isolation_separator",
         default=".",
-        mutable=True,
         deprecated_for_removal=True,
         deprecated_reason="the filter that uses it is deprecated in nova",
         help="AggregateImagePropertiesIsolation: separator between that prefix and the name of the property.",
@@ -157,10 +145,9 @@ MULTIPLIERS = [
     _multiplier("soft_anti_affinity", 1.0, "absence of members of the soft-anti-affinity group", min=0.0),
     _multiplier("build_failure", 1000000.0, "recent failed builds: fewer are better"),
     _multiplier("cross_cell_move", 1000000.0, "staying in the instance's cell when it moves"),
-    cfg.ListOpt(
+    mutable_list(
         "image_props_weight_setting",
         default=[],
-        mutable=True,
         help="ImagePropertiesWeigher: property=ratio pairs. Empty: every property counts the same.",
     ),
 ]

@@ -15,23 +15,6 @@ from scheduler.conf.berth import GROUP
 from scheduler.conf.files import sections
 from scheduler.errors import did_you_mean, nearest
 
-#: Options of [berth] that existed. A file that still has one is accepted, with a line at start.
-NO_LONGER_USED = frozenset(
-    {
-        "aggregate_refresh_interval",
-        "candidates",
-        "claims_at_once",
-        "decision_log_size",
-        "decision_memory",
-        "decision_records",
-        "decision_stream_start_timeout",
-        "forward_flavors",
-        "forward_server_groups",
-        "ready_timeout",
-        "searches_at_once",
-    }
-)
-
 _MOVED = (
     "aggregate_image_properties_isolation_namespace",
     "aggregate_image_properties_isolation_separator",
@@ -137,9 +120,7 @@ def _on_names(group: str, names: Iterable[str], known: Mapping[str, set[str]]) -
     own = group.lower().startswith(GROUP)
     for name in names:
         plain = name.replace("-", "_")
-        if group.lower() == GROUP and plain in NO_LONGER_USED:
-            yield f"[{group}]/{name} is no longer used"
-        elif group == "DEFAULT" and plain in GONE:
+        if group == "DEFAULT" and plain in GONE:
             yield (
                 f"[DEFAULT]/{name} is of an older release of nova and is ignored; nova has no such option "
                 "any more, and Berth reads [scheduler]/driver"

@@ -2,6 +2,8 @@
 
 from oslo_config import cfg, types
 
+from scheduler.conf.kinds import mutable_float, mutable_list, mutable_str
+
 GROUP = "berth"
 
 FLAVOR_SIZE = r"^[^=,]+=\d+:\d+:\d+$"
@@ -18,10 +20,9 @@ def _multiplier(name: str, what: str) -> cfg.Opt:
 
 
 OPTS = [
-    cfg.StrOpt(
+    mutable_str(
         "failure_domain_key",
         default="failure_domain",
-        mutable=True,
         help="The key of aggregate metadata that names the failure domain of the hosts of an aggregate: a "
         "rack, a power feed or a room. FailureDomainFilter and FailureDomainWeigher read it.",
     ),
@@ -36,27 +37,24 @@ OPTS = [
         "it, and ram_weight_multiplier, cpu_weight_multiplier and disk_weight_multiplier to 0, if hosts "
         "differ in size and shall be filled evenly.",
     ),
-    cfg.ListOpt(
+    mutable_list(
         "keep_room_for",
         item_type=types.String(regex=FLAVOR_SIZE),
         default=[],
-        mutable=True,
         help="Flavors for which room is kept, as NAME=VCPUS:RAM_MIB:DISK_GIB, such as "
         "m1.huge=32:131072:200. Of two hosts that suit, the one is preferred whose use leaves room for more "
         "instances of these flavors. Empty: no effect.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "keep_room_weight_multiplier",
         default=1.0,
-        mutable=True,
         help="Weight of the room that is kept for the flavors of keep_room_for. Raise it above the sum of "
         "the other multipliers to let it decide before them. 0: no effect.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "build_failure_half_life",
         default=0.0,
         min=0.0,
-        mutable=True,
         help="Seconds after which half of a host's failed builds count no more for BuildFailureWeigher. Of "
         "hosts with failed builds, the one that failed last for the project of the request comes last. Set "
         "it to try hosts that failed again without a success or a restart of the compute. 0: failed builds "

@@ -2,6 +2,8 @@
 
 from oslo_config import cfg
 
+from scheduler.conf.kinds import mutable_bool, mutable_int
+
 GROUP = "scheduler"
 
 OPTS = [
@@ -12,11 +14,10 @@ OPTS = [
         "random among the hosts whose compute service is up. caching_scheduler, of older releases of nova: "
         "filter_scheduler. Any other value means filter_scheduler.",
     ),
-    cfg.IntOpt(
+    mutable_int(
         "max_attempts",
         default=3,
         min=1,
-        mutable=True,
         help="Maximum number of hosts on which a build, resize or cold migration is tried: the chosen host, "
         "and alternates of the same cell. Raise it if builds end in ERROR with 'Exceeded maximum number "
         "of retries': in a burst several conductors claim the same alternates, and the first one takes "
@@ -29,11 +30,10 @@ OPTS = [
         help="Seconds between two searches of the cell databases for compute nodes that are not mapped to "
         "their cell yet. -1: never. 0: every 60 seconds. Enable it on one scheduler of the cloud.",
     ),
-    cfg.IntOpt(
+    mutable_int(
         "max_placement_results",
         default=1000,
         min=1,
-        mutable=True,
         help="Maximum number of allocation candidates requested from Placement for one request.",
     ),
     cfg.IntOpt(
@@ -43,43 +43,37 @@ OPTS = [
         "bursts. Each worker is a scheduler of its own: they share decisions as schedulers of several hosts "
         "do, see [berth]/decision_stream. Requests share responses of Placement only within one worker.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "query_placement_for_routed_network_aggregates",
         default=False,
-        mutable=True,
         help="Consider only hosts that reach the network segments of the instance's ports (routed provider "
         "networks). Neutron is queried for each request.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "limit_tenants_to_placement_aggregate",
         default=False,
-        mutable=True,
         help="Place projects that own host aggregates (metadata key filter_tenant_id and keys that begin "
         "with it) on the hosts of those only.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "placement_aggregate_required_for_tenants",
         default=False,
-        mutable=True,
         help="With limit_tenants_to_placement_aggregate: a project without an aggregate gets no host. If "
         "false, it may use any host.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "query_placement_for_image_type_support",
         default=False,
-        mutable=True,
         help="Consider only hosts with the trait for the disk format of the image.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "enable_isolated_aggregate_filtering",
         default=False,
-        mutable=True,
         help="Exclude hosts in aggregates that require traits which the request does not require.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "image_metadata_prefilter",
         default=False,
-        mutable=True,
         help="Convert image properties to required traits, so that Placement excludes hosts that lack them.",
     ),
 ]

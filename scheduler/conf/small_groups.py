@@ -5,31 +5,29 @@
 
 from oslo_config import cfg
 
+from scheduler.conf.kinds import mutable_bool, mutable_float, mutable_list
+
 # [metrics]: the metrics weigher and filter.
 METRICS = [
-    cfg.FloatOpt(
+    mutable_float(
         "weight_multiplier",
         default=1.0,
-        mutable=True,
         help="Weight of the metrics that computes report.",
     ),
-    cfg.ListOpt(
+    mutable_list(
         "weight_setting",
         default=[],
-        mutable=True,
         help="name=ratio pairs: the metrics that count, and how much.",
     ),
-    cfg.BoolOpt(
+    mutable_bool(
         "required",
         default=True,
-        mutable=True,
         help="Fail a request if a host lacks one of these metrics. If false, such a host gets "
         "weight_of_unavailable. It is better to enable MetricsFilter, which removes such hosts.",
     ),
-    cfg.FloatOpt(
+    mutable_float(
         "weight_of_unavailable",
         default=-10000.0,
-        mutable=True,
         help="Weight of a host that lacks a metric that is not required.",
     ),
 ]
@@ -64,20 +62,18 @@ PCI = [
 
 # [compute]: options of computes that affect scheduling.
 COMPUTE = [
-    cfg.BoolOpt(
+    mutable_bool(
         "packing_host_numa_cells_allocation_strategy",
         default=False,
-        mutable=True,
         help="Fill the NUMA cells of a host one after the other instead of spreading instances over them.",
     ),
 ]
 
 # [workarounds]: switches for deployments in an uncommon state.
 WORKAROUNDS = [
-    cfg.BoolOpt(
+    mutable_bool(
         "disable_fallback_pcpu_query",
         default=False,
-        mutable=True,
         help="Do not query Placement a second time, for shared CPUs, for instances with dedicated CPUs. "
         "The second query finds computes that have not been configured for dedicated CPUs.",
     ),

@@ -336,7 +336,7 @@ class PlacementClient:
             reply = self._send("GET", "/", None, None, timeout=self._timeouts.connect, authenticated=False)
         except PlacementSilent:
             return
-        newest = _newest_version(reply)
+        newest = newest_version(reply)
         if newest is None:
             LOG.warning(
                 "Cannot read the API version of Placement: GET / returned HTTP %s; the next request "
@@ -389,7 +389,8 @@ def _headers(version: str | None, context: Any, options: Mapping[str, Any]) -> d
     return headers
 
 
-def _newest_version(reply: Reply) -> tuple[int, int] | None:
+def newest_version(reply: Reply) -> tuple[int, int] | None:
+    """Return the newest version that the response to ``GET /`` names; None if it is not of Placement."""
     try:
         major, minor = reply.data["versions"][0]["max_version"].split(".")
         return int(major), int(minor)

@@ -31,9 +31,10 @@ from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, compute_nodes,
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.operators.shown.tables import records
-from scheduler.placement.client import NEEDED_VERSION
+from scheduler.placement.client import NEEDED_VERSION, newest_version
 from scheduler.placement.mirror import WIDE_QUERY, read_wide
 from scheduler.placement.providers import decode_list, list_path
+from scheduler.placement.reply import Reply
 from scheduler.placement.session import make_adapter
 from scheduler.request.query import MICROVERSION
 from scheduler.rpc.broker_errors import advice, refusal_in
@@ -271,7 +272,10 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     try:
         adapter = make_adapter(conf)
         adapter.get_token()
-        newest = _newest_version(adapter.get("/", timeout=TIMEOUT, authenticated=False))
+        root = adapter.get("/", timeout=TIMEOUT, authenticated=False)
+        newest = newest_version(Reply(root.status_code, root.content))
+        if newest is None:
+            raise ValueError(f"{root.url}: HTTP {root.status_code}, which is not a response of Placement")
         reply = adapter.get("/resource_classes", microversion="1.36", timeout=TIMEOUT, raise_exc=False)
     except keystone.Unauthorized as error:
         yield Finding(State.FAILURE, "Placement", f"Keystone refuses the credentials: {brief(error)}", step)
@@ -313,15 +317,6 @@ def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
 
 def _roots(reply: requests.Response) -> set[str]:
     return {one.uuid for one in decode_list(reply.content) if one.is_root}
-
-
-def _newest_version(reply: requests.Response) -> tuple[int, int]:
-    try:
-        major, minor = reply.json()["versions"][0]["max_version"].split(".")
-        return int(major), int(minor)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        text = f"{reply.url}: HTTP {reply.status_code}, which is not a response of Placement"
-        raise ValueError(text) from None
 
 
 # -- broker ----------------------------------------------------------------------------------------------

@@ -263,14 +263,6 @@ def test_an_unknown_option_or_group_is_named(load, text, said):
     assert [line.partition(": ")[2] for line in lines if "ignored" in line] == [said]
 
 
-@pytest.mark.parametrize("name", ["candidates", "forward_flavors", "searches_at_once"])
-def test_an_option_that_is_gone_is_named_once(load, name):
-    lines = list(options.remarks(load(f"[berth]\n{name}=mirror\n")))
-    assert [line.partition(": ")[2] for line in lines if name in line] == [
-        f"[berth]/{name} is no longer used"
-    ]
-
-
 def test_options_and_groups_of_others_are_not_named(load):
     conf = load(
         "[nova]\nx=1\n[health]\ny=1\n[scheduler]\nplacement_aggregate=3\n[Berth]\ncell_timeout=3\n"
