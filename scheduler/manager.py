@@ -115,7 +115,7 @@ class SchedulerManager:
         )
         self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self.explainer.explain, self.names)
         self.outages = Outages(
-            self._find_outage, lambda: conf.berth.outage_patience, parts.stream, parts.clock
+            self._find_outage, lambda: conf.berth.outage_patience, self._lacks_hosts, parts.clock
         )
         self.use_rules()
 
@@ -231,10 +231,17 @@ class SchedulerManager:
         if problem:
             return PlacementUnavailable(problem)
         if isinstance(suspect, HostsUnknown):
-            readings = [each for each in self.hosts.reader.cell_readings() if each.cell.enabled]
+            readings = self._readings()
             if not any(each.usable for each in readings):
                 return HostsUnknown(each.cell for each in readings)
         return None
+
+    def _lacks_hosts(self) -> bool:
+        """Return whether the hosts of a cell are unknown, which another scheduler may be able to read."""
+        return not all(each.usable for each in self._readings())
+
+    def _readings(self) -> list[Any]:
+        return [each for each in self.hosts.reader.cell_readings() if each.cell.enabled]
 
     # -- a request -------------------------------------------------------------------------------------------
 

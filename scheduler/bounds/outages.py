@@ -5,16 +5,18 @@
     request fails ──▶ look: is the dependency unavailable? ──▶ it waits ──▶ recovered: it is tried again
                                │ every second                     │
                                ▼                                  └──▶ patience is over: it fails
-                      another scheduler can decide: take no
-                      more requests, and return those that wait
+                      consume with a lower priority, and return
+                      the requests that came before
 
-One thread looks after Placement, however many requests wait. If no other scheduler can decide, this one goes
-on receiving requests: their callers get heartbeats, and would give up without them. A request that waits
-holds no claim: what it had claimed is released before.
+One thread looks after Placement, however many requests wait. The broker gives requests to the schedulers with
+the highest priority, so to those that can decide. If none can, this one goes on receiving requests: their
+callers get heartbeats, and would give up without them. A request that waits holds no claim: what it had
+claimed is released before.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 import math
 import threading
 import time
@@ -31,7 +33,7 @@ LOG = logging.getLogger(f"nova.{__name__}")
 #: Seconds between two looks during an outage, and without one. Each is a small request to Placement.
 LOOK_INTERVAL, IDLE_INTERVAL = 1.0, 15.0
 
-#: Seconds of an outage before this scheduler stops taking requests: the others find out too, meanwhile.
+#: Seconds of an outage before this scheduler lowers its priority: many are over by then.
 GRACE = 1.0
 
 #: Seconds between two log lines on an outage that goes on.
@@ -41,6 +43,14 @@ REMINDER_INTERVAL = 60.0
 LONGEST_PAUSE = 2.0
 
 Reply = TypeVar("Reply")
+
+
+class Lacks(IntEnum):
+    """What keeps a scheduler from deciding requests. One that lacks more gets requests after the others."""
+
+    NOTHING = 0
+    SOME_HOSTS = 1
+    DEPENDENCY = 2
 
 
 class Request(Protocol):
@@ -66,16 +76,6 @@ class Request(Protocol):
         """Return it as it was before any host was chosen for it."""
 
 
-class Peers(Protocol):
-    """The other schedulers; as ``stream.decision_stream.DecisionStream``."""
-
-    def others_can_decide(self) -> bool:
-        """Return whether another scheduler is alive, for the same hosts, that has no outage."""
-
-    def announce(self, *, can_decide: bool) -> None:
-        """Announce whether this scheduler can decide; must not wait."""
-
-
 class Outage:
     """One outage, from the first look that found it.
 
@@ -97,7 +97,7 @@ class Outages:
         self,
         find: Callable[[DependencyUnavailable | None], DependencyUnavailable | None],
         patience: Callable[[], float],
-        peers: Peers,
+        lacks_hosts: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Condition, float], Any] = threading.Condition.wait,
         make_loop: MakeLoop = BackgroundLoop,
@@ -109,12 +109,12 @@ class Outages:
                 is given the last error if there is an outage, or a request has failed since the last look;
                 otherwise it need not query anything.
             patience: Returns the seconds for which a request waits.
-            peers: The other schedulers.
+            lacks_hosts: Returns whether hosts are unknown, since their cells cannot be read; must not wait.
             wait: Waits for a change, for tests.
         """
         self._find = find
         self._patience = patience
-        self._peers = peers
+        self._lacks_hosts = lacks_hosts
         self._clock = clock
         self._wait = wait
         self._changed = threading.Condition()
@@ -122,11 +122,11 @@ class Outages:
         self._suspect: DependencyUnavailable | None = None
         self._looked_at = -math.inf
         self._stopping = False
-        self._take_calls: Callable[[bool], None] = lambda _take: None
+        self._lower: Callable[[Lacks], None] = lambda _lacks: None
         self._most_waiting = math.inf
         self._loop = make_loop("outages", self.look)
         self.waiting = 0
-        self.paused = False
+        self.lacks = Lacks.NOTHING
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -134,17 +134,17 @@ class Outages:
         """Begin to look after the dependencies."""
         self._loop.start()
 
-    def follow(self, take_calls: Callable[[bool], None], threads: int) -> None:
-        """Decide from now on whether requests are received, which so many threads serve.
+    def follow(self, lower: Callable[[Lacks], None], threads: int) -> None:
+        """Decide from now on with which priority requests are received, which so many threads serve.
 
         Args:
-            take_calls: Called with whether they are; must not wait.
+            lower: Called with what lowers it; must not wait.
         """
         with self._changed:
-            self._take_calls = take_calls
+            self._lower = lower
             self._most_waiting = max(1, threads // 2)
-            if self.paused:
-                take_calls(False)
+            if self.lacks:
+                lower(self.lacks)
 
     def stop(self) -> None:
         """End the waits: requests end with ``ReturnedToBroker``."""
@@ -173,7 +173,7 @@ class Outages:
 
         Raises:
             DependencyUnavailable: The outage outlasts the patience.
-            ReturnedToBroker: Another scheduler can decide the request, or the process stops.
+            ReturnedToBroker: Another scheduler may be able to decide the request, or the process stops.
             Exception: What ``attempt`` raises otherwise.
         """
         if not (self._loop.running or self._stopping):
@@ -190,6 +190,7 @@ class Outages:
                     error = failure
                 failures += 1
                 since = min(since, self._clock())
+                _return_outranked(error, request)
                 if failures > 1 and self._is_crowded(error):
                     raise error
             self._wait_out(error, request, since, min(failures - 1.0, LONGEST_PAUSE))
@@ -215,9 +216,7 @@ class Outages:
             while self._is_out(began) or self._clock() < began + pause:
                 if self._stopping:
                     raise ReturnedToBroker("the scheduler is stopping")
-                if self.paused and request.call and request.call.can_be_requeued:
-                    reason = f"{error.dependency} is unavailable here; another scheduler can decide"
-                    raise ReturnedToBroker(reason)
+                _return_outranked(error, request)
                 end = self._give_up_at(error, request, since)
                 now = self._clock()
                 if now >= end:
@@ -272,14 +271,13 @@ class Outages:
                 self._begin(error)
             else:
                 self._go_on(self._outage, error)
-            self._follow_peers()
+            self._note_lacks()
             self._looked_at = begun
             self._changed.notify_all()
-            return IDLE_INTERVAL if self._outage is None else LOOK_INTERVAL
+            return LOOK_INTERVAL if self._outage or self.lacks else IDLE_INTERVAL
 
     def _begin(self, error: DependencyUnavailable) -> None:
         self._outage = Outage(error, self._clock())
-        self._peers.announce(can_decide=False)
         LOG.error(
             "%s is unavailable (%s); requests wait for it at most %g s",
             error.dependency,
@@ -294,19 +292,17 @@ class Outages:
             return
         outage.reminded = now
         LOG.error(
-            "%s has been unavailable for %d s (%s); requests waiting: %d%s",
+            "%s has been unavailable for %d s (%s); requests waiting: %d",
             error.dependency,
             now - outage.began,
             error.reason,
             self.waiting,
-            "; another scheduler takes the others" if self.paused else "",
         )
 
     def _end(self) -> None:
         outage, self._outage = self._outage, None
         if outage is None:
             return
-        self._peers.announce(can_decide=True)
         LOG.info(
             "%s is available again after %d s; requests resumed: %d",
             outage.error.dependency,
@@ -314,17 +310,25 @@ class Outages:
             self.waiting,
         )
 
-    def _follow_peers(self) -> None:
-        """Take no requests while there is an outage here and another scheduler can decide."""
-        outage = self._outage
-        known = outage is not None and self._clock() >= outage.began + GRACE
-        paused = known and self._peers.others_can_decide()
-        if paused == self.paused:
-            return
-        # before waiting requests see it: what they requeue must not be received here again
-        self._take_calls(not paused)
-        if paused:
-            LOG.info("Stopped taking requests: another scheduler can decide them")
+    def _note_lacks(self) -> None:
+        """Lower the priority during an outage and while hosts are unknown, and raise it afterwards."""
+        if self._outage is None:
+            lacks = Lacks.SOME_HOSTS if self._lacks_hosts() else Lacks.NOTHING
+        elif self._clock() >= self._outage.began + GRACE:
+            lacks = Lacks.DEPENDENCY
         else:
-            LOG.info("Taking requests again")
-        self.paused = paused
+            return
+        if lacks is not self.lacks:
+            # before waiting requests see it: what they requeue must not be received here again
+            self._lower(lacks)
+        self.lacks = lacks
+
+
+def _return_outranked(error: DependencyUnavailable, request: Request) -> None:
+    """Return a request that was received with a higher priority than its scheduler has now.
+
+    Raises:
+        ReturnedToBroker: The broker gives it to a scheduler that can decide, or back to this one.
+    """
+    if request.call and request.call.outranked:
+        raise ReturnedToBroker(f"{error.dependency} is unavailable here; another scheduler may have it")

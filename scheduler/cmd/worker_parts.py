@@ -5,6 +5,7 @@ from functools import partial
 import math
 from pathlib import Path
 import random
+import secrets
 from typing import Any
 
 from oslo_config import cfg
@@ -82,7 +83,7 @@ def make_server(
     partition = own_partition(conf)
     if partition:
         made.topic = partition.topic
-    made.rank = serving.stream.rank
+    made.rank = 1 + secrets.randbelow(server.PRIORITY_STEP - 1)
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
     topic = forwarding.new_topic(conf.host)

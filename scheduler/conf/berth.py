@@ -34,8 +34,7 @@ OPTS = [
         "scheduler, or while the databases of all cells that they need are unavailable. Their callers get "
         "heartbeats. After this time a request fails with an error that names the dependency. Raise it to "
         "the length of your failovers; it has no effect beyond long_rpc_timeout of the callers. 0: "
-        "requests fail at once. While another scheduler can decide requests, this one takes none and "
-        "requeues those that wait.",
+        "requests fail at once. Requests that another scheduler can decide are left to it.",
     ),
     mutable_float(
         "unread_cell_max_age",
@@ -64,9 +63,7 @@ OPTS = [
         help="Seconds between two comparisons of the mirror with Placement's list of resource providers "
         "while requests come: the time until new hosts and freed capacity are known. Lower it when many "
         "claims are refused as changed; raise it when the list loads Placement (0.3 seconds of CPU for "
-        "10,000 hosts). A list that takes longer than a twentieth of this time is read less often. "
-        "Schedulers that share their decisions take turns: each reads the list after this time multiplied by "
-        "their number, at most after 30 seconds or this time, whichever is longer.",
+        "10,000 hosts). A list that takes longer than a twentieth of this time is read less often.",
     ),
     cfg.BoolOpt(
         "decision_stream",

@@ -66,6 +66,7 @@ class Claims(Enum):
     KEEP = "keep"
     LEAVE = "leave to the next run of the message"
     RELEASE = "release"
+    DOUBT = "let the spool find out later whether they are needed"
 
 
 class Event(Enum):
@@ -74,12 +75,13 @@ class Event(Enum):
     REPLIED = "the reply is confirmed"
     FAILED = "it has no result; an error follows, or the call is returned or forwarded"
     POISON = "it seems to end the processes that run it, and was answered with an error"
-    NOT_BEGUN = "this process stops or pauses, or the channel is lost already"
+    NOT_BEGUN = "this process stops, or cannot decide, or the channel is lost already"
     NO_CALLER = "its reply queue is missing, and it was not run"
     FORWARDED = "another scheduler has it, and answers it"
-    RETURNED = "this process stops, or cannot decide while another one can"
+    RETURNED = "this process stops, or cannot decide while another one may"
     LOST = "its channel was lost while it ran"
     UNCONFIRMED = "the reply was sent, and not confirmed"
+    UNKNOWN = "the same, and the call is not delivered again: it was acknowledged as overdue"
     CALLER_GONE = "its reply queue is missing, after the run"
     UNDELIVERABLE = "the broker does not take the reply, and never will"
 
@@ -110,6 +112,8 @@ ENDS = {
     Event.LOST: End(Fate.REQUEUE, Claims.LEAVE),
     # Released, a host that the caller may have received would be lost.
     Event.UNCONFIRMED: End(Fate.REQUEUE, Claims.LEAVE),
+    # No other run finds them.
+    Event.UNKNOWN: End(Fate.ACKNOWLEDGE, Claims.DOUBT),
     # Claims would stay that no caller knows of. The queue may come back, while its caller connects elsewhere.
     Event.CALLER_GONE: End(Fate.WAIT, Claims.RELEASE),
     # The same reply would be tried, and the hosts claimed, until the message is poison.
@@ -125,6 +129,9 @@ class Held(Protocol):
 
     def release(self) -> None:
         """Release it: the reply cannot be delivered."""
+
+    def leave(self) -> None:
+        """Find out later whether it is needed: nobody knows whether the reply was delivered."""
 
 
 class NotAnswered(BaseException):
@@ -158,13 +165,16 @@ def _new() -> Past:
     return Past.NONE
 
 
+def _no() -> bool:
+    return False
+
+
 class Call:
     """A call that is being answered. One thread uses it.
 
     Attributes:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
         received: When it was received, in seconds of ``time.monotonic``; infinity: right now.
-        can_be_requeued: Whether it may be returned to the broker, for another scheduler.
         dropped: Why it is answered with an error without having been served; "" if it is served.
     """
 
@@ -173,18 +183,22 @@ class Call:
         message_id: str = "",
         received: float = math.inf,
         past: Callable[[], Past] = _new,
-        can_be_requeued: bool = False,
+        can_be_requeued: Callable[[], bool] = _no,
+        outranked: Callable[[], bool] = _no,
         forward: Callable[[str, str], bool] | None = None,
     ) -> None:
         """Begin with nothing that depends on the reply.
 
         Args:
             past: Returns the past of its message, which may get one while the call runs.
+            can_be_requeued: Returns whether the broker delivers it once more if it is returned.
+            outranked: Returns whether that is likely to be to another scheduler.
             forward: Sends it on to a topic, with the reason, and raises ``Forwarded``; or returns whether the
                 broker may have it there. None if it may not be forwarded.
         """
-        self.message_id, self.received, self.can_be_requeued = message_id, received, can_be_requeued
-        self._past, self._forward = past, forward
+        self.message_id, self.received = message_id, received
+        self._past, self._can_be_requeued, self._outranked = past, can_be_requeued, outranked
+        self._forward = forward
         self.dropped = ""
         self._may_be_elsewhere = False
         self._held: list[Held] = []
@@ -193,6 +207,16 @@ class Call:
     def past(self) -> Past:
         """Whether it may have been run before, may be run elsewhere, or its caller may have left."""
         return self._past() or (Past.ELSEWHERE if self._may_be_elsewhere else Past.NONE)
+
+    @property
+    def can_be_requeued(self) -> bool:
+        """Whether it may be returned to the broker, for another scheduler."""
+        return self._can_be_requeued()
+
+    @property
+    def outranked(self) -> bool:
+        """Whether it was received with a higher priority than its scheduler has now, and may be returned."""
+        return self._outranked() and self.can_be_requeued
 
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
@@ -224,6 +248,8 @@ class Call:
                     each.keep()
                 elif end is Claims.RELEASE:
                     each.release()
+                elif end is Claims.DOUBT:
+                    each.leave()
             except Exception:
                 LOG.exception("Cannot confirm or release the claims of a request")
 
@@ -233,6 +259,7 @@ class Call:
         The record of the decision has the call for as long as it is kept, and a message may be large.
         """
         self._forward, self._past = None, _new
+        self._can_be_requeued = self._outranked = _no
 
 
 CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from scheduler.bounds.outages import Outages
+from scheduler.bounds.outages import Lacks, Outages
 from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
 from scheduler.request.past import Past
@@ -33,14 +33,15 @@ LOG = logging.getLogger(f"nova.{__name__}")
 #: Seconds for which a call must have waited for a thread before its reply queue is checked.
 LONG_WAIT = 0.1
 
-#: Workers that may end while they run a call, and deliveries of one that a quorum queue may count. RabbitMQ
-#: drops a call after 20, without an answer.
-MOST_DEATHS, MOST_DELIVERIES = 5, 12
+#: Workers that may end while they run a call.
+MOST_DEATHS = 5
 
+#: What one step of ``[berth] consumer_priority`` counts, and how many ranks there are below that: two of ten
+#: schedulers draw the same one once in 20,000 starts, and share the requests then.
+PRIORITY_STEP = 1 << 20
 
-#: What one step of ``[berth] consumer_priority`` counts: more than the places of schedulers that share their
-#: decisions (``stream.membership.MOST_MEMBERS``).
-PRIORITY_STEP = 100
+#: The priorities of schedulers that lack something, in these steps: below any ``consumer_priority``.
+LOWERED = {Lacks.SOME_HOSTS: -101, Lacks.DEPENDENCY: -102}
 
 
 class InFlight(Protocol):
@@ -89,11 +90,11 @@ class Server(library.RPCServer):
             "undelivered" if a reply was not delivered, "dropped" if a caller had left, "forwarded" if another
             scheduler has it; and with the reason of the latter. To be set before it starts.
         topic: Where calls are taken; to be set before it starts.
-        rank: Returns the place of this scheduler among those that share their decisions, from 0 on; to be
-            set before it starts.
+        rank: Its place among the servers of the topic: the highest one gets calls first. Below
+            ``PRIORITY_STEP``; to be set before it starts.
         takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
         own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
-        outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
+        outages: Says what lowers its priority; to be set before it starts, or None.
         in_flight: Counts the workers that end while they run a call; to be set before it starts, or None.
     """
 
@@ -113,7 +114,7 @@ class Server(library.RPCServer):
         self._reply_queues = ReplyQueues()
         self._dropped = DroppedCalls()
         self.topic: str = target.topic
-        self.rank: Callable[[], int] = lambda: 0
+        self.rank = 0
         self.takes_casts = True
         self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
@@ -174,8 +175,15 @@ class Server(library.RPCServer):
             if listener is None:
                 return super()._create_listener()
             own = self.own_queue
+            takes_own = own is not None and forwarding.read_from(listener, own.name, self.topic)
             if own is not None:
-                own.announce(forwarding.read_from(listener, own.name, self.topic))
+                own.announce(takes_own)
+
+            def lower(lacks: Lacks) -> None:
+                steps = LOWERED.get(lacks, berth.consumer_priority)
+                listener.use_priority(steps * PRIORITY_STEP)
+                if own is not None:
+                    own.announce(takes_own and not lacks and not listener.stopping)
 
             def stop() -> None:
                 if own is not None:
@@ -186,7 +194,7 @@ class Server(library.RPCServer):
             listener.on_stop = stop
             self._late_listener = listener
             if self.outages is not None:
-                self.outages.follow(listener.take_calls, self.conf.executor_thread_pool_size)
+                self.outages.follow(lower, self.conf.executor_thread_pool_size)
             return library.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
 
     def _start_threads(self) -> None:
@@ -226,7 +234,8 @@ class Server(library.RPCServer):
 
     def _not_run(self, message: ConfirmedMessage) -> calls.Event | None:
         """Return why a call is not run; None if it is."""
-        if message.listener.returns(message) or message.is_lost:
+        elsewhere = message.listener.stopping or message.outranked
+        if message.is_lost or (elsewhere and message.can_be_requeued):
             return calls.Event.NOT_BEGUN
         if self._is_caller_missing(message):
             return calls.Event.NO_CALLER
@@ -277,10 +286,10 @@ class Server(library.RPCServer):
     def _note_undelivered(self, message: ConfirmedMessage, event: calls.Event) -> None:
         self.count("undelivered", "")
         error = message.undelivered
-        if event is calls.Event.UNCONFIRMED:
+        if event in {calls.Event.UNCONFIRMED, calls.Event.UNKNOWN}:
             self._warnings.warning(
                 "unconfirmed",
-                "Reply %s was not confirmed; keeping its claims and requeueing the call: %.300s",
+                "Reply %s was not confirmed; keeping its claims: %.300s",
                 message.msg_id,
                 error,
             )
@@ -304,11 +313,7 @@ class Server(library.RPCServer):
         if message.past is not Past.REDELIVERED:
             return ""
         deaths = 0 if self.in_flight is None else self.in_flight.deaths(message.unique_id)
-        if deaths >= MOST_DEATHS:
-            return f"{deaths} workers ended while they served it"
-        if message.delivery_count > MOST_DELIVERIES:
-            return f"it was delivered {message.delivery_count} times"
-        return ""
+        return f"{deaths} workers ended while they served it" if deaths >= MOST_DEATHS else ""
 
     def _call_of(self, message: ConfirmedMessage) -> calls.Call:
         # A call is forwarded once.
@@ -318,12 +323,18 @@ class Server(library.RPCServer):
             message.unique_id or "",
             message.received,
             lambda: message.past,
-            can_be_requeued=True,
+            lambda: message.can_be_requeued,
+            lambda: message.outranked,
             forward=partial(forwarding.forward, message, on_sent) if is_first else None,
         )
 
 
-_WITHOUT_REPLY = {calls.Event.UNCONFIRMED, calls.Event.CALLER_GONE, calls.Event.UNDELIVERABLE}
+_WITHOUT_REPLY = {
+    calls.Event.UNCONFIRMED,
+    calls.Event.UNKNOWN,
+    calls.Event.CALLER_GONE,
+    calls.Event.UNDELIVERABLE,
+}
 
 
 def _event_of(message: library.RpcIncomingMessage) -> calls.Event:
@@ -331,8 +342,8 @@ def _event_of(message: library.RpcIncomingMessage) -> calls.Event:
     error = message.undelivered if isinstance(message, ConfirmedMessage) else None
     if error is None:
         return calls.Event.REPLIED
-    if message.may_be_run_again:
-        return calls.Event.UNCONFIRMED
+    if message.is_unconfirmed:
+        return calls.Event.UNCONFIRMED if message.can_be_requeued else calls.Event.UNKNOWN
     return calls.Event.CALLER_GONE if isinstance(error, ReplyQueueMissing) else calls.Event.UNDELIVERABLE
 
 

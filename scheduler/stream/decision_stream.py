@@ -173,21 +173,6 @@ class DecisionStream:
         self._own = replace(self._own, topic=topic)
         self._writer.publish(Kind.BEAT)
 
-    def rank(self) -> int:
-        """Return the place of this scheduler among those that are alive, from 0 on; no two have the same."""
-        senders = [each.sender for each in self.membership.alive()]
-        return senders.index(self._own.sender)
-
-    def others_can_decide(self) -> bool:
-        """Return whether another scheduler is alive that can decide requests."""
-        members, own = self.membership.alive(), self._own.sender
-        return self.in_step and any(not each.unable for each in members if each.sender != own)
-
-    def announce(self, *, can_decide: bool) -> None:
-        """Publish whether this scheduler can decide requests, without a wait."""
-        self._own = replace(self._own, unable=not can_decide)
-        self._writer.publish(Kind.BEAT)
-
     # -- reading, on the thread of the reader ----------------------------------------------------------------
 
     def _publish_marker(self) -> int:
@@ -258,21 +243,13 @@ class NoStream:
         """Return that no stream is wanted."""
         return StreamStatus()
 
-    def rank(self) -> int:
-        """Return 0: no other scheduler is known."""
-        return 0
-
-    def others_can_decide(self) -> bool:
-        """Return False: no other scheduler is known."""
-        return False
-
     def owned(self, table: HostTable) -> Mask | None:
         """Return None: all hosts are alike."""
 
     def _ignore(self, *_args: Any, **_options: Any) -> None:
         """Ignore what no other scheduler is to know."""
 
-    take_calls = announce = forward_for_group = claimed = released = gone = _ignore
+    take_calls = forward_for_group = claimed = released = gone = _ignore
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:

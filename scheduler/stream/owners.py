@@ -84,7 +84,7 @@ class Owners:
     def owner_of_group(self, group: str) -> Member:
         """Return the scheduler that decides for a server group: one that takes calls, if any does."""
         members = self._membership.alive()
-        able = [member for member in members if member.topic and not member.unable]
+        able = [member for member in members if member.topic]
         return max(able or members, key=lambda member: hash64(f"{member.sender}/{group}"))
 
     def forward_for_group(self, group: str, call: Call | None) -> None:

@@ -89,14 +89,12 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
         host: The name of its service host.
         worker: The number of the worker; several of a host are schedulers of their own.
         topic: Where it takes calls that others send on to it; "" if it takes none.
-        unable: Whether an outage keeps it from deciding requests.
     """
 
     sender: Annotated[str, msgspec.Meta(max_length=LONGEST_IDENTIFIER)] = ""
     host: Name = ""
     worker: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
     topic: Name = ""
-    unable: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

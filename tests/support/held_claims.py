@@ -12,3 +12,6 @@ class Claims:
 
     def release(self):
         self.ends.append("released")
+
+    def leave(self):
+        self.ends.append("left in doubt")

@@ -18,6 +18,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
+from scheduler.bounds.outages import Lacks
 from scheduler.claims.result import ClaimResult
 from scheduler.conf.partitions import Partition
 from scheduler.decisions.document import Chosen, Place, decode
@@ -89,6 +90,8 @@ class FakeHosts:
         self.whole = make_table([*hosts, *unknown])
         self.instances = Instances([*hosts, *unknown])
         self.pending = PendingPlacements()
+        self.readings = []
+        self.reader = SimpleNamespace(cell_readings=lambda: self.readings)
         self._aggregates = make_aggregates(hosts)
         self.partition = PartitionHosts(None, self.aggregates)
         self.looked_up = []
@@ -383,6 +386,26 @@ def test_a_prefilter_that_gets_no_answer_of_placement_meets_an_outage(make_world
     with pytest.raises(PlacementUnavailable) as caught:
         ask(world)
     assert caught.value.timed_out
+
+
+@pytest.mark.parametrize(
+    ("usable", "enabled", "lacks"),
+    [
+        ([True, True], True, Lacks.NOTHING),
+        ([True, False], True, Lacks.SOME_HOSTS),
+        ([True, False], False, Lacks.NOTHING),
+    ],
+    ids=["all are read", "one cannot be read", "a disabled one cannot be read"],
+)
+def test_a_scheduler_lacks_the_hosts_of_an_enabled_cell_that_it_cannot_use(
+    make_world, usable, enabled, lacks
+):
+    world = make_world(two_hosts())
+    world.manager._placement = SimpleNamespace(check=lambda unused_for: "")
+    cell = SimpleNamespace(enabled=enabled)
+    world.hosts.readings = [SimpleNamespace(cell=cell, usable=each) for each in usable]
+    world.manager.outages.look()
+    assert world.manager.outages.lacks is lacks
 
 
 def test_an_outage_is_waited_out_and_the_request_is_served_without_a_second_run_of_the_prefilters(

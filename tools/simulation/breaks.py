@@ -376,7 +376,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a call whose reply is not confirmed ends": (
         "unconfirmed",
-        _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
+        _wrap(ConfirmedMessage, "is_unconfirmed", _property(False)),
     ),
     "a call that comes back from another scheduler counts as new": (
         "forwarded",

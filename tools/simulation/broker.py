@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 import itertools
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import amqp
 from amqp import spec
 import orjson
 
+from scheduler.rpc.server import PRIORITY_STEP
 from scheduler.rpc.transport import TOPIC
 from tools.simulation.runtime import Process, Runtime, Task
 
@@ -96,7 +97,15 @@ class Queue:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     ready: list[Stored] = field(default_factory=list)
-    consumers: list[tuple["Session", str]] = field(default_factory=list)
+    consumers: list["Consumer"] = field(default_factory=list)
+
+
+class Consumer(NamedTuple):
+    """What reads a queue."""
+
+    session: "Session"
+    tag: str
+    priority: int
 
 
 class Session:
@@ -158,6 +167,7 @@ class Broker:
             spec.Basic.Cancel: self._cancel,
             spec.Basic.Ack: self._acknowledge,
             spec.Basic.Reject: self._reject,
+            spec.Basic.Nack: self._nack,
             spec.Queue.Declare: self._declare,
             spec.Confirm.Select: self._confirm,
             spec.Channel.Close: self._close,
@@ -270,7 +280,7 @@ class Broker:
         return any(
             session.connection is connection
             for queue in self._calls.values()
-            for session, _ in queue.consumers
+            for session, *_ in queue.consumers
         )
 
     def _break(self, connection: Any, after: float = 0.0) -> None:
@@ -317,15 +327,15 @@ class Broker:
             queue.arguments = rest[-1] or {}
         session.send(spec.Queue.DeclareOk, name, len(queue.ready), len(queue.consumers))
 
-    def _consume(self, session: Session, _ticket: int, name: str, tag: str, *_options: Any) -> None:
+    def _consume(self, session: Session, _ticket: int, name: str, tag: str, *options: Any) -> None:
         queue = self._calls[name]
-        queue.consumers.append((session, tag))
+        queue.consumers.append(Consumer(session, tag, (options[-1] or {}).get("x-priority", 0)))
         session.send(spec.Basic.ConsumeOk, tag)
         self._deliver(queue)
 
     def _cancel(self, session: Session, tag: str, nowait: bool) -> None:
         for queue in self._calls.values():
-            queue.consumers = [each for each in queue.consumers if each != (session, tag)]
+            queue.consumers = [each for each in queue.consumers if each[:2] != (session, tag)]
         if not nowait:
             session.send(spec.Basic.CancelOk, tag)
 
@@ -356,6 +366,9 @@ class Broker:
             self._move_back(queue, stored)
         else:
             stored.message.abandoned.append(self.runtime.clock)
+
+    def _nack(self, session: Session, tag: int, _multiple: bool, requeue: bool) -> None:
+        self._reject(session, tag, requeue)
 
     def _publish(
         self, session: Session, _t: int, _e: str, key: str, _m: bool, _i: bool, content: Any
@@ -442,7 +455,10 @@ class Broker:
 
     def _deliver(self, queue: Queue) -> None:
         while queue.ready and queue.consumers and self.up:
-            session, consumer = self.random.choice(queue.consumers)
+            # Within a step the one with the highest rank may be full.
+            step = max(each.priority // PRIORITY_STEP for each in queue.consumers)
+            first = [each for each in queue.consumers if each.priority // PRIORITY_STEP == step]
+            session, consumer, _ = self.random.choice(first)
             stored, process = queue.ready.pop(0), session.connection.process
             again, stored.deliveries = stored.deliveries, stored.deliveries + 1
             tag = next(session.tags)

@@ -157,6 +157,7 @@ class Hosts:
         self._database = database
         self.clock = threads.MODULES["time"].monotonic
         self.states = SimpleNamespace(of=states_of, on_their_way=on_their_way)
+        self.reader = SimpleNamespace(cell_readings=list)
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
@@ -418,10 +419,10 @@ class Parts:
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
         made = scheduler_endpoint.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made.outages = manager.outages
         if manager.stream.status().wanted:
             topic = f"berth.{manager.stream.membership.own.host}.{next(self._queues)}"
             take_calls = manager.stream.take_calls
-            made.outages = manager.outages
             made.own_queue = OwnQueue(topic, lambda taken: take_calls(topic if taken else ""))
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
         return made

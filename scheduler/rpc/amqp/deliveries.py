@@ -8,6 +8,7 @@ from amqp import Channel
 from cachetools import TTLCache
 from oslo_log import log as logging
 
+from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.library import RabbitMessage, raw_of
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
@@ -123,11 +124,14 @@ class Deliveries:
 
     def return_message(self, message: RabbitMessage) -> None:
         """Return a message to the broker, in the reading thread."""
-        raw = raw_of(message)
-        if raw.delivery_info.get("routing_key") in self.forwarding_queues:
-            raw.reject()
+        if self.was_forwarded(message):
+            raw_of(message).reject()
         else:
-            message.requeue()
+            library.requeue(message)
+
+    def was_forwarded(self, message: RabbitMessage) -> bool:
+        """Return whether another scheduler has sent a message on to this one."""
+        return raw_of(message).delivery_info.get("routing_key") in self.forwarding_queues
 
     def acknowledge_overdue(self, now: float) -> None:
         """Acknowledge what waits for too long, in the reading thread."""

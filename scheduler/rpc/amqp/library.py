@@ -12,7 +12,7 @@ import copy
 from importlib import import_module, metadata
 from typing import Protocol
 
-from amqp import Channel
+from amqp import Channel, spec
 from kombu import Connection as BrokerConnection
 from kombu import Message, Producer
 import oslo_messaging as messaging
@@ -23,7 +23,6 @@ TRIED = "17.0.0 to 18.3.1"
 #: By module and class or function the attributes that are used, or set by it.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "_drivers.amqp": ("UNIQUE_ID",),
-    "_drivers.amqp:_MsgIdCache": ("add",),
     "_drivers.amqpdriver:AMQPDriverBase": ("_get_connection", "_get_exchange", "listen"),
     "_drivers.amqpdriver:AMQPDriverBase.__init__": ("_connection_pool",),
     "_drivers.amqpdriver:AMQPIncomingMessage": ("_send_reply", "reply", "heartbeat", "acknowledge"),
@@ -66,7 +65,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "_drivers.impl_rabbit:Consumer": ("cancel", "consume", "declare"),
     "_drivers.impl_rabbit:Consumer.__init__": ("_declared_on", "queue_arguments"),
     "_drivers.impl_rabbit:RabbitDriver": (),
-    "_drivers.impl_rabbit:RabbitMessage": ("acknowledge", "requeue"),
+    "_drivers.impl_rabbit:RabbitMessage": ("acknowledge",),
     "_drivers.impl_rabbit:RabbitMessage.__init__": ("_raw_message",),
     "rpc.dispatcher:PingEndpoint": (),
     "rpc.dispatcher:RPCDispatcher": ("dispatch",),
@@ -277,6 +276,16 @@ def raw_of(message: RabbitMessage) -> Message:
     return raw
 
 
+def requeue(message: RabbitMessage) -> None:
+    """Return a message to its queue.
+
+    By ``nack``: quorum queues of RabbitMQ 4.3 count a message that is rejected as a failed delivery.
+    """
+    raw = raw_of(message)
+    raw.channel.send_method(spec.Basic.Nack, "Lbb", (raw.delivery_tag, False, True))
+    raw._state = "REQUEUED"  # as kombu's own
+
+
 class Call(amqpdriver.AMQPIncomingMessage):
     """A message as a listener receives it."""
 
@@ -338,9 +347,11 @@ class Listener(amqpdriver.RpcAMQPListener):
         """Let the thread that reads call a function soon."""
         self._message_operations_handler.do(task)
 
-    def take(self, message: RabbitMessage) -> None:
-        """Take a message that stays unacknowledged."""
+    def take(self, message: RabbitMessage) -> "Call":
+        """Take a message that stays unacknowledged, and return it."""
         amqpdriver.AMQPListener.__call__(self, message)
+        taken: Call = self.incoming[-1]
+        return taken
 
     def finish(self) -> None:
         """Call the functions that wait, in this thread, after the thread that reads has ended."""

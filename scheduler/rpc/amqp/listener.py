@@ -1,6 +1,7 @@
 """Receives messages, and acknowledges calls after their replies."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 import math
 
 from oslo_log import log as logging
@@ -41,17 +42,21 @@ class LateListener(library.Listener):
         largest_message: Bytes of the largest reply.
         deliveries: The calls that are not answered yet.
         backlog: Which of them may have waited before.
-        preferred: Consumes with the priority of ``rank``, and has so many calls at most; or None.
-        rank: Returns what is added to the priority; in the reading thread.
-        always_read: The consumers that go on when no calls are taken: of casts to all schedulers.
+        priority: Of its consumers of calls.
+        of_calls: These, which follow the priority.
+        always_read: The consumers that go on until the end: of casts to all schedulers.
         on_stop: Called when it stops; must not wait.
     """
 
     message_cls = ConfirmedMessage
-    use_cache = False
+    use_cache = False  # the library would drop a call with the identity of an earlier message, unanswered
 
     def __init__(
-        self, driver: library.AMQPDriverBase, connection: library.ConnectionContext, largest_message: int
+        self,
+        driver: library.AMQPDriverBase,
+        connection: library.ConnectionContext,
+        largest_message: int,
+        priority: int = 0,
     ) -> None:
         """Listen on a connection of the driver; the caller declares the queues."""
         super().__init__(driver, connection, self._look_round, (ACKNOWLEDGE_AFTER, LONGEST_WAIT))
@@ -59,11 +64,9 @@ class LateListener(library.Listener):
         self.on_stop: Callable[[], None] = lambda: None
         self.deliveries = Deliveries(self.do, lambda: connection.channel)
         self.backlog = Backlog()
-        self.preferred: library.Consumer | None = None
-        self.rank: Callable[[], int] = lambda: 0
-        self._rank_used: int | None = None
+        self.priority = self._full_priority = priority
+        self.of_calls: Collection[library.Consumer] = ()
         self.always_read: Collection[library.Consumer] = ()
-        self._parked: list[library.Consumer] = []
         self._stopping = False
         self._overdue_checked = 0.0
 
@@ -82,32 +85,35 @@ class LateListener(library.Listener):
         if not _is_identity(message.get(library.UNIQUE_ID)):
             message.pop(library.UNIQUE_ID, None)
         if not message.get("_msg_id"):
-            unique_id = message.get(library.UNIQUE_ID)
             super().__call__(message)  # acknowledges it
-            self.msg_id_cache.add(unique_id)
-        elif self._stopping or self._parked:
+        elif self._stopping or (self._is_lowered and self.deliveries.was_forwarded(message)):
             self.deliveries.return_message(message)
         else:
-            self.take(message)
-            call = self.incoming[-1]
+            call = self.take(message)
+            call.priority = self.priority
             received, was_queued = self.backlog.receive()
             call.note_receipt(received, was_queued=was_queued)
             if not self.deliveries.add(call):
                 self.incoming.pop()
 
-    def returns(self, message: ConfirmedMessage) -> bool:
-        """Return whether a message goes back to the broker: in a stop, or a call while none are taken."""
-        return self._stopping or bool(self._parked and message.orig_msg_id)
+    @property
+    def stopping(self) -> bool:
+        """Whether what is not begun goes back to the broker."""
+        return self._stopping
 
-    def take_calls(self, take: bool) -> None:
-        """Take calls from now on, or none. What is not begun then is returned to the broker."""
-        self.do(self._resume if take else self._pause)
+    @property
+    def _is_lowered(self) -> bool:
+        return self.priority < self._full_priority
+
+    def use_priority(self, priority: int) -> None:
+        """Consume calls with a priority from now on."""
+        self.do(partial(self._use_priority, priority))
 
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
         self._stopping = True
         self.on_stop()
-        self.do(self._pause)
+        self.do(self._cancel_all)
         super().stop()
 
     def cleanup(self) -> None:
@@ -115,13 +121,19 @@ class LateListener(library.Listener):
         self.finish()
         super().cleanup()
 
-    def _pause(self) -> None:
-        for consumer in library.consumers_of(self.conn):
-            if consumer in self.always_read:
-                continue
-            # before it is cancelled: what arrives meanwhile is returned
-            self._parked.append(consumer)
+    def _use_priority(self, priority: int) -> None:
+        if self._stopping:
+            return
+        for consumer in self.of_calls:
+            # What arrives meanwhile is taken.
             self._cancel(consumer)
+            library.add_consumer(self.conn, consumer)
+        self.priority = priority
+
+    def _cancel_all(self) -> None:
+        for consumer in library.consumers_of(self.conn):
+            if consumer not in self.always_read:
+                self._cancel(consumer)
 
     def _cancel(self, consumer: library.Consumer) -> None:
         try:
@@ -129,32 +141,11 @@ class LateListener(library.Listener):
         except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
             LOG.info("Cannot cancel a consumer: %s", error)
 
-    def _resume(self) -> None:
-        if self._stopping:
-            return
-        parked, self._parked = self._parked, []
-        for consumer in parked:
-            library.add_consumer(self.conn, consumer)
-
-    def use_rank(self) -> int:
-        """Return the rank with which the preferred consumer is about to consume."""
-        self._rank_used = self.rank()
-        return self._rank_used
-
     def _look_round(self) -> None:
-        if self._rank_used is not None and self._rank_used != self.rank():
-            self._consume_with_rank()
         now = self.backlog.look()
         if now >= self._overdue_checked + 1.0:
             self._overdue_checked = now
             self.deliveries.acknowledge_overdue(now)
-
-    def _consume_with_rank(self) -> None:
-        """Let the preferred consumer consume with its rank of now; calls that arrive meanwhile are taken."""
-        self._rank_used = None  # until it consumes
-        if self.preferred in library.consumers_of(self.conn):
-            self._cancel(self.preferred)
-            library.add_consumer(self.conn, self.preferred)
 
 
 def _is_identity(value: object) -> bool:
@@ -168,7 +159,7 @@ def listen(
     largest_message: int,
     priority: int = 0,
     fanout: str = "",
-    rank: Callable[[], int] = lambda: 0,
+    rank: int = 0,
     threads: int = 1,
 ) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
@@ -181,9 +172,9 @@ def listen(
         transport: What ``transport.rpc_transport`` returned.
         target: Topic and server name.
         largest_message: Bytes of the largest reply.
-        priority: Of this consumer among those of the topic; the broker's default is 0.
+        priority: Of its consumers among those of the topic; the broker's default is 0.
         fanout: The topic whose casts are taken; "" for none.
-        rank: Returns what is added to the priority for so many calls as can run at once. It may change.
+        rank: What is added to the priority for so many calls as can run at once.
         threads: How many can.
 
     Returns:
@@ -194,44 +185,46 @@ def listen(
         return None
     connection = library.connection_to_read(driver)
     library.look_often(connection, LOOK_INTERVAL)
-    listener = LateListener(driver, connection, largest_message)
+    listener = LateListener(driver, connection, largest_message, priority)
     exchange = library.exchange_of(driver, target)
     for topic in (target.topic, f"{target.topic}.{target.server}"):
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
     of_calls = library.consumers_of(connection)
-    listener.rank, listener.preferred = rank, library.second_consumer(connection, of_calls[0])
+    preferred = library.second_consumer(connection, of_calls[0])
     for consumer in of_calls:
-        _watch(consumer, listener, priority)
-    _prefer(listener.preferred, listener, priority, threads)
+        _watch(consumer, listener)
+    _prefer(preferred, listener, rank, threads)
+    listener.of_calls = (*of_calls, preferred)
     if fanout:
         connection.declare_fanout_consumer(fanout, listener)
-        listener.always_read = frozenset(library.consumers_of(connection)) - {*of_calls, listener.preferred}
+        listener.always_read = frozenset(library.consumers_of(connection)).difference(listener.of_calls)
     return listener
 
 
-def _watch(consumer: library.Consumer, listener: LateListener, priority: int) -> None:
-    """Let a consumer consume with a priority, and report how many messages were in its queue before.
+def _watch(consumer: library.Consumer, listener: LateListener) -> None:
+    """Let a consumer consume with the priority of its listener.
 
-    It declares its queue again after each loss of the connection.
+    It reports how many messages were in its queue before, and declares that again after each loss of the
+    connection.
     """
     consume = consumer.consume
 
     def consume_and_report(connection: library.Connection, tag: int) -> None:
         library.declare_where_needed(consumer, connection)
-        _set_priority(consumer, priority)
+        _set_priority(consumer, listener.priority)
         listener.backlog.expect(consumer.queue.queue_declare(passive=True).message_count)
         consume(connection, tag)
 
     consumer.consume = consume_and_report
 
 
-def _prefer(consumer: library.Consumer, listener: LateListener, priority: int, threads: int) -> None:
-    """Let a consumer consume with the rank of its listener, and have little more than so many calls."""
+def _prefer(consumer: library.Consumer, listener: LateListener, rank: int, threads: int) -> None:
+    """Let a consumer consume with a higher priority, and have little more than so many calls."""
     consume = consumer.consume
 
     def consume_some(connection: library.Connection, tag: int) -> None:
         library.declare_where_needed(consumer, connection)
-        _set_priority(consumer, priority + listener.use_rank())
+        _set_priority(consumer, listener.priority + rank)
         with library.prefetch(connection, math.ceil(threads * PREFERRED_SHARE)):
             consume(connection, tag)
 

@@ -53,6 +53,7 @@ class ConfirmedMessage(library.Call):
         may_be_delivered: Whether an attempt to send the last reply ended without a confirmation. It is sent
             again then: even if the broker refuses it now, its caller may have it.
         channel_number: Which of the listener's successive channels the message came from.
+        priority: With which priority the listener consumed then.
         received: When it was received; seconds of ``time.monotonic``.
         state: Where it is between its receipt and its end.
         replying_since: When its last reply began to be sent; 0 before that.
@@ -61,6 +62,7 @@ class ConfirmedMessage(library.Call):
     undelivered: Exception | None = None
     may_be_delivered = False
     channel_number = 0
+    priority = 0
     received = 0.0
     state = State.WAITS_FOR_THREAD
     _past = Past.NONE
@@ -99,12 +101,6 @@ class ConfirmedMessage(library.Call):
             self._past = Past.LOST
         return self._past
 
-    @property
-    def delivery_count(self) -> int:
-        """How often the queue has delivered the message before; 0 if unknown."""
-        count = self.headers.get("x-delivery-count")
-        return count if isinstance(count, int) else 0
-
     def reply(self, reply: object = None, failure: Raised | None = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
         self.undelivered, self.may_be_delivered = None, False
@@ -117,14 +113,20 @@ class ConfirmedMessage(library.Call):
             self.undelivered = error
 
     @property
-    def may_be_run_again(self) -> bool:
-        """Whether it is to be answered once more, if the last reply is undelivered.
-
-        Its caller may have that reply, or the broker could not be reached. A call that was acknowledged
-        meanwhile is not delivered again.
-        """
+    def is_unconfirmed(self) -> bool:
+        """Whether the caller may have the last reply, which is undelivered, or could not be reached."""
         refused = isinstance(self.undelivered, (*PERMANENT, ReplyQueueMissing))
-        return (self.may_be_delivered or not refused) and bool(self.listener.deliveries.can_requeue(self))
+        return self.may_be_delivered or not refused
+
+    @property
+    def can_be_requeued(self) -> bool:
+        """Whether it is delivered again if it is returned: it was not acknowledged, not even as overdue."""
+        return bool(self.listener.deliveries.can_requeue(self))
+
+    @property
+    def outranked(self) -> bool:
+        """Whether its listener consumes with a lower priority now than when it received the message."""
+        return bool(self.priority > self.listener.priority)
 
     def heartbeat(self) -> None:
         """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""

@@ -82,6 +82,13 @@ class Caller(threading.Thread):
         self.reply = None
         self.start()
 
+    @classmethod
+    def of(cls, bus):
+        """Return the reply to a call."""
+        caller = cls(bus)
+        caller.join(30)
+        return caller.reply
+
     def run(self):
         try:
             self.reply = self._client.call(RequestContext(), "select_destinations", **ARGUMENTS)
@@ -107,13 +114,11 @@ def serve(conf):
     """Start a server for a manager, which also takes what is forwarded to some topics."""
     with contextlib.ExitStack() as started:
 
-        def serve(
-            manager, queue="", topic="scheduler", announce=lambda _taken: None, outages=None, rank=None
-        ):
+        def serve(manager, queue="", topic="scheduler", announce=lambda _taken: None, outages=None, rank=0):
             bus = transport.rpc_transport(conf)
             running = scheduler_endpoint.build(conf, bus, manager)
             running.topic, running.outages = topic, outages
-            running.rank = rank or running.rank
+            running.rank = rank
             if queue:
                 running.own_queue = server.OwnQueue(queue, announce)
             started.callback(bus.cleanup)

@@ -1,6 +1,5 @@
 """Late acknowledgement and confirmed replies on each kind of queue that an installer configures."""
 
-from functools import partial
 import os
 import pathlib
 import uuid
@@ -9,6 +8,8 @@ from oslo_concurrency import lockutils
 import oslo_messaging as messaging
 import pytest
 
+from scheduler.bounds.outages import Lacks
+from scheduler.errors import ReturnedToBroker
 from scheduler.rpc import forwarding
 from scheduler.rpc.context import RequestContext
 from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
@@ -104,26 +105,30 @@ def test_a_stopping_server_returns_a_call_that_it_has_not_begun_and_another_answ
 
 
 class Outages:
-    """Lets a test say whether calls are taken."""
+    """Lets a test say what lowers the priority of a server."""
 
-    def follow(self, take_calls, threads):
-        self.take_calls = take_calls
+    def __init__(self, at_start=Lacks.NOTHING):
+        self._at_start = at_start
+
+    def follow(self, lower, threads):
+        self.lower = lower
+        lower(self._at_start)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_paused_server_returns_what_it_has_not_begun_and_serves_again_once_it_resumes(
-    serve, bus, conf, kind, caplog
+def test_with_a_lower_priority_a_server_returns_what_it_has_not_begun_and_serves_what_nobody_else_takes(
+    serve, bus, conf, kind
 ):
     conf.set_override("executor_thread_pool_size", 1)
     first, second = Manager(["first"]), Manager(["second"])
     first.may_answer.clear()
     outages = Outages()
-    paused = serve(first, outages=outages)
+    lowered = serve(first, outages=outages)
     callers = [Caller(bus)]
     assert first.begun.acquire(timeout=30)
     callers.append(Caller(bus))
-    assert eventually(lambda: paused.unanswered == 2)
-    outages.take_calls(False)
+    assert eventually(lambda: lowered.unanswered == 2)
+    outages.lower(Lacks.DEPENDENCY)
     other = serve(second)
     callers.append(Caller(bus))
     first.may_answer.set()
@@ -133,22 +138,33 @@ def test_a_paused_server_returns_what_it_has_not_begun_and_serves_again_once_it_
     target = messaging.Target(topic="scheduler", version="4.5", fanout=True)
     messaging.get_rpc_client(bus, target).cast(RequestContext(), "update_aggregates", aggregates=[])
     assert eventually(lambda: first.casts == [[]])
-    first.may_answer.clear()
-    outages.take_calls(True)
+    # what the other one has begun is not over yet: its callers must hear from somebody all the same
+    second.may_answer.clear()
+    last = Caller(bus)
+    assert eventually(lambda: other.unanswered == 1)
     other.stop()
-    callers = [Caller(bus)]
-    assert first.begun.acquire(timeout=30)
-    # what it got before a pause is acknowledged after it
-    outages.take_calls(False)
-    outages.take_calls(True)
-    callers.append(Caller(bus))
-    assert eventually(lambda: paused.unanswered == 2)
-    first.may_answer.set()
-    for caller in callers:
-        caller.join(30)
-    assert [caller.reply for caller in callers] == [["first"]] * 2
-    assert eventually(lambda: paused.unanswered == 0)
-    assert "INTERNAL_ERROR" not in caplog.text
+    assert Caller.of(bus) == ["first"]
+    outages.lower(Lacks.NOTHING)
+    assert Caller.of(bus) == ["first"]
+    second.may_answer.set()
+    last.join(30)
+    assert last.reply == ["second"]
+    assert eventually(lambda: lowered.unanswered == 0)
+
+
+@REPLICATED
+def test_a_call_that_was_returned_often_is_still_served(serve, bus, kind):
+    """As by schedulers that lose Placement in turns: none of them has ended its process."""
+
+    class Returning(Manager):
+        def select_destinations(self, *arguments):
+            if len(self.redelivered) < 30:
+                self.redelivered.append(True)
+                raise ReturnedToBroker("Placement is unavailable here")
+            return super().select_destinations(*arguments)
+
+    serve(Returning(["hosts"]))
+    assert Caller.of(bus) == ["hosts"]
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum", "kolla"])
@@ -196,8 +212,8 @@ def test_calls_go_to_the_server_with_the_highest_rank_as_long_as_it_can_begin_th
     serve, bus, conf, rabbit, url, kind
 ):
     conf.set_override("executor_thread_pool_size", 8)
-    ranks, managers = [0, 1, 2], [Manager([number]) for number in range(3)]
-    servers = [serve(each, rank=partial(ranks.__getitem__, number)) for number, each in enumerate(managers)]
+    managers, outages = [Manager([number]) for number in range(3)], [Outages() for _ in range(3)]
+    servers = [serve(managers[rank], rank=rank, outages=outages[rank]) for rank in range(3)]
 
     def is_preferred(number):
         for _ in range(10):
@@ -221,22 +237,25 @@ def test_calls_go_to_the_server_with_the_highest_rank_as_long_as_it_can_begin_th
         caller.join(30)
     replies = [caller.reply[0] for caller in waiting]
     assert [replies.count(number) >= least for number, least in enumerate((8, 10, 10))] == [True] * 3
-    ranks[:] = [2, 0, 1]
+    for rank, lacks in [(2, Lacks.DEPENDENCY), (1, Lacks.SOME_HOSTS)]:
+        outages[rank].lower(lacks)
     assert eventually(lambda: is_preferred(0), 30)
     rabbit.close_connections(url.rpartition("/")[2])
     # a call that is lost with its connection takes 25 s
     assert eventually(lambda: is_preferred(0), 90)
+    outages[0].lower(Lacks.DEPENDENCY)
+    assert eventually(lambda: is_preferred(1), 30)
 
 
 @REPLICATED
-def test_a_change_of_rank_returns_no_call(serve, bus, conf, kind):
+def test_a_priority_that_rises_returns_no_call(serve, bus, conf, kind):
     conf.set_override("executor_thread_pool_size", 1)
-    rank, manager = [0], Manager()
+    outages, manager = Outages(Lacks.DEPENDENCY), Manager()
     manager.may_answer.clear()
-    serving = serve(manager, rank=lambda: rank[0])
+    serving = serve(manager, outages=outages)
     callers = [Caller(bus) for _ in range(20)]
     assert eventually(lambda: serving.unanswered == 20)
-    rank[0] = 1
+    outages.lower(Lacks.NOTHING)
     callers += [Caller(bus) for _ in range(20)]
     assert eventually(lambda: serving.unanswered == 40)
     manager.may_answer.set()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.bounds.outages import IDLE_INTERVAL, LOOK_INTERVAL, Outages
+from scheduler.bounds.outages import GRACE, IDLE_INTERVAL, LOOK_INTERVAL, Lacks, Outages
 from scheduler.errors import HostsUnknown, NoValidHost, PlacementUnavailable, ReturnedToBroker
 from tests.support.clock import Clock
 from tests.support.idle_loop import IdleLoop
@@ -31,20 +31,6 @@ class Request:
         return self
 
 
-class Peers:
-    """The other schedulers."""
-
-    def __init__(self):
-        self.able = False
-        self.announced = []
-
-    def others_can_decide(self):
-        return self.able
-
-    def announce(self, *, can_decide):
-        self.announced.append(can_decide)
-
-
 class World:
     """Outages whose looks happen while a request waits, on one clock.
 
@@ -54,14 +40,14 @@ class World:
     def __init__(self):
         self.clock = Clock(0.0)
         self.problem = None
-        self.peers = Peers()
-        self.taken = []
+        self.lacks_hosts = False
+        self.lacks = []
         self.patience = PATIENCE
         self.outages = Outages(
-            self.find, lambda: self.patience, self.peers, self.clock, self.wait, self.make_loop
+            self.find, lambda: self.patience, lambda: self.lacks_hosts, self.clock, self.wait, self.make_loop
         )
         self.outages.start()
-        self.outages.follow(self.taken.append, threads=4)
+        self.outages.follow(self.lacks.append, threads=4)
         self.meanwhile = lambda: None
         self.tries = []
         self.suspects = []
@@ -166,7 +152,7 @@ def test_a_request_that_has_waited_for_a_thread_has_no_more_patience_than_others
     world.problem = REFUSED
     world.outages.look()
     world.clock.now = 70.0
-    delivery = SimpleNamespace(received=0.0, can_be_requeued=True)
+    delivery = SimpleNamespace(received=0.0, outranked=False)
     with pytest.raises(PlacementUnavailable):
         world.run(lambda _now: "hosts", call=delivery)
     assert world.clock.now == 70.0
@@ -224,52 +210,79 @@ def test_requests_do_not_keep_each_other_in_memory(world):
 # -- other schedulers --------------------------------------------------------------------------------------
 
 
-def returnable():
-    return SimpleNamespace(received=math.inf, can_be_requeued=True)
+class Call:
+    """A call that came with the full priority; ``world`` has one now that it may have lowered."""
+
+    received = math.inf
+
+    def __init__(self, world):
+        self._world, self._at_receipt = world, world.lacks[-1:]
+
+    @property
+    def outranked(self):
+        return self._world.lacks[-1:] > (self._at_receipt or [Lacks.NOTHING])
 
 
-def test_while_another_scheduler_can_decide_no_requests_are_taken_and_those_that_wait_are_returned(world):
+def test_in_an_outage_the_priority_is_lowered_and_what_came_before_goes_back_to_the_broker(world):
     world.problem = REFUSED
-    world.peers.able = True
     with pytest.raises(ReturnedToBroker):
-        world.run(lambda _now: REFUSED, call=returnable())
-    assert (world.taken, world.peers.announced) == ([False], [False])
-    assert world.clock.now <= 3.0
+        world.run(lambda _now: REFUSED, call=Call(world))
+    assert world.lacks == [Lacks.DEPENDENCY]
+    assert GRACE <= world.clock.now <= 3.0
     world.problem = None
     world.outages.look()
-    assert (world.taken, world.peers.announced) == ([False, True], [False, True])
+    assert world.lacks == [Lacks.DEPENDENCY, Lacks.NOTHING]
 
 
-def test_others_have_a_moment_to_find_out_too(world):
-    """Else each call would go from one scheduler that cannot decide to the next."""
+def test_what_comes_in_an_outage_waits_since_nobody_else_is_there_to_take_it(world):
+    """The broker gives calls to the schedulers with a low priority if no other one consumes."""
     world.problem = REFUSED
-    world.peers.able = True
-    world.outages.look()
-    assert world.taken == []
-    world.peers.able = False
-    world.clock.now += 1.5
-    world.outages.look()
-    assert world.taken == []
-
-
-def test_requests_are_taken_again_when_no_other_scheduler_can_decide_any_more(world):
-    world.problem = REFUSED
-    world.peers.able = True
     for world.clock.now in (0.0, 2.0):
         world.outages.look()
-    world.peers.able = False
-    world.outages.look()
-    assert world.taken == [False, True]
+    world.problem = until(30.0, REFUSED, None)
+    assert world.run(until(30.0, REFUSED), call=Call(world)) == "hosts"
+    assert world.clock.now >= 30.0
 
 
-def test_a_listener_that_starts_during_an_outage_is_paused_at_once(world):
+def test_an_outage_that_is_over_at_once_moves_no_request(world):
     world.problem = REFUSED
-    world.peers.able = True
+    world.outages.look()
+    world.problem = None
+    world.clock.now += GRACE / 2
+    world.outages.look()
+    assert world.lacks == []
+
+
+def test_a_listener_that_starts_during_an_outage_has_the_low_priority_at_once(world):
+    world.problem = REFUSED
     for world.clock.now in (0.0, 2.0):
         world.outages.look()
     later = []
     world.outages.follow(later.append, threads=4)
-    assert later == [False]
+    assert later == [Lacks.DEPENDENCY]
+
+
+def test_requests_for_a_cell_that_this_scheduler_alone_cannot_read_go_back_to_the_broker(world):
+    """Also if too many wait for cells already: they would fail where another scheduler places them."""
+    world.lacks_hosts = True
+    world.outages.waiting = 2  # of four threads
+    with pytest.raises(ReturnedToBroker, match="cell2"):
+        world.run(lambda _now: HostsUnknown(["cell2"]), call=Call(world))
+    assert world.lacks == [Lacks.SOME_HOSTS]
+    assert world.clock.now <= 3.0
+    world.lacks_hosts = False
+    assert world.outages.look() == IDLE_INTERVAL
+    assert world.lacks == [Lacks.SOME_HOSTS, Lacks.NOTHING]
+
+
+def test_a_scheduler_without_placement_lacks_more_than_one_without_a_cell(world):
+    world.lacks_hosts = True
+    assert world.outages.look() == LOOK_INTERVAL
+    world.problem = REFUSED
+    for world.clock.now in (1.0, 3.0):
+        world.outages.look()
+    assert world.lacks == [Lacks.SOME_HOSTS, Lacks.DEPENDENCY]
+    assert world.lacks == sorted(world.lacks)
 
 
 # -- cells -------------------------------------------------------------------------------------------------
@@ -325,7 +338,7 @@ def test_without_an_outage_looks_are_rare(world):
 
 def test_all_that_wait_go_on_after_one_look():
     problem = [REFUSED]
-    outages = Outages(lambda _suspect: problem[0], lambda: PATIENCE, Peers())
+    outages = Outages(lambda _suspect: problem[0], lambda: PATIENCE, lambda: False)
     outages.start()
     clock = SimpleNamespace(now=0.0)
     request = Request(clock)

@@ -102,7 +102,7 @@ def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
 
 def test_a_call_of_which_nothing_is_known_is_returned_to_the_broker(ask):
     with pytest.raises(Requeued):
-        ask(Router(BrokerAway("gone")), Call(can_be_requeued=True))
+        ask(Router(BrokerAway("gone")), Call(can_be_requeued=lambda: True))
     assert type(ask(Router(BrokerAway("gone")))).__name__ == "BrokerAway"
 
 

@@ -17,6 +17,7 @@ CLAIMS = {
     Event.RETURNED: [],
     Event.LOST: [],
     Event.UNCONFIRMED: [],
+    Event.UNKNOWN: ["left in doubt"],
     Event.CALLER_GONE: ["released"],
     Event.UNDELIVERABLE: ["released"],
 }

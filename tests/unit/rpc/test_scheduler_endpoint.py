@@ -295,7 +295,7 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
     endpoint, manager, can_be_requeued
 ):
     manager.answer = errors.ReturnedToBroker("it stops")
-    current = calls.Call(can_be_requeued=can_be_requeued)
+    current = calls.Call(can_be_requeued=lambda: can_be_requeued)
     token = calls.CURRENT.set(current)
     try:
         with pytest.raises(calls.Requeued if can_be_requeued else messaging.ExpectedException):

@@ -417,10 +417,10 @@ class Redelivered(ConfirmedMessage):
     is_lost = False
     may_be_requeued = True
     listener = SimpleNamespace(
-        returns=lambda _message: False,
+        stopping=False,
+        priority=0,
         deliveries=SimpleNamespace(can_requeue=lambda message: message.may_be_requeued),
     )
-    delivery_count = 0
     unique_id = msg_id = orig_msg_id = "m1"
     reply_q = "reply_1"
     client_timeout = None
@@ -505,24 +505,24 @@ class Deaths:
 
 
 @pytest.mark.parametrize(
-    ("past", "deaths", "deliveries", "runs"),
+    ("past", "deaths", "runs"),
     [
-        (Past.REDELIVERED, server.MOST_DEATHS - 1, server.MOST_DELIVERIES, True),
-        (Past.REDELIVERED, server.MOST_DEATHS, 0, False),
-        (Past.REDELIVERED, 0, server.MOST_DELIVERIES + 1, False),
-        (Past.NONE, server.MOST_DEATHS, 0, True),
+        (Past.REDELIVERED, server.MOST_DEATHS - 1, True),
+        (Past.REDELIVERED, server.MOST_DEATHS, False),
+        (Past.NONE, server.MOST_DEATHS, True),
     ],
-    ids=["up to both limits", "too many deaths", "too many deliveries", "first delivery"],
+    ids=["up to the limit", "too many deaths", "first delivery"],
 )
 def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_some_of_them(
-    conf, manager, caplog, past, deaths, deliveries, runs
+    conf, manager, caplog, past, deaths, runs
 ):
     seen = []
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     running.in_flight = Deaths(deaths)
     manager.answer = lambda *_: seen.extend(running.in_flight.running)
     message = Redelivered(frame_of_a_call())
-    message.past, message.delivery_count = past, deliveries
+    # Each return to the broker counts in a quorum queue, up to RabbitMQ 4.2.
+    message.past, message.headers = past, {"x-delivery-count": 100}
     serve(running, message)
     assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
     assert seen == (["m1"] if runs else [])
@@ -692,14 +692,44 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again(
     assert "was not confirmed" in caplog.text
 
 
-def test_a_call_that_was_acknowledged_meanwhile_cannot_be_answered_again(conf, manager):
+def test_the_claims_of_an_unconfirmed_reply_to_a_call_that_was_acknowledged_are_looked_at_later(
+    conf, manager, caplog
+):
+    """Its caller may have the reply, and no other run of the call follows."""
     claims = Claims()
     manager.answer = lambda context, *_: context.call.hold(claims)
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     message = Redelivered(frame_of_a_call())
-    message.undelivered, message.may_be_requeued = OSError("refused"), False
+    message.undelivered, message.may_be_requeued = OSError("not confirmed"), False
     serve(running, message)
-    assert (message.ends, claims.ends) == (["hosts", "acknowledged"], ["released"])
+    assert (message.ends, claims.ends) == (["hosts", "acknowledged"], ["left in doubt"])
+    assert "not confirmed; keeping its claims" in caplog.text
+
+
+def test_a_call_that_was_acknowledged_as_overdue_is_answered_with_an_error_by_the_stop(conf, manager):
+    """The broker does not deliver it again: its caller would time out."""
+
+    def answer(*_):
+        raise errors.ReturnedToBroker("the scheduler is stopping")
+
+    manager.answer = answer
+    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
+    for stopping in (False, True):
+        message = Redelivered(frame_of_a_call())
+        message.may_be_requeued = False
+        message.listener = SimpleNamespace(**{**vars(message.listener), "stopping": stopping})
+        serve(running, message)
+        assert message.ends[1:] == ["acknowledged"]
+        assert message.ends[0] not in {"hosts", "NoValidHost"}
+
+
+@pytest.mark.parametrize("state", [{"stopping": True}, {"priority": -1}], ids=["stop", "lower priority"])
+def test_a_call_that_another_scheduler_can_run_is_returned_before_it_is_run(conf, manager, state):
+    manager.answer = lambda *_: pytest.fail("it was run")
+    message = Redelivered(frame_of_a_call())
+    message.listener = SimpleNamespace(**{**vars(message.listener), **state})
+    serve(scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager), message)
+    assert message.ends == ["requeued"]
 
 
 class OfMissingCaller(Redelivered):

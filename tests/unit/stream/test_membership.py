@@ -72,7 +72,7 @@ def test_the_members_are_the_same_tuple_until_something_changes(members, clock):
     clock.now += 5
     members.update(Member("a"))
     assert members.alive() is first
-    members.update(Member("a", unable=True))
+    members.update(Member("a", "another"))
     assert members.alive() is not first
 
 
@@ -103,9 +103,9 @@ def test_one_that_never_described_itself_is_no_member(members):
 
 
 def test_the_own_beat_changes_what_others_know_and_never_expires(members, clock):
-    members.update(Member("m", "c1", unable=True))
+    members.update(Member("m", "c1"))
     clock.now += 10 * ALIVE_FOR
-    assert members.own == Member("m", "c1", unable=True)
+    assert members.own == Member("m", "c1")
     assert members.alive() == (members.own,)
 
 

@@ -73,7 +73,7 @@ def test_a_slice_is_worked_out_again_only_when_schedulers_or_hosts_change():
     membership.update(Member("b"))
     slices = Owners(membership, lambda: True, lambda: True)
     first = slices.owned(hosts)
-    membership.update(Member("b", unable=True))
+    membership.update(Member("b", "another"))
     assert slices.owned(hosts) is first
     assert len(slices.owned(table(301))) == 301
     membership.update(Member("c"))
@@ -111,9 +111,8 @@ def test_all_agree_on_the_owner_of_a_group_and_groups_are_spread():
     [
         ([Member("a")], {"a", "m"}),
         ([Member("a"), member("b")], {"b"}),
-        ([member("a", unable=True), member("b")], {"b"}),
     ],
-    ids=["nobody takes calls", "one takes calls", "one has an outage"],
+    ids=["nobody takes calls", "one takes calls"],
 )
 def test_the_owner_of_a_group_is_one_that_takes_calls_if_any_does(others, expected):
     found = make_owners(Member("m"), *others)

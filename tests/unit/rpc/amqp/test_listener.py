@@ -2,11 +2,25 @@
 
 from types import SimpleNamespace
 
+from amqp.spec import Basic
 import pytest
 
 from scheduler.request.past import Past
 from scheduler.rpc.amqp import backlog, library
 from scheduler.rpc.amqp import listener as late_listener
+
+
+class Channel:
+    """A channel that notes which methods it sends."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send_method(self, *method):
+        self.sent.append(method)
+
+
+CHANNEL = Channel()
 
 
 class RawMessage(dict):
@@ -19,7 +33,6 @@ class RawMessage(dict):
         super().__init__(_msg_id=msg_id, _unique_id=identity, method="m", args={}, version="1.0")
         self.ends = []
         self._raw_message = SimpleNamespace(
-            channel=channel,
             delivery_tag=tag or number,
             acknowledged=False,
             delivery_info={"routing_key": queue},
@@ -27,12 +40,12 @@ class RawMessage(dict):
             reject=lambda: self.ends.append("rejected"),
         )
         self.acknowledge = lambda: self.ends.append("acknowledged")
-        self.requeue = lambda: self.ends.append("requeued")
+        self._raw_message.channel = channel or CHANNEL
 
 
 def make_listener():
     listener = late_listener.LateListener(
-        SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000
+        SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=CHANNEL), 1000
     )
     listener.deliveries.forwarding_queues = frozenset(["own"])
     return listener
@@ -110,16 +123,56 @@ def test_a_call_that_cannot_be_published_elsewhere_is_still_to_be_answered():
     assert raw.ends == ["acknowledged"]
 
 
-@pytest.mark.parametrize(
-    ("queue", "end"), [("scheduler", "requeued"), ("own", "rejected")], ids=["common", "own"]
-)
-def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_of_ones_own(queue, end):
-    """The broker moves a call that is rejected there to the queue of all schedulers."""
-    listener, raw = make_listener(), RawMessage(1, "call", queue)
+def test_a_call_that_is_returned_to_the_common_queue_does_not_count_as_a_failed_delivery():
+    """Quorum queues drop a message that is rejected too often."""
+    listener, channel = make_listener(), Channel()
+    listener.conn.channel = channel
+    raw = RawMessage(1, "call", channel=channel)
     listener(raw)
     listener.incoming[0].requeue()
     run_operations(listener)
-    assert raw.ends == [end]
+    assert (raw.ends, channel.sent) == ([], [(Basic.Nack, "Lbb", (1, False, True))])
+
+
+def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_of_ones_own():
+    """The broker moves a call that is rejected there to the queue of all schedulers."""
+    listener, raw = make_listener(), RawMessage(1, "call", "own")
+    listener(raw)
+    listener.incoming[0].requeue()
+    run_operations(listener)
+    assert raw.ends == ["rejected"]
+
+
+def test_a_call_with_the_identity_of_a_cast_is_taken():
+    """Anyone on the bus can write it: the call that was taken before must not be taken for this one."""
+    listener = make_listener()
+    for number, msg_id, identity in ((1, "first", "a"), (2, None, "b"), (3, "second", "b")):
+        listener(RawMessage(number, msg_id, identity=identity))
+    assert [each.orig_msg_id for each in listener.incoming] == ["first", None, "second"]
+    assert not any(each.is_lost for each in listener.incoming)
+
+
+@pytest.mark.parametrize(("priority", "outranked"), [(-1, True), (0, False), (1, False)])
+def test_a_call_is_outranked_if_it_came_before_the_priority_was_lowered(priority, outranked):
+    listener = make_listener()
+    before = take(listener, 1)
+    listener.use_priority(priority)
+    assert not before.outranked, "the reading thread consumes with the old priority"
+    run_operations(listener)
+    assert (before.outranked, take(listener, 2).outranked) == (outranked, False)
+
+
+def test_with_a_lower_priority_calls_that_others_send_on_go_back():
+    """The other scheduler may be able to decide what this one cannot."""
+    listener, raw = make_listener(), RawMessage(1, "call", "own")
+    listener.use_priority(-1)
+    run_operations(listener)
+    listener(raw)
+    assert (listener.incoming, raw.ends) == ([], ["rejected"])
+    listener.use_priority(0)
+    run_operations(listener)
+    listener(RawMessage(2, "call", "own"))
+    assert len(listener.incoming) == 1
 
 
 @pytest.mark.parametrize(
@@ -191,7 +244,7 @@ def take(listener, number, **fields):
 
 
 def lose_channel(listener):
-    listener.conn.channel = object()
+    listener.conn.channel = Channel()
 
 
 def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past():
@@ -236,7 +289,7 @@ def test_a_listener_does_not_take_its_own_waits_for_a_frost(monkeypatch):
             raise library.Timeout
         listener(RawMessage(1, "call"))
 
-    connection = SimpleNamespace(channel=None, consume=consume)
+    connection = SimpleNamespace(channel=CHANNEL, consume=consume)
     listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), connection, 1000)
     assert not listener.poll()[0].past
 
