@@ -10,7 +10,8 @@ repeats the loser after a second. And writes on one provider that overlap can ov
 
 A POST is carried out for all consumers or for none. If Placement refuses it, the units that the refusal names
 get it, and the others are sent again; if it names none of them, each half is sent alone. So a refusal
-concerns its own unit only.
+concerns its own unit only. After some refusals what is left waits for its turn once more, each call for
+itself: otherwise a few full providers would keep the claims of all other requests waiting.
 """
 
 from collections import deque
@@ -31,8 +32,9 @@ from scheduler.placement.writes import Unit
 # POST that takes long is no reason for fewer: on an overloaded machine the queue then took no less time.
 MOST_TOGETHER = 20
 
-# A refused POST is sent again without those refused so often; then what is left is sent in halves. More
-# refusals mean that the providers are nearly full (spec: placement-and-workflow 4.9 step 3).
+# A refused POST is sent again without those refused so often; then what is left takes another turn, or is
+# sent in halves if it is of one call. More refusals mean that the providers are nearly full (spec:
+# placement-and-workflow 4.9 step 3).
 MOST_REFUSALS = 3
 
 #: Outcomes that say the same of all consumers of a POST.
@@ -50,6 +52,12 @@ class _Entry:
     context: Any
     ready: threading.Event = field(default_factory=threading.Event)
     leads: bool = False
+    alone: bool = False
+
+    @property
+    def left(self) -> list[Unit]:
+        """The units that have neither a response nor an error yet."""
+        return [unit for unit in self.units if unit.reply is None and unit.error is None]
 
     @property
     def consumers(self) -> set[str]:
@@ -90,15 +98,16 @@ class WriteQueue:
         with self._lock:
             self._queue.append(entry)
             self._choose_leader()
-        if not entry.leads:
-            with waiting_for("its turn in the queue of writes to Placement"):
-                self._wait(entry)
-        if entry.leads:
+        while entry.left:
+            if not entry.leads:
+                with waiting_for("its turn in the queue of writes to Placement"):
+                    self._wait(entry)
+            if not entry.leads:
+                break
             self._lead()
-        for unit in units:
-            if unit.reply is None and unit.error is None:
-                # Another thread failed while it sent this unit.
-                unit.error = PlacementUnanswered("it is not known whether the write was sent")
+        for unit in entry.left:
+            # Another thread failed while it sent this unit.
+            unit.error = PlacementUnanswered("it is not known whether the write was sent")
 
     def _choose_leader(self) -> None:
         """Let the first entry lead if nothing is in flight. The lock is held."""
@@ -108,29 +117,32 @@ class WriteQueue:
 
     def _wait(self, entry: _Entry) -> None:
         """Wait until the entry was sent with others, or is to be sent by this thread."""
-        if entry.ready.wait(deadline.current().bound(self._queue_timeout)):
-            return
-        with self._lock:
-            if entry in self._queue and not entry.leads:
-                self._queue.remove(entry)
-                _fail(entry.units, PlacementUnreachable("too many writes wait for Placement"))
-                return
-        # Another thread is sending it: its own timeouts bound that.
-        entry.ready.wait()
+        seconds = deadline.current().bound(self._queue_timeout)
+        while not entry.ready.wait(seconds):
+            with self._lock:
+                if entry in self._queue and not entry.leads:
+                    self._queue.remove(entry)
+                    _fail(entry.left, PlacementUnreachable("too many writes wait for Placement"))
+                    return
+            # Another thread is sending it: MOST_REFUSALS and the timeouts of each POST bound that.
+            seconds = 1.0
 
     def _lead(self) -> None:
         """Send the first entry with those that wait behind it, and let the next one lead."""
+        again: list[_Entry] = []
         with self._lock:
             group = self._next_group()
-        units = [unit for entry in group for unit in entry.units]
         try:
-            # Transactions that share providers take them in the same order.
-            self._send(sorted(units, key=lambda one: min(one.providers, default="")), group[0].context)
+            again = self._send(group)
         finally:
             with self._lock:
                 self._in_flight = False
+                for entry in again:
+                    entry.alone, entry.leads = True, False
+                    entry.ready.clear()
+                    self._queue.append(entry)
                 self._choose_leader()
-            for entry in group:
+            for entry in group if not again else ():
                 entry.ready.set()
 
     def _next_group(self) -> list[_Entry]:
@@ -139,30 +151,47 @@ class WriteQueue:
         consumers: set[str] = set()
         while self._queue:
             own = self._queue[0].consumers
-            if group and (len(consumers) + len(own) > MOST_TOGETHER or consumers & own):
+            alone = self._queue[0].alone or (group and group[0].alone)
+            if group and (alone or len(consumers) + len(own) > MOST_TOGETHER or consumers & own):
                 break
             group.append(self._queue.popleft())
             consumers |= own
         return group
 
-    def _send(self, units: Sequence[Unit], context: Any) -> None:
-        pieces, refusals = deque([units]), 0
-        while pieces:
-            if not (piece := _still_wanted(pieces.popleft())):
-                continue
-            try:
-                reply = self._post(piece, context)
-            except PlacementSilent as error:
-                _fail(piece, error)
-                for other in pieces:
-                    _fail(other, PlacementUnreachable(str(error)))
-                return
-            decided = _decide(piece, reply)
-            if left := [unit for unit in piece if unit not in decided]:
-                refusals += 1
-                pieces.extendleft(
-                    reversed(_pieces_of(left, reply, halve=not decided or refusals > MOST_REFUSALS))
-                )
+    def _send(self, group: Sequence[_Entry]) -> list[_Entry]:
+        """Send what is left of entries; return those that take another turn."""
+        # Transactions that share providers take them in the same order.
+        units = sorted(
+            (unit for entry in group for unit in entry.left), key=lambda unit: min(unit.providers, default="")
+        )
+        waiting, pieces, refusals = list(group), deque[Sequence[Unit]]([units]), 0
+        while pieces and (refusals <= MOST_REFUSALS or len(group) == 1):
+            if piece := _still_wanted(pieces.popleft()):
+                try:
+                    reply = self._post(piece, group[0].context)
+                except PlacementSilent as error:
+                    _fail(piece, error)
+                    while pieces:
+                        _fail(pieces.popleft(), PlacementUnreachable(str(error)))
+                else:
+                    decided = _decide(piece, reply)
+                    left = [unit for unit in piece if unit not in decided]
+                    refusals += bool(left)
+                    halve = not decided or refusals > MOST_REFUSALS
+                    pieces.extendleft(reversed(_pieces_of(left, reply, halve=halve)))
+            waiting = _release_finished(waiting)
+        return waiting
+
+
+def _release_finished(entries: Iterable[_Entry]) -> list[_Entry]:
+    """Let the threads go on whose units all have an outcome; return the other entries."""
+    waiting = []
+    for entry in entries:
+        if entry.left:
+            waiting.append(entry)
+        else:
+            entry.ready.set()
+    return waiting
 
 
 def _still_wanted(units: Iterable[Unit]) -> list[Unit]:
@@ -200,7 +229,7 @@ def _pieces_of(left: Sequence[Unit], reply: Reply, *, halve: bool) -> list[Seque
     for unit in left:
         unit.note(ClaimState.SPLIT if halve else ClaimState.BATCH_WRITE, cause_of(reply), reply.status)
     middle = (len(left) + 1) // 2
-    return [half for half in (left[:middle], left[middle:]) if half] if halve else [left]
+    return [part for part in ((left[:middle], left[middle:]) if halve else (left,)) if part]
 
 
 def _fail(units: Iterable[Unit], error: PlacementSilent) -> None:

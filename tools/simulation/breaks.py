@@ -25,7 +25,7 @@ from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
 from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome
-from scheduler.placement.write_queue import WriteQueue
+from scheduler.placement.write_queue import WriteQueue, _Entry
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
 from scheduler.rpc import calls, forwarding
@@ -189,7 +189,7 @@ def _not_waiting(_send: Any) -> Any:
     def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
-        queue._send(units, context)  # noqa: SLF001
+        queue._send([_Entry(units, context)])  # noqa: SLF001
 
     return sent
 

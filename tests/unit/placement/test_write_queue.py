@@ -271,8 +271,43 @@ def test_many_refusals_end_the_group(client, run):
     client.answer = lambda bodies: full if len(bodies) > 1 else DONE
     names = list("bcdef98")
     results = run(make(client), put("a"), *(put(name, "f0") for name in names))
-    assert [len(uuids) for _, uuids in client.sent] == [1, 7, 6, 5, 4, 2, 1, 1]
-    assert [of(results, name) is full for name in names] == [False, True, False, True, True, True, True]
+    assert [len(uuids) for _, uuids in client.sent] == [1, 7, 6, 5, 4, 1, 1, 1]
+    assert [of(results, name) is full for name in names] == [False] * 3 + [True] * 4
+
+
+def test_after_many_refusals_what_came_meanwhile_is_sent_first(client):
+    """A few full providers must not keep the claims of others from being sent."""
+    full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
+    queue, threads, answered = make(client), [], []
+
+    def begin(uuid, provider):
+        def call():
+            send(queue, *put(uuid, provider))
+            answered.append(uuid)
+
+        threads.append(threading.Thread(target=call))
+        threads[-1].start()
+
+    def answer(bodies):
+        if len(bodies) == 6:
+            begin("late", "p")
+            wait_for_queue(queue, 1)
+        if len(bodies) == 5:
+            wait_until(lambda: "g" in answered)  # it has its outcome before the group has ended
+        return full if len(bodies) > 1 else DONE
+
+    client.answer = answer
+    begin("a", "a")
+    assert client.begun.wait(10)
+    for number, name in enumerate("bcdefg", 1):
+        begin(name, "f0")
+        wait_for_queue(queue, number)
+    client.gate.set()
+    wait_until(lambda: len(answered) == 8)
+    for thread in threads:
+        thread.join(10)
+    assert [len(uuids) for _, uuids in client.sent] == [1, 6, 5, 4, 3, 1, 1, 1]
+    assert client.sent[5] == ("PUT", ["late"])
 
 
 @pytest.mark.parametrize(
