@@ -138,11 +138,11 @@ class PlacementUnavailable(DependencyUnavailable):
 class InvalidRequest(BerthError):
     """The request is malformed; the text names the argument or field."""
 
+    nova_name = "Invalid"
+
 
 class InvalidSetting(InvalidRequest):
     """A flavor or image requests a value that does not exist; the text names key and value."""
-
-    nova_name = "Invalid"
 
 
 class RequestGroupSuffixConflict(InvalidRequest):

@@ -46,6 +46,9 @@ def for_caller(error: BaseException) -> Exception:
     """
     if isinstance(error, errors.BerthError):
         return _of_berth(error)
+    if errors.is_fault_of_request(error):
+        # Users would read the name of the class, and nothing else.
+        return _nova_class("Invalid")(_short_line(str(error)))
     if isinstance(error, Exception) and _can_be_sent(error) and _is_short_line(str(error)):
         return error
     return InternalError(_describe(error))

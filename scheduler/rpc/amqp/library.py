@@ -62,8 +62,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "rabbit_quorum_queue_config",
     ),
     "_drivers.impl_rabbit:Connection._set_current_channel": ("_producer",),
-    "_drivers.impl_rabbit:Consumer": ("cancel", "consume", "declare"),
-    "_drivers.impl_rabbit:Consumer.__init__": ("_declared_on", "queue_arguments"),
+    "_drivers.impl_rabbit:Consumer": ("_callback", "cancel", "consume", "declare"),
+    "_drivers.impl_rabbit:Consumer.__init__": (
+        "_declared_on",
+        "callback",
+        "queue_arguments",
+        "rabbit_stream_fanout",
+    ),
     "_drivers.impl_rabbit:RabbitDriver": (),
     "_drivers.impl_rabbit:RabbitMessage": ("acknowledge",),
     "_drivers.impl_rabbit:RabbitMessage.__init__": ("_raw_message",),
@@ -244,6 +249,21 @@ def second_consumer(connection: ConnectionContext, consumer: Consumer) -> Consum
     second._declared_on = None
     add_consumer(connection, second)
     return second
+
+
+def log_unreadable(consumer: Consumer, log: Callable[[Exception], None]) -> None:
+    """Let a consumer drop a message that is no JSON with a line of ours, instead of a traceback for each."""
+
+    def receive(raw: object) -> None:
+        message = consumer.queue.channel.message_to_python(raw)
+        try:
+            consumer.callback(RabbitMessage(message))
+        except Exception as error:  # noqa: BLE001 - it would end the connection
+            log(error)
+            message.reject()
+
+    if not consumer.rabbit_stream_fanout:  # there the library notes how far it has read
+        consumer._callback = receive
 
 
 @contextmanager

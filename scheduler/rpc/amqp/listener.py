@@ -7,12 +7,14 @@ import math
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
 LOG = logging.getLogger(f"nova.{__name__}")
+_REPEATED = RateLimitedLogger(LOG)
 
 #: Characters of the identity of a message. oslo.messaging writes 32.
 LONGEST_IDENTITY = 255
@@ -45,6 +47,7 @@ class LateListener(library.Listener):
         priority: Of its consumers of calls.
         of_calls: These, which follow the priority.
         always_read: The consumers that go on until the end: of casts to all schedulers.
+        stopping: Whether what is not begun goes back to the broker.
         on_stop: Called when it stops; must not wait.
     """
 
@@ -67,7 +70,7 @@ class LateListener(library.Listener):
         self.priority = self._full_priority = priority
         self.of_calls: Collection[library.Consumer] = ()
         self.always_read: Collection[library.Consumer] = ()
-        self._stopping = False
+        self.stopping = False
         self._overdue_checked = 0.0
 
     @property
@@ -86,7 +89,9 @@ class LateListener(library.Listener):
             message.pop(library.UNIQUE_ID, None)
         if not message.get("_msg_id"):
             super().__call__(message)  # acknowledges it
-        elif self._stopping or (self._is_lowered and self.deliveries.was_forwarded(message)):
+        elif self.stopping or (
+            self.priority < self._full_priority and self.deliveries.was_forwarded(message)
+        ):
             self.deliveries.return_message(message)
         else:
             call = self.take(message)
@@ -96,22 +101,13 @@ class LateListener(library.Listener):
             if not self.deliveries.add(call):
                 self.incoming.pop()
 
-    @property
-    def stopping(self) -> bool:
-        """Whether what is not begun goes back to the broker."""
-        return self._stopping
-
-    @property
-    def _is_lowered(self) -> bool:
-        return self.priority < self._full_priority
-
     def use_priority(self, priority: int) -> None:
         """Consume calls with a priority from now on."""
         self.do(partial(self._use_priority, priority))
 
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
-        self._stopping = True
+        self.stopping = True
         self.on_stop()
         self.do(self._cancel_all)
         super().stop()
@@ -122,7 +118,7 @@ class LateListener(library.Listener):
         super().cleanup()
 
     def _use_priority(self, priority: int) -> None:
-        if self._stopping:
+        if self.stopping:
             return
         for consumer in self.of_calls:
             # What arrives meanwhile is taken.
@@ -198,7 +194,14 @@ def listen(
     if fanout:
         connection.declare_fanout_consumer(fanout, listener)
         listener.always_read = frozenset(library.consumers_of(connection)).difference(listener.of_calls)
+    for consumer in library.consumers_of(connection):
+        library.log_unreadable(consumer, _log_unreadable)
     return listener
+
+
+def _log_unreadable(error: Exception) -> None:
+    _REPEATED.warning(type(error).__name__, "Message rejected: %.200s", error)
+    LOG.debug("Unreadable message", exc_info=error)
 
 
 def _watch(consumer: library.Consumer, listener: LateListener) -> None:

@@ -196,3 +196,19 @@ def test_a_server_tells_that_it_reads_from_the_broker_and_what_is_unanswered(ser
     manager.may_answer.set()
     call.join(30)
     assert eventually(lambda: (running.unanswered, running.activity.in_flight) == (0, 0))
+
+
+@pytest.mark.parametrize(
+    "body", [b"no JSON", b"\xff\xfe", b"[1]", b'{"oslo.version": "2.0", "oslo.message": "{"}'], ids=repr
+)
+def test_a_message_that_is_no_json_is_one_line_of_the_log_and_the_next_call_is_served(
+    serve, bus, broker, caplog, body
+):
+    serve(Manager())
+    for _ in range(5):
+        message = broker.prepare_message(body, content_type="application/json", content_encoding="utf-8")
+        broker.basic_publish(message, exchange="", routing_key="scheduler")
+    assert Caller.of(bus) == []
+    logged = [each for each in caplog.records if each.levelname in {"WARNING", "ERROR"}]
+    assert ["rejected" in each.getMessage() for each in logged] == [True]
+    assert not logged[0].exc_info

@@ -129,6 +129,7 @@ def test_with_a_lower_priority_a_server_returns_what_it_has_not_begun_and_serves
     callers.append(Caller(bus))
     assert eventually(lambda: lowered.unanswered == 2)
     outages.lower(Lacks.DEPENDENCY)
+    assert eventually(lambda: lowered._late_listener.priority < 0)
     other = serve(second)
     callers.append(Caller(bus))
     first.may_answer.set()
@@ -256,6 +257,8 @@ def test_a_priority_that_rises_returns_no_call(serve, bus, conf, kind):
     callers = [Caller(bus) for _ in range(20)]
     assert eventually(lambda: serving.unanswered == 20)
     outages.lower(Lacks.NOTHING)
+    # what a quorum queue is about to deliver to a consumer that is cancelled comes back to the queue
+    assert eventually(lambda: serving._late_listener.priority == 0)
     callers += [Caller(bus) for _ in range(20)]
     assert eventually(lambda: serving.unanswered == 40)
     manager.may_answer.set()

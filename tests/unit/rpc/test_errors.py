@@ -1,6 +1,7 @@
 import json
 import sys
 
+import netaddr
 from oslo_messaging._drivers import common
 import pytest
 
@@ -40,6 +41,15 @@ def test_reason_is_kept_to_the_blank(reason):
     assert sent["kwargs"]["reason"] == reason
 
 
+def fault_of_request(error):
+    """An error of a library that a user's hint has caused."""
+    try:
+        with errors.faults_of_request():
+            raise error
+    except type(error) as raised:
+        return raised
+
+
 @pytest.mark.parametrize(
     ("error", "module", "name", "text"),
     [
@@ -55,11 +65,13 @@ def test_reason_is_kept_to_the_blank(reason):
         (objects.MissingField("RequestSpec", "flavor"), "nova.exception", "ObjectActionError", None),
         (
             objects.IncompatibleObjectVersion("Flavor", "2.0", "1.2"),
-            "scheduler.objects.base",
-            "IncompatibleObjectVersion",
+            "nova.exception",
+            "Invalid",
             None,
         ),
-        (errors.InvalidRequest("x"), "scheduler.errors", "InvalidRequest", "x"),
+        (errors.InvalidRequest("x"), "nova.exception", "Invalid", "x"),
+        (fault_of_request(netaddr.AddrFormatError("x/99")), "nova.exception", "Invalid", "x/99"),
+        (fault_of_request(TypeError("x")), "nova.exception", "Invalid", "x"),
         (ValueError("x"), "builtins", "ValueError", "x"),
         (KeyError("x"), "builtins", "KeyError", None),
         (ValueError(object()), "scheduler.rpc.errors", "InternalError", None),

@@ -107,7 +107,7 @@ def test_what_a_worker_raises_is_one_line(workers):
         "host_now", **HOST_NOW | {"host": "broken"}
     )
     assert answers.found == {}
-    assert answers.failed["ctl.0"].startswith("InternalError: InvalidRequest: first line")
+    assert answers.failed["ctl.0"].startswith("Invalid: first line")
     assert "\n" not in answers.failed["ctl.0"]
 
 
@@ -150,7 +150,7 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
 def test_wrong_arguments_are_refused(endpoint, method, arguments):
     with pytest.raises(messaging.ExpectedException) as caught:
         getattr(endpoint, method)(RequestContext(is_admin=True), **arguments)
-    assert isinstance(caught.value.exc_info[1], InvalidRequest)
+    assert caught.value.exc_info[0].__name__ == "Invalid"
 
 
 def test_counts_are_bounded():

@@ -97,7 +97,7 @@ def test_legacy_form(endpoint, manager):
 )
 def test_select_destinations_refuses(endpoint, manager, caplog, arguments, text):
     failure = sent_error(select, endpoint, **arguments)
-    assert isinstance(failure, errors.InvalidRequest)
+    assert type(failure).__name__ == "Invalid"
     assert text in str(failure)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert manager.asked == []
@@ -117,7 +117,7 @@ def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(manager, 
     select(endpoint, instance_uuids=uuids[:most], **flags)
     assert len(manager.asked) == 1
     failure = sent_error(select, endpoint, instance_uuids=uuids, **flags)
-    assert isinstance(failure, errors.InvalidRequest)
+    assert type(failure).__name__ == "Invalid"
     assert f"at most {most} are accepted" in str(failure)
     assert len(manager.asked) == 1
 
@@ -186,7 +186,7 @@ INSTANCES = objects.InstanceList(objects=[objects.Instance(uuid=UUID)])
 )
 def test_casts_refuse(endpoint, manager, caplog, method, arguments):
     failure = sent_error(getattr(endpoint, method), RequestContext(), **arguments)
-    assert type(failure).__name__ in {"InvalidRequest", "ObjectActionError"}
+    assert type(failure).__name__ in {"Invalid", "ObjectActionError"}
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert manager.asked == []
 
@@ -207,8 +207,7 @@ def test_wrong_names_of_arguments(endpoint, manager, caplog, method, arguments):
 
 
 def test_unreadable_argument(endpoint, manager):
-    failure = errors.InvalidRequest("bad")
-    assert sent_error(select, endpoint, spec_obj=Unreadable(failure)) is failure
+    assert str(sent_error(select, endpoint, spec_obj=Unreadable(errors.InvalidRequest("bad")))) == "bad"
     assert manager.asked == []
 
 
@@ -230,7 +229,7 @@ def test_errors_of_the_manager(endpoint, manager, caplog, raised, kind, level):
 
 
 def test_a_hint_that_a_rule_cannot_read_is_one_line_of_the_log_in_an_interval(endpoint, manager, caplog):
-    """Any user can send one with each build; the caller gets the rule's own error, as from nova."""
+    """Any user can send one with each build; the caller gets an error of nova's."""
 
     def read_hint(*_):
         with errors.faults_of_request():
@@ -238,7 +237,7 @@ def test_a_hint_that_a_rule_cannot_read_is_one_line_of_the_log_in_an_interval(en
 
     manager.answer = read_hint
     for _ in range(20):
-        assert type(sent_error(select, endpoint)) is ValueError
+        assert type(sent_error(select, endpoint)).__name__ == "Invalid"
     (record,) = [each for each in caplog.records if each.levelno > logging.DEBUG]
     assert (record.levelno, record.exc_info) == (logging.WARNING, None)
     assert "ValueError: '10.0.0.0/33' does not appear to be an IPv4" in record.getMessage()
