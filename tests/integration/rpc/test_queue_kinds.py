@@ -117,7 +117,7 @@ class Outages:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_a_lower_priority_a_server_returns_what_it_has_not_begun_and_serves_what_nobody_else_takes(
-    serve, bus, conf, kind
+    serve, bus, conf, broker, kind
 ):
     conf.set_override("executor_thread_pool_size", 1)
     first, second = Manager(["first"]), Manager(["second"])
@@ -131,6 +131,7 @@ def test_with_a_lower_priority_a_server_returns_what_it_has_not_begun_and_serves
     outages.lower(Lacks.DEPENDENCY)
     assert eventually(lambda: lowered._late_listener.priority < 0)
     other = serve(second)
+    assert eventually(lambda: broker.queue_declare("scheduler", passive=True).consumer_count == 4)
     callers.append(Caller(bus))
     first.may_answer.set()
     for caller in callers:
