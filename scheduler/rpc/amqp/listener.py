@@ -14,7 +14,6 @@ from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
 LOG = logging.getLogger(f"nova.{__name__}")
-_REPEATED = RateLimitedLogger(LOG)
 
 #: Characters of the identity of a message. oslo.messaging writes 32.
 LONGEST_IDENTITY = 255
@@ -194,13 +193,14 @@ def listen(
     if fanout:
         connection.declare_fanout_consumer(fanout, listener)
         listener.always_read = frozenset(library.consumers_of(connection)).difference(listener.of_calls)
+    log_unreadable = partial(_log_unreadable, RateLimitedLogger(LOG))
     for consumer in library.consumers_of(connection):
-        library.log_unreadable(consumer, _log_unreadable)
+        library.log_unreadable(consumer, log_unreadable)
     return listener
 
 
-def _log_unreadable(error: Exception) -> None:
-    _REPEATED.warning(type(error).__name__, "Message rejected: %.200s", error)
+def _log_unreadable(warnings: RateLimitedLogger, error: Exception) -> None:
+    warnings.warning(type(error).__name__, "Message rejected: %.200s", error)
     LOG.debug("Unreadable message", exc_info=error)
 
 
