@@ -485,7 +485,8 @@ class Wanted:
         """Return the RequestSpec."""
         flavor = Flavor(1, "f", self.vcpus, self.memory_mb, self.root_gb, tuple(self.extra_specs().items()))
         project = TENANT if self.tenant else PROJECT
-        spec = BootRequest(list(uuids), flavor, self.zone, excluded=self.ignored, project=project).spec()
+        spec = BootRequest(list(uuids), flavor, self.zone, project=project).spec()
+        spec.ignore_hosts = list(self.ignored) or None
         if self.destination:
             host, node = self.destination
             spec.requested_destination = objects.Destination(host=host, node=node)
