@@ -183,7 +183,8 @@ class TlsCloud(Cloud):
             self._create(name)
         self.write_databases()
         trust = f"[placement]\ncafile = {self._authority.ca_file}\n"
-        path = self.configure(self._rabbit.vhost(), sections=trust)
+        state = f"state_path = {self.directory}\n"
+        path = self.configure(self._rabbit.vhost(), defaults=state, sections=trust)
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
         self.scheduler = BerthSchedulerProcess(path, self.directory / "scheduler.log")
