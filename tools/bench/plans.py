@@ -19,7 +19,7 @@ from tools.worked_cases.plan_cloud import PlanCloud
 
 
 def _survive(cloud: PlannedCloud, by: str | None) -> Any:
-    return survive.survive(cloud, survive.domains_of(cloud.snapshot, by, 1))
+    return survive.survive(cloud, survive.domains_of(cloud.snapshot, by))
 
 
 PLANS: Mapping[str, Callable[[PlannedCloud], Any]] = {

@@ -1,15 +1,10 @@
-"""All failures of one kind after the other: of a host, of two hosts, of a failure domain, of a zone.
+"""All failures of one kind after the other: of a host, of a failure domain, of a zone.
 
-For a change board: how many of each kind would be survived, what would be lost of each flavor and server
-group, and how that has changed from night to night.
+For a change board: how many of each kind would be survived, and what would be lost of each flavor.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-import json
-import logging
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -26,18 +21,12 @@ from scheduler.operators.plan.survive import (
     checked,
     document_of,
 )
-from scheduler.operators.shown import files
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.reading import read
 
-LOG = logging.getLogger("berth-plan")
-
-#: Nights that the trend shows.
-NIGHTS = 90
-
-#: The kinds of failures; N+1 and N+2 are the first two.
-ONE_HOST, TWO_HOSTS, FAILURE_DOMAIN, ZONE = "one host", "two hosts", "failure domain", "zone"
+#: The kinds of failures.
+ONE_HOST, FAILURE_DOMAIN, ZONE = "one host", "failure domain", "zone"
 
 
 def domains_of_each_kind(snapshot: Snapshot, pattern: str | None = None) -> dict[str, list[Domain]]:
@@ -52,8 +41,7 @@ def domains_of_each_kind(snapshot: Snapshot, pattern: str | None = None) -> dict
     """
     named = by_aggregate(snapshot, pattern) if pattern else _by_key(snapshot)
     return {
-        ONE_HOST: by_hosts(snapshot, 1),
-        TWO_HOSTS: by_hosts(snapshot, 2),
+        ONE_HOST: by_hosts(snapshot),
         FAILURE_DOMAIN: named,
         ZONE: by_zone(snapshot),
     }
@@ -76,8 +64,6 @@ def failures(cloud: PlannedCloud, kinds: Mapping[str, Sequence[Domain]]) -> Docu
         "plan": "failures",
         "kinds": [_kind(cloud, survival, kind, found) for kind, found in answers.items()],
         "flavors": list(_flavors(snapshot, answers)),
-        "groups": list(_groups(snapshot, answers)),
-        "history": [],
     }
 
 
@@ -112,57 +98,6 @@ def _flavor(snapshot: Snapshot, index: int) -> str:
     number = int(snapshot.instances.specs[index])
     flavor = None if number < 0 else snapshot.requests.flavor(number)
     return str(read(flavor, "name", "?"))
-
-
-def _groups(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> Iterable[Document]:
-    """Yield the server groups with a member without a place, with the most such members of one failure."""
-    worst: dict[str, dict[str, int]] = {}
-    group_of, uuids = snapshot.instances.group_of, snapshot.instances.uuids
-    for kind, found in answers.items():
-        for answer in found:
-            members = Counter(group_of.get(uuids[each.index], "") for each in answer.stuck)
-            for uuid, count in members.items():
-                of_group = worst.setdefault(uuid, {})
-                of_group[kind] = max(of_group.get(kind, 0), count)
-    worst.pop("", None)
-    for uuid in sorted(worst, key=lambda uuid: (-max(worst[uuid].values()), uuid)):
-        group: Any = snapshot.groups.get(uuid)
-        yield {
-            "group": uuid,
-            "name": None if group is None else group.name,
-            "project": None if group is None else group.project_id,
-            "policy": None if group is None else group.policy,
-            "members": 0 if group is None else len(group.members),
-            "without_place": {kind: worst[uuid].get(kind, 0) for kind in answers},
-        }
-
-
-# -- from night to night -------------------------------------------------------------------------------------
-
-
-def keep(directory: Path, plan: Document, now: datetime) -> None:
-    """Write what the trend needs of a plan into the file of today.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-    names = ("domains", "survived", "survived_by_hand", "without_place")
-    kinds = {one["kind"]: {name: one[name] for name in names} for one in plan["kinds"]}
-    files.write(directory / f"survive-{now.date().isoformat()}.json", json.dumps({"kinds": kinds}) + "\n")
-
-
-def history(directory: Path) -> list[Document]:
-    """Return what was kept of the last nights, the latest one last. Unreadable files are left out."""
-    found = []
-    for file in sorted(directory.glob("survive-*.json"))[-NIGHTS:]:
-        try:
-            kinds = json.loads(file.read_text())["kinds"]
-            counts = {kind: {name: int(value) for name, value in one.items()} for kind, one in kinds.items()}
-            found.append({"night": file.stem.removeprefix("survive-"), "kinds": counts})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            LOG.warning("Cannot read %s; leaving it out of the trend: %s", file, error)
-    return found
 
 
 def metrics(plan: Document) -> str:

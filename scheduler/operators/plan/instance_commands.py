@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from scheduler import conf as options
@@ -111,9 +110,7 @@ class Survive(RunnablePlan):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        what = parser.add_mutually_exclusive_group()
-        add_number(what, "--hosts", 1, "number of hosts of a cell that fail together")
-        what.add_argument(
+        parser.add_argument(
             "--by",
             metavar="zone|aggregate:PATTERN",
             help="fail whole availability zones, or aggregates whose names match a pattern, such as "
@@ -126,13 +123,9 @@ class Survive(RunnablePlan):
         add_reset_states(parser)
         parser.add_argument(
             "--all", action="store_true",
-            help="check all kinds of failures: of one host, of two hosts (N+1, N+2), of a failure domain and "
-            "of a zone, with the flavors and server groups at risk. Failure domains are the aggregates that "
-            "have [berth] failure_domain_key, or those of --by",
-        )  # fmt: skip
-        parser.add_argument(
-            "--history", metavar="DIR",
-            help="with --all: keep the result of the day in this directory, and show the last nights in it",
+            help="check all kinds of failures: of one host, of a failure domain and of a zone, with the "
+            "flavors at risk. Failure domains are the aggregates that have [berth] failure_domain_key, or "
+            "those of --by",
         )  # fmt: skip
         parser.add_argument(
             "--textfile", metavar="FILE",
@@ -151,7 +144,7 @@ class Survive(RunnablePlan):
 
     def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
         if args.all:
-            raise WrongArgument("--run takes a failure of --by or --hosts, and no --all")
+            raise WrongArgument("--run takes a host or a failure of --by, and no --all")
         return drain.drain(cloud, self._rows(cloud, args), way_of_leaving(args, evacuate=True))
 
     @staticmethod
@@ -161,7 +154,7 @@ class Survive(RunnablePlan):
         names = args.run.split("+")
         if args.by is None and all(name in rows_named for name in names):
             return sorted(int(row) for name in names for row in rows_named[name])
-        domains = {each.name: each for each in survive.domains_of(cloud.snapshot, args.by, args.hosts)}
+        domains = {each.name: each for each in survive.domains_of(cloud.snapshot, args.by)}
         if args.run not in domains:
             raise WrongArgument(unknown("failure", args.run, list(domains)))
         return domains[args.run].rows
@@ -172,21 +165,17 @@ class Survive(RunnablePlan):
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         if args.all:
             return self._all(cloud, args)
-        if args.history or args.textfile:
-            raise WrongArgument("--history and --textfile need --all")
-        domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
+        if args.textfile:
+            raise WrongArgument("--textfile needs --all")
+        domains = survive.domains_of(cloud.snapshot, args.by)
         found = survive.survive(cloud, domains, args.flavor)
         return found | {"all_placed": found["survived"] == found["domains"]}
 
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         kind, _, pattern = (args.by or "").partition(":")
-        if args.hosts > 1 or args.flavor or (args.by and (kind != "aggregate" or not pattern)):
-            raise WrongArgument("--all takes --by aggregate:PATTERN, and neither --hosts nor --flavor")
+        if args.flavor or (args.by and (kind != "aggregate" or not pattern)):
+            raise WrongArgument("--all takes --by aggregate:PATTERN, and no --flavor")
         found = failures.failures(cloud, failures.domains_of_each_kind(cloud.snapshot, pattern or None))
-        if args.history:
-            with writing(f"Cannot write into {args.history}"):
-                failures.keep(Path(args.history), found, datetime.now(UTC))
-            found["history"] = failures.history(Path(args.history))
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
                 textfile.write(args.textfile, failures.metrics(found))

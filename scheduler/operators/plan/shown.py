@@ -204,27 +204,6 @@ def _survive(plan: Plan) -> tuple[Head, list[Part]]:
 def _failures(plan: Plan) -> tuple[Head, list[Part]]:
     kinds = [one["kind"] for one in plan["kinds"]]
     worst = tuple(f"Loss of {kind}" for kind in kinds)
-    nights = Table(
-        ("Night", *worst),
-        [(one["night"], *(_night(one["kinds"].get(kind)) for kind in kinds)) for one in plan["history"]],
-        "The last nights",
-    )
-    groups = Table(
-        ("Server group", "Name", "Project", "Policy", "Members", *worst),
-        [
-            (
-                one["group"],
-                one["name"] or "?",
-                one["project"] or "?",
-                one["policy"] or "?",
-                one["members"],
-                *_lost(one, kinds),
-            )
-            for one in plan["groups"]
-        ],
-        "Server groups at risk",
-        pictures=("Project",),
-    )
     flavors = Table(
         ("Flavor at risk", "Instances", *worst),
         [(one["flavor"], one["instances"], *_lost(one, kinds)) for one in plan["flavors"]],
@@ -240,8 +219,7 @@ def _failures(plan: Plan) -> tuple[Head, list[Part]]:
         look=_look(plan),
         sayings=[Saying(_kind_of_failure(one)) for one in plan["kinds"]],
     )
-    tables = [*([nights] if plan["history"] else []), groups, flavors]
-    return head, [bars("Failures that would be survived", drawn, legend), *tables]
+    return head, [bars("Failures that would be survived", drawn, legend), flavors]
 
 
 def _survived(one: Plan) -> int:
@@ -259,14 +237,10 @@ def _kind_of_failure(one: Plan) -> str:
 
 
 def _lost(one: Plan, kinds: Sequence[str]) -> Iterator[str]:
-    """Yield the most instances of a flavor or group without a place in one failure of each kind."""
+    """Yield the most instances of a flavor without a place in one failure of each kind."""
     for kind in kinds:
         lost = one["without_place"][kind]
         yield f"{lost} without a place" if lost else "survived"
-
-
-def _night(one: Plan | None) -> str:
-    return "" if one is None else f"{_survived(one)} of {one['domains']} survived"
 
 
 def _copies(moves: Sequence[Plan]) -> str:

@@ -9,10 +9,9 @@ that are reported.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import fnmatch
-from itertools import combinations, islice
 import sys
 from typing import NamedTuple
 
@@ -37,9 +36,6 @@ MOST_DECIDED = 2000
 #: Instances without a place that are reported of a domain.
 MOST_STUCK = 20
 
-#: Sets of several hosts that are tried: those with most instances.
-MOST_SETS = 2000
-
 
 class Domain(NamedTuple):
     """Hosts that fail together.
@@ -56,32 +52,14 @@ class UnknownDomain(BerthError):
     """No failure domain has this name."""
 
 
-def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
-    """Return each host as a domain; with a number above one the sets of so many hosts, the fullest first.
-
-    Sets are of hosts of one cell, since instances stay in their cell.
-    """
+def by_hosts(snapshot: Snapshot) -> list[Domain]:
+    """Return each host with instances as a domain, the fullest first."""
     table = snapshot.table
     counts = np.bincount(snapshot.instances.rows[snapshot.instances.rows >= 0], minlength=len(table))
     memory = table.numbers["total_usable_ram_mb"] - table.numbers["free_ram_mb"]
-    hosts = [tuple(rows) for rows in table.rows_of_host.values()]
+    hosts = [tuple(rows) for rows in table.rows_of_host.values() if counts[list(rows)].any()]
     hosts.sort(key=lambda rows: (-int(memory[list(rows)].sum()), rows))
-    if number == 1:
-        used = (rows for rows in hosts if counts[list(rows)].any())
-        return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in used]
-    found = []
-    for cell in sorted({table.rows[rows[0]].cell_uuid for rows in hosts}):
-        here = [rows for rows in hosts if table.rows[rows[0]].cell_uuid == cell]
-        for chosen in islice(_sets(here, number), MOST_SETS):
-            names = "+".join(table.rows[rows[0]].host for rows in chosen)
-            found.append(Domain(names, tuple(sorted(int(row) for rows in chosen for row in rows))))
-    return found
-
-
-def _sets(hosts: Sequence[tuple[int, ...]], number: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Yield sets of so many hosts; sets of the first hosts come first."""
-    for last in range(number - 1, len(hosts)):
-        yield from ((*others, hosts[last]) for others in combinations(hosts[:last], number - 1))
+    return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in hosts]
 
 
 def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
@@ -394,18 +372,17 @@ def _left(
     return min(before, after)
 
 
-def domains_of(snapshot: Snapshot, by: str | None, hosts: int) -> list[Domain]:
+def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
     """Return the failure domains that a command names.
 
     Args:
         by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
-        hosts: How many hosts fail together.
 
     Raises:
         UnknownDomain: There are no such domains.
     """
     if by is None:
-        return by_hosts(snapshot, hosts)
+        return by_hosts(snapshot)
     if by == "zone":
         return by_zone(snapshot)
     kind, colon, pattern = by.partition(":")

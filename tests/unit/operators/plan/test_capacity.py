@@ -97,9 +97,7 @@ def test_a_host_that_gets_no_instances_has_no_room():
     assert counted(planned, spec) == {"h1": 1, "h2": 2} == filled(planned, spec, wanted)
     (found,) = capacities(cloud.planned(), [wanted])
     assert (found["headroom"], found["worst_loss"]) == (1, "h2")
-    assert not survive(planned := cloud.planned(), by_hosts(planned.snapshot, 1))["answers"][0][
-        "without_place"
-    ]
+    assert not survive(planned := cloud.planned(), by_hosts(planned.snapshot))["answers"][0]["without_place"]
 
 
 def test_a_request_that_fits_nowhere_is_explained():

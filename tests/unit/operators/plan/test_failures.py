@@ -1,31 +1,21 @@
 """All kinds of failures, against losing each domain with a decision for each instance."""
 
-from datetime import UTC, datetime, timedelta
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.operators.plan.failures import (
     FAILURE_DOMAIN,
-    NIGHTS,
     ONE_HOST,
-    TWO_HOSTS,
     ZONE,
     domains_of_each_kind,
     failures,
-    history,
-    keep,
     metrics,
 )
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.plan.shown import shown
 from tests.builders import uuid_of
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, lines, node
 from tests.unit.operators.plan.test_survive import SIZES
-
-NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 def racked(rams, instances):
@@ -89,20 +79,17 @@ def sample():
     return racked([8192, 8192, 8192, 8192], [(0, "small", True), (0, "small", True), (1, "middle", False)])
 
 
-def test_kinds_flavors_and_groups_at_risk():
+def test_kinds_and_flavors_at_risk():
     planned = sample().planned()
     plan = failures(planned, domains_of_each_kind(planned.snapshot))
-    assert [one["kind"] for one in plan["kinds"]] == [ONE_HOST, TWO_HOSTS, FAILURE_DOMAIN, ZONE]
+    assert [one["kind"] for one in plan["kinds"]] == [ONE_HOST, FAILURE_DOMAIN, ZONE]
     counts = {one["kind"]: (one["survived"], one["domains"], one["worst"]) for one in plan["kinds"]}
     assert counts[ONE_HOST] == (1, 2, "h0")
     assert counts[FAILURE_DOMAIN] == (1, 2, "rack0")
     assert counts[ZONE] == (1, 2, "z0")
     small, middle = plan["flavors"]
-    assert (small["flavor"], small["instances"], small["without_place"][TWO_HOSTS]) == ("small", 2, 2)
+    assert (small["flavor"], small["instances"], small["without_place"][ONE_HOST]) == ("small", 2, 2)
     assert set(middle["without_place"].values()) == {0}
-    (at_risk,) = plan["groups"]
-    assert (at_risk["name"], at_risk["policy"], at_risk["members"]) == ("together", "affinity", 2)
-    assert at_risk["without_place"][ONE_HOST] == 2
     head = lines(plan)
     assert (
         head[0]
@@ -126,24 +113,3 @@ def test_metrics_have_domains_and_zones_by_name_and_hosts_in_sum():
     assert 'domain="h0"' not in text
     assert 'berth_failures{kind="one host"} 2.0' in text
     assert 'berth_failures_survived{kind="one host"} 1.0' in text
-
-
-def test_a_night_has_one_file_and_the_trend_the_last_ninety(tmp_path, caplog):
-    planned = sample().planned()
-    plan = failures(planned, domains_of_each_kind(planned.snapshot))
-    directory = tmp_path / "nights"
-    for night in range(NIGHTS + 3):
-        keep(directory, plan, NOW - timedelta(days=night))
-        keep(directory, plan, NOW - timedelta(days=night))
-    assert len(list(directory.iterdir())) == NIGHTS + 3
-    found = history(directory)
-    assert (len(found), found[-1]["night"]) == (NIGHTS, "2026-11-23")
-    assert found[-1]["kinds"][ONE_HOST] == {
-        "domains": 2, "survived": 1, "survived_by_hand": 0, "without_place": 2,
-    }  # fmt: skip
-    for text in ("", "[]", json.dumps({"kinds": {"zone": {"domains": "many"}}})):
-        (directory / "survive-2026-11-23.json").write_text(text)
-        assert history(directory)[-1]["night"] == "2026-11-22"
-    assert "leaving it out of the trend" in caplog.text
-    (nights, _, _) = shown(plan | {"history": found, "all_placed": False}).tables
-    assert nights.rows[-1][:2] == ("2026-11-23", "1 of 2 survived")

@@ -63,7 +63,7 @@ def test_a_virtual_tpm_is_lost_with_its_host():
     plan = drain(cloud.planned(), [0], partial(way_off_a_dead_host, reset_states=True))
     assert [move["instance"] for move in plan["moves"]] == [uuid_of("a")]
     planned = cloud.planned()
-    (found,) = survive(planned, by_hosts(planned.snapshot, 1))["answers"]
+    (found,) = survive(planned, by_hosts(planned.snapshot))["answers"]
     assert (found["placed"], found["missing"]) == (1, {})
     for stuck in (plan["without_place"], found["without_place"]):
         assert [(one["instance"], one["why"]["text"]) for one in stuck] == [
@@ -135,7 +135,7 @@ def test_a_failure_is_not_survived_while_nova_evacuates_only_a_part():
     cloud.put("a", "h1").put("b", "h1", state="rescued").put("c", "h1", state="paused")
     cloud.put("d", "h2", task="powering-off").put("e", "h2", state="error")
     planned = cloud.planned()
-    found = survive(planned, by_hosts(planned.snapshot, 1))
+    found = survive(planned, by_hosts(planned.snapshot))
     assert (found["domains"], found["survived"], found["survived_by_hand"]) == (2, 1, 1)
     assert [(one["domain"], one["placed"], one["by_hand"]) for one in found["answers"]] == [
         ("h1", 3, {"paused": 1, "rescued": 1}),

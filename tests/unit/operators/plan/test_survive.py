@@ -72,7 +72,7 @@ def test_the_answer_is_that_of_brute_force(rams, instances):
     planned.snapshot.load_requests(range(len(planned.snapshot.instances)))
     survival = Survival(planned)
     before = planned.snapshot.table.numbers["free_ram_mb"].copy()
-    for domain in by_hosts(planned.snapshot, 1):
+    for domain in by_hosts(planned.snapshot):
         stuck = survival.stuck(domain, survival.instances_of(domain))
         names = {planned.snapshot.instances.uuids[each.index] for each in stuck}
         assert bool(names) == bool(decided_one_by_one(cloud, domain.rows[0]))
@@ -86,7 +86,7 @@ def test_what_is_answered_without_a_decision_is_what_decisions_say(rams, instanc
     planned = made(rams, instances).planned()
     planned.snapshot.load_requests(range(len(planned.snapshot.instances)))
     survival = Survival(planned)
-    for domain in by_hosts(planned.snapshot, 1):
+    for domain in by_hosts(planned.snapshot):
         indices = survival.instances_of(domain)
         if survival.stuck(domain, indices) == []:
             with planned.restoring():
@@ -99,7 +99,7 @@ def test_the_worst_failures_come_first_with_what_is_missing():
         cloud.put(f"a{number}", "h1", flavor("m1", ram=1024))
     cloud.put("b", "h3", flavor("m1", ram=1024))
     planned = cloud.planned()
-    found = survive(planned, by_hosts(planned.snapshot, 1))
+    found = survive(planned, by_hosts(planned.snapshot))
     assert (found["domains"], found["survived"]) == (2, 1)
     worst, other = found["answers"]
     # h2 has memory for eight and CPUs for eight, h3 memory for three more
@@ -113,32 +113,31 @@ def test_what_may_be_added_is_what_fits_after_the_failure():
     cloud = MadeCloud(node("h1"), node("h2"), node("h3"))
     cloud.put("a", "h1", flavor("m1", ram=2048))
     planned = cloud.planned()
-    found = survive(planned, by_hosts(planned.snapshot, 1))
+    found = survive(planned, by_hosts(planned.snapshot))
     assert (found["survived"], found["flavor"]) == (1, "m1")
     # two hosts are left with four places each, of which the evacuated instance takes one
     assert found["may_be_added"] == 7
     for number in range(7):
         cloud.put(f"more{number}", f"h{2 + number % 2}", flavor("m1", ram=2048))
     full = cloud.planned()
-    assert survive(full, by_hosts(full.snapshot, 1))["answers"][0]["missing"] == {}
+    assert survive(full, by_hosts(full.snapshot))["answers"][0]["missing"] == {}
     cloud.put("last", "h3", flavor("m1", ram=2048))
     over = cloud.planned()
-    assert survive(over, by_hosts(over.snapshot, 1))["missing"]
+    assert survive(over, by_hosts(over.snapshot))["missing"]
 
 
-def test_domains_are_hosts_sets_of_hosts_aggregates_and_zones():
+def test_domains_are_hosts_aggregates_and_zones():
     hosts = [node(f"h{number}").aggregate(f"rack{number % 2}").az(f"z{number // 2}") for number in range(4)]
     cloud = MadeCloud(*hosts)
     for number in range(4):
         cloud.put(f"i{number}", f"h{number}")
     snapshot = cloud.snapshot()
-    assert [each.rows for each in domains_of(snapshot, None, 1)] == [(0,), (1,), (2,), (3,)]
-    assert len(domains_of(snapshot, None, 2)) == 6
-    assert [each.rows for each in domains_of(snapshot, "aggregate:rack*", 1)] == [(0, 2), (1, 3)]
-    assert [each.name for each in domains_of(snapshot, "zone", 1)] == ["z0", "z1"]
+    assert [each.rows for each in domains_of(snapshot, None)] == [(0,), (1,), (2,), (3,)]
+    assert [each.rows for each in domains_of(snapshot, "aggregate:rack*")] == [(0, 2), (1, 3)]
+    assert [each.name for each in domains_of(snapshot, "zone")] == ["z0", "z1"]
     for wrong in ("aggregate:none*", "rack", "aggregate:"):
         with pytest.raises(UnknownDomain):
-            domains_of(snapshot, wrong, 1)
+            domains_of(snapshot, wrong)
 
 
 def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
@@ -150,7 +149,7 @@ def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
         cloud.put(f"a{number}", "h0", flavor("small", ram=1024))
     cloud.put("b", "h0", flavor("large", ram=4096))
     planned = cloud.planned()
-    (domain,) = by_hosts(planned.snapshot, 1)
+    (domain,) = by_hosts(planned.snapshot)
     planned.snapshot.load_requests(range(7))
     survival = Survival(planned)
     monkeypatch.setattr(survival, "evacuate", None)
@@ -162,7 +161,7 @@ def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
 def test_what_may_be_added_is_bounded_for_large_domains(rams, instances):
     cloud = made(rams, [(at, size, None) for at, size, _ in instances])
     planned = cloud.planned()
-    domains = by_hosts(planned.snapshot, 1)
+    domains = by_hosts(planned.snapshot)
     exact = survive(planned, domains)
     with mock.patch.object(module, "MOST_DECIDED", 0):
         bound = survive(planned, domains)

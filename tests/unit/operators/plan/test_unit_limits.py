@@ -51,5 +51,5 @@ def test_no_instance_is_moved_to_a_host_whose_limits_refuse_it():
 
 def test_the_loss_of_a_host_is_not_survived_by_hosts_whose_limits_refuse_its_instances():
     planned = limited("h2", "h3", max_unit=3).put("i1", "h1", LARGE).planned()
-    found = survive(planned, by_hosts(planned.snapshot, 1))
+    found = survive(planned, by_hosts(planned.snapshot))
     assert (found["survived"], found["missing"]["VCPU"]) == (0, 4)
