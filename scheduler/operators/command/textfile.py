@@ -1,15 +1,8 @@
 """Files for the textfile collector of node-exporter."""
 
-from pathlib import Path
+from scheduler.operators.shown import files
 
 
 def write(path: str, content: str) -> None:
-    """Write metrics to a file that everyone can read, in one step.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    new = Path(f"{path}.new")
-    new.write_text(content)
-    new.chmod(0o644)
-    new.replace(path)
+    """Write metrics to a file that everyone can read; raises as ``files.write``."""
+    files.write(path, content, mode=0o644)

@@ -169,7 +169,8 @@ class Survive(RunnablePlan):
             raise WrongArgument("--textfile needs --all")
         domains = survive.domains_of(cloud.snapshot, args.by)
         found = survive.survive(cloud, domains, args.flavor)
-        return found | {"all_placed": found["survived"] == found["domains"]}
+        survived = found["survived"] + found["survived_by_hand"]
+        return found | {"all_placed": survived == found["domains"]}
 
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         kind, _, pattern = (args.by or "").partition(":")

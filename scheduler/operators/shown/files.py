@@ -1,4 +1,4 @@
-"""Writing pages to files that only their owner can read: they name hosts and projects."""
+"""Writing files in one step. Only their owner can read pages: they name hosts and projects."""
 
 import errno
 import os
@@ -6,8 +6,8 @@ from pathlib import Path
 import tempfile
 
 
-def write(path: str | Path, html: str) -> None:
-    """Write a page to a new file.
+def write(path: str | Path, text: str, mode: int = 0o600) -> None:
+    """Write a text to a new file with a name that nobody can guess.
 
     It takes the place of a file of that name; links and devices are left alone.
 
@@ -21,7 +21,8 @@ def write(path: str | Path, html: str) -> None:
     new = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-            written.write(html)
+            written.write(text)
+            os.fchmod(written.fileno(), mode)
         new.replace(file)
     except BaseException:
         new.unlink()

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import os
 import re
 import shlex
+import stat
 
 import pytest
 import yaml
@@ -200,10 +202,38 @@ def test_metrics_are_written_in_one_step(run, tmp_path):
     file = tmp_path / "berth.prom"
     assert run("capacity", "--all", "--textfile", str(file))[0] == 0
     assert 'berth_capacity_instances{flavor="m1",zone="z0"}' in file.read_text()
-    assert list(tmp_path.glob("*.new")) == []
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
     status, _, logged = run("capacity", "--all", "--textfile", str(tmp_path / "none" / "x"))
     assert status == app.NOT_RUN
     assert "Cannot write" in logged
+
+
+def test_links_and_fifos_of_others_beside_the_metrics_are_left_alone(run, tmp_path):
+    directory, precious = tmp_path / "collector", tmp_path / "precious"
+    directory.mkdir()
+    precious.write_text("secret")
+    precious.chmod(0o600)
+    os.mkfifo(directory / "a.prom.new")
+    (directory / "b.prom.new").symlink_to(precious)
+    for name in ("a.prom", "b.prom"):
+        assert run("capacity", "--all", "--textfile", str(directory / name))[0] == 0
+        assert "berth_capacity_instances" in (directory / name).read_text()
+    assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("secret", 0o600)
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "a.prom",
+        "a.prom.new",
+        "b.prom",
+        "b.prom.new",
+    ]
+
+
+def test_failures_that_need_a_hand_count_as_survived_in_status_and_metrics(run, cloud, tmp_path):
+    cloud.put("paused", "h0", state="paused")
+    status, output, _ = run("survive", "--by", "aggregate:rack*")
+    assert "1 more failure if an operator first resets" in output
+    file = tmp_path / "survive.prom"
+    assert run("survive", "--all", "--by", "aggregate:rack*", "--textfile", str(file))[0] == status == 0
+    assert 'berth_survives{domain="rack0",kind="failure domain"} 1.0' in file.read_text()
 
 
 class Terminal(io.StringIO):

@@ -19,6 +19,11 @@ def test_only_its_owner_can_read_the_file(tmp_path, before):
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_the_file_has_its_mode_from_the_begin(tmp_path):
+    files.write(tmp_path / "berth.prom", "x 1\n", mode=0o644)
+    assert stat.S_IMODE((tmp_path / "berth.prom").stat().st_mode) == 0o644
+
+
 def test_who_has_opened_the_old_file_does_not_see_the_new_one(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("old")
