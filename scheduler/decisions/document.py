@@ -1,7 +1,7 @@
 """The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-It is filled during the request (``trace``), encoded once after its end, and interpreted only for a question.
-doc/source/explain.rst has the keys.
+It is filled during the request (``trace``) and encoded once after its end. The cause of a failure is derived
+from it then, and whenever it is shown. doc/source/explain.rst has the keys.
 """
 
 from collections.abc import Iterator, Sequence

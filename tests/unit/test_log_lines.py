@@ -1,6 +1,7 @@
 """doc/source/log-lines.rst has each line of INFO and above that the daemons can log, and no other."""
 
 import ast
+from functools import cache
 import re
 
 import pytest
@@ -102,6 +103,7 @@ def lines_of(path):
                 yield text, BUILT["/".join(path.parts[-2:])]
 
 
+@cache
 def logged():
     folder = ROOT / "scheduler"
     paths = [each for each in modules("scheduler") if not str(each.relative_to(folder)).startswith(LEFT_OUT)]
@@ -117,6 +119,55 @@ def listed():
 
 def test_the_page_lists_what_can_be_logged():
     assert listed() == logged()
+
+
+#: A line as daemons write it in a sample of a page: level, logger, text.
+SAMPLE = re.compile(r" *(INFO|WARNING|ERROR) (nova(?:\.\w+)+) (?:\[[^]]*\] )?(.*)")
+
+
+def samples(text):
+    """Level, logger and text of each line of the log that a page shows, with the lines that continue it."""
+    found, indent = [], 0
+    for line in text.splitlines():
+        if match := SAMPLE.fullmatch(line):
+            found.append(match.groups())
+            indent = len(line) - len(line.lstrip())
+        elif indent and line.startswith(" " * (indent + 1)):
+            *of_line, shown = found[-1]
+            found[-1] = (*of_line, f"{shown} {line.strip()}")
+        else:
+            indent = 0
+    return found
+
+
+def can_be_logged(level, logger, text):
+    """Whether the module of this logger, or one that makes lines for others, has the line.
+
+    Each ``...`` of a line stands for something. An outage has its reason at the end.
+    """
+    path = ROOT.joinpath(*logger.removeprefix("nova.").split(".")).with_suffix(".py")
+    built = [ROOT / "scheduler" / each for each in BUILT]
+    lines = dict(line for each in (path, *built) for line in lines_of(each)) if path.exists() else logged()
+    reason = "(: .+)?" if level == "ERROR" else ""
+    return any(
+        re.fullmatch(re.escape(line).replace(r"\.\.\.", ".+") + reason, text)
+        for line, its_level in lines.items()
+        if its_level == level
+    )
+
+
+@pytest.mark.parametrize("page", sorted(PAGE.parent.glob("*.rst")), ids=lambda page: page.stem)
+def test_the_lines_that_pages_show_can_be_logged(page):
+    assert [each for each in samples(page.read_text()) if not can_be_logged(*each)] == []
+
+
+def test_a_line_that_cannot_be_logged_is_found():
+    text = "::\n\n    INFO nova.scheduler.router.proxy [req-1] Calling partition gpu\n        (by flavor)\n\nText"
+    (shown,) = samples(text)
+    assert shown == ("INFO", "nova.scheduler.router.proxy", "Calling partition gpu (by flavor)")
+    assert can_be_logged(*shown)
+    assert not can_be_logged("WARNING", *shown[1:])
+    assert not can_be_logged(*shown[:2], "Called partition gpu (by flavor)")
 
 
 @pytest.mark.parametrize(

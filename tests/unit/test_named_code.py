@@ -87,14 +87,31 @@ def is_there(name):
     return not bases or any((base / name).exists() or (base / f"{name}.py").exists() for base in bases)
 
 
+@cache
+def modules_called(name):
+    """The modules of ours with this name, without a package; ``berth.NAME`` is a queue or a file."""
+    return [path for folder in PACKAGES for path in modules(folder) if path.stem == name != "berth"]
+
+
+@cache
+def members(path):
+    """What a module or a class in it defines, and the names that objects of it have."""
+    return {
+        each
+        for node in ast.walk(tree(path))
+        for each in ([node.attr] if isinstance(node, ast.Attribute) else defined(node))
+    }
+
+
 def resolves(name):
-    """Whether a dotted name that begins with a package of ours is a module of it, or something in one."""
+    """Whether a dotted name that begins with a package or module of ours is a module, or something in one."""
     parts = name.split(".")
-    if name in NO_MODULES:
+    if name in NO_MODULES or parts[-1] in SUFFIXES:
         return True
     if parts[0] not in PACKAGES:
-        if not (ROOT / "scheduler" / parts[0]).is_dir() or parts[-1] in SUFFIXES:
-            return True
+        if not (ROOT / "scheduler" / parts[0]).is_dir():
+            known = modules_called(parts[0])
+            return not known or any(parts[1] in members(path) for path in known)
         parts = ["scheduler", *parts]
     path = ROOT
     for number, part in enumerate(parts):
@@ -210,6 +227,9 @@ def test_paths(name, expected):
         ("claims.claimer.Claimer.gone", False),
         ("rpc.server.Server.count", True),
         ("oslo_messaging.rpc", True),
+        ("candidate_hosts.ask_placement", True),
+        ("recovery.claiming", False),
+        ("berth.explain", True),
     ],
 )
 def test_dotted_names(name, expected):

@@ -337,7 +337,7 @@ class Parts:
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
         database: Returns how the databases are now.
-        instance: Returns an instance by its uuid (``callers.Instance``).
+        instance: Returns an instance by its uuid (``tools.simulation.callers.Instance``).
         directory: For files that the product writes.
 
     Attributes:

@@ -22,7 +22,7 @@ def default_conf():
 
 
 def make_conf(**overrides):
-    """As ``support.options``; without overrides the same object each time."""
+    """As ``tests.support.options``; without overrides the same object each time."""
     return new_conf(**overrides) if overrides else default_conf()
 
 
