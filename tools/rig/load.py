@@ -77,13 +77,14 @@ FLAVORS = (
 class BootRequest:
     """The request for equal instances, one for each UUID.
 
-    ``group`` has the members of the anti-affinity group that they are in.
+    ``group`` has the members of the anti-affinity group that they are in, ``excluded`` service hosts.
     """
 
     uuids: Sequence[str]
     flavor: Flavor
     zone: str | None = None
     group: Sequence[str] = ()
+    excluded: Sequence[str] = ()
     project: str = PROJECT
 
     @property
@@ -102,7 +103,7 @@ class BootRequest:
             availability_zone=self.zone,
             flavor=self.flavor.wire(),
             num_instances=len(self.uuids),
-            ignore_hosts=None,
+            ignore_hosts=list(self.excluded) or None,
             force_hosts=None,
             force_nodes=None,
             requested_destination=None,

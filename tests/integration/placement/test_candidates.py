@@ -122,7 +122,7 @@ def test_failures_are_no_candidates(source, cloud, proxy, caplog, text, faults, 
     assert found.failed
     assert reason in found.reason
     if "does not respond" in reason:
-        assert "Placement API service is not responding" in caplog.text
+        assert "Request to Placement failed: " in caplog.text
     else:
         assert "Failed to retrieve allocation candidates from placement API" in caplog.text
 
