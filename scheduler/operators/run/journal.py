@@ -1,7 +1,7 @@
 """The state of a run in a file: one line of JSON an event, on disk before the action that it announces.
 
 A run that is begun again reads it, looks where each open move ended, and goes on. A run that ended with
-nothing left, or that was undone, does not count in the next one.
+nothing left, that was undone, or whose last event is a day old does not count in the next one.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 import fcntl
 import os
 from pathlib import Path
+import stat
 import time
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-import orjson
+import msgspec
 
+from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
 from scheduler.operators.run.step import OPEN, Step
 
@@ -26,9 +28,33 @@ BEGIN, DISABLE, STEP, END, UNDO = "begin", "disable", "step", "end", "undo"
 #: How a run ended with nothing left to do.
 DONE = "done"
 
+#: Seconds after its last event for which a run can be continued: a night's work.
+LIFETIME = 86400.0
+
+#: The begin of the file. It distinguishes a first line that a full disk cut from the file of somebody else.
+FIRST = b'{"v":1,"at":"'
+
 
 class JournalUnusable(BerthError):
     """The file with the state of a run cannot be used."""
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A line of the file; which of the values it has depends on the event."""
+
+    v: int
+    at: str = ""
+    event: Literal["begin", "disable", "step", "end", "undo"] = "begin"
+    hosts: list[str] = []
+    evacuate: bool = False
+    host: str = ""
+    reason: str = ""
+    step: Step | None = None
+    state: str = ""
+    why: str = ""
+
+
+_event = msgspec.json.Decoder(Event)
 
 
 @dataclass
@@ -41,6 +67,7 @@ class History:
         steps: The moves that were begun, by instance.
         begun_at: When the run was begun first; "" if there is none.
         ended: How it ended; "" for a run that was interrupted.
+        last_at: The time of the last event, in seconds since the epoch.
     """
 
     hosts: list[str] = field(default_factory=list)
@@ -48,31 +75,35 @@ class History:
     steps: dict[str, Step] = field(default_factory=dict)
     begun_at: str = ""
     ended: str = ""
+    last_at: float = 0.0
 
     @property
     def open(self) -> list[Step]:
         """The moves that nova may be working on."""
         return [step for step in self.steps.values() if step.state in OPEN]
 
-    def replay(self, event: dict[str, Any]) -> None:
-        match event["event"]:
+    def replay(self, event: Event) -> None:
+        at = seconds_of(event.at)
+        match event.event:
             case "begin":
-                if self.ended == DONE:
-                    self.steps, self.begun_at = {}, ""
-                self.hosts, self.ended = event["hosts"], ""
-                self.begun_at = self.begun_at or event["at"]
+                if self.ended == DONE or at > self.last_at + LIFETIME:
+                    self.steps, self.begun_at = {step.instance: step for step in self.open}, ""
+                self.hosts, self.ended = event.hosts, ""
+                self.begun_at = self.begun_at or event.at
                 for step in self.steps.values():
                     step.tries = 0  # what nova refused to an earlier command may be possible by now
             case "disable":
-                self.disabled[event["host"]] = event["reason"]
+                self.disabled[event.host] = event.reason
             case "step":
-                step = Step(**event["step"])
-                self.steps[step.instance] = step
+                if event.step is None:
+                    raise ValueError("an event without its step")
+                self.steps[event.step.instance] = event.step
             case "end":
-                self.ended = event["state"]
+                self.ended = event.state
             case "undo":
                 self.hosts, self.disabled, self.steps = [], {}, {}
                 self.begun_at = self.ended = ""
+        self.last_at = at
 
 
 def _write_entry(directory: Path) -> None:
@@ -99,6 +130,9 @@ class Journal:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            if not stat.S_ISREG(os.fstat(self._file).st_mode):
+                os.close(self._file)
+                raise JournalUnusable(f"{path} is no regular file")
             _write_entry(path.parent)
         except OSError as error:
             raise JournalUnusable(f"Cannot open {path}: {error.strerror}") from error
@@ -119,16 +153,21 @@ class Journal:
         with os.fdopen(os.dup(self._file), "rb") as opened:
             data = opened.read()
         # what a crash cut off was never acted upon
-        whole = data.rpartition(b"\n")[0]
-        end = len(whole) + 1 if whole else 0
+        whole, cut = data[: data.rfind(b"\n") + 1], data[data.rfind(b"\n") + 1 :]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
-                event = orjson.loads(line)
-                if event["v"] != VERSION:
+                event = _event.decode(line)
+                if event.v != VERSION:
                     raise JournalUnusable(f"{self.path} is of another version of Berth")
                 self.history.replay(event)
-            except (ValueError, KeyError, TypeError) as error:
+            except ValueError as error:  # of msgspec too
                 raise JournalUnusable(f"{self.path}, line {number}: not the state of a run") from error
+        if not whole and not FIRST.startswith(cut[: len(FIRST)]):
+            raise JournalUnusable(f"{self.path}, line 1: not the state of a run")
+        self._cut(len(whole))
+
+    def _cut(self, end: int) -> None:
+        """Drop what is behind a position, and write there next."""
         os.ftruncate(self._file, end)
         os.lseek(self._file, end, os.SEEK_SET)
 
@@ -140,15 +179,18 @@ class Journal:
         """
         at = datetime.fromtimestamp(self._wall_clock(), UTC).isoformat(timespec="seconds")
         line = {"v": VERSION, "at": at, "event": event, **values}
-        data = orjson.dumps(line) + b"\n"
+        data = msgspec.json.encode(line) + b"\n"
+        end = os.lseek(self._file, 0, os.SEEK_CUR)
         try:
             if os.write(self._file, data) != len(data):
+                # the next line must not be added to this part of one
+                self._cut(end)
                 raise JournalUnusable(f"Cannot write {self.path}: the disk is full")
             os.fsync(self._file)
         except OSError as error:
             raise JournalUnusable(f"Cannot write {self.path}: {error.strerror}") from error
         # an event has the values as they are now; a step goes on to change
-        self.history.replay(orjson.loads(data))
+        self.history.replay(_event.decode(data))
 
     def write_step(self, step: Step) -> None:
         """Add the state of a move; raises as ``write``."""

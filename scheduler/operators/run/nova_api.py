@@ -19,8 +19,8 @@ TIMEOUT = 60.0
 #: What to install for the extra.
 EXTRA = "berth-scheduler[run]"
 
-#: Requests that nova records of an instance when it is moved.
-ACTIONS = frozenset({"live-migration", "migrate", "evacuate"})
+#: Requests that nova records of an instance when it is moved or resized.
+ACTIONS = frozenset({"live-migration", "migrate", "evacuate", "resize", "confirmResize", "revertResize"})
 
 #: Steps of computes that come before anything is moved; a failure of the others is one of the move itself.
 CHECKS = frozenset(
@@ -83,10 +83,10 @@ class Server:
 
 @dataclass(frozen=True)
 class Action:
-    """The latest request to move an instance that nova recorded.
+    """The latest request to move or resize an instance that nova recorded.
 
     Attributes:
-        name: ``live-migration``, ``migrate`` or ``evacuate``.
+        name: One of ``ACTIONS``.
         started_at: In seconds since the epoch, by nova's clock.
         error: Why it failed; "" if it did not, or goes on.
         moved: Whether it failed after computes had begun to move the instance.
@@ -125,7 +125,7 @@ class NovaApi(Protocol):
         """Set the state of an instance to ``error``."""
 
     def latest_action(self, uuid: str) -> Action | None:
-        """Return the latest request to move an instance; None if there is none."""
+        """Return the latest request to move or resize an instance; None if there is none."""
 
 
 class SdkNova:

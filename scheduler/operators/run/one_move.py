@@ -205,7 +205,7 @@ class OneMove:
         if now < seen.confirmed_at + self._limits.grace:
             return
         action = self._reader.read(self._nova.latest_action, step.instance)
-        if step.way != COLD or action is None or action.name != "migrate":
+        if step.way != COLD or action is None or not self._is_ours(step, action):
             self._end(step, FAILED, "it has an unconfirmed resize that is not of this run")
             return
         step.state = CONFIRMING
@@ -217,6 +217,16 @@ class OneMove:
             pass  # nova may have confirmed it by itself; the next looks show it
         except NotAllowed as error:
             raise Surprise(f"Nova does not let these credentials confirm {step.label}: {error}") from error
+
+    def _is_ours(self, step: Step, action: Action) -> bool:
+        """Return whether what waits for its confirmation is the migration of this run.
+
+        A user may have confirmed that one, and resized the instance since, or migrated it again.
+        """
+        if action.name == "confirmResize":
+            return True  # nothing else waits, and a confirmation that got lost is asked for again
+        latest = step.requested_at + self._limits.grace + SKEW
+        return action.name == "migrate" and action.started_at <= latest
 
     def _differs_in_placement(self, step: Step) -> str:
         held = self._reader.read(self._placement.providers_of, step.instance)

@@ -60,6 +60,7 @@ class FakeCloud:
     unavailable_until: float = 0.0
     plans: int = 0
     before_each: object = None
+    confirms_after: float = CONFIRM
 
     def put(self, uuid, host="h1", state="active", task=""):
         for name in ("h1", "h2", "h3"):
@@ -145,7 +146,11 @@ class FakeCloud:
             self._set(uuid, vm_state="stopped", task="")
             self.allocations.pop(f"migration-{uuid}", None)
 
-        self._change("confirm", uuid, act=lambda: self.later(CONFIRM, done))
+        def begin():
+            self.actions[uuid] = Action("confirmResize", self.now)
+            self.later(self.confirms_after, done)
+
+        self._change("confirm", uuid, act=begin)
 
     def latest_action(self, uuid):
         return self.actions.get(uuid)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from scheduler.operators.run.journal import Journal, JournalUnusable
+from scheduler.operators.run.journal import LIFETIME, Journal, JournalUnusable
 from scheduler.operators.run.step import MOVED, REQUESTED, Step
 
 
@@ -69,6 +69,21 @@ def test_a_line_that_a_crash_cut_off_is_dropped(path, cut):
         ("[]\n", "line 1: not the state of a run"),
         ('{"v": 1, "event": "step", "step": {"x": 1}}\n', "line 1: not the state of a run"),
         ('{"v": 2, "event": "begin"}\n', "is of another version of Berth"),
+        *(
+            (f"{text}\n", "line 1: not the state of a run")
+            for text in (
+                "null",
+                "5",
+                '"x"',
+                '{"v":1,"at":"1970-01-01T00:00:00+00:00","event":"begin","hosts":5}',
+                '{"v":1,"at":"1970-01-01T00:00:00+00:00","event":"step","step":null}',
+                '{"v":1,"at":"1970-01-01T00:00:00+00:00","event":"nothing"}',
+                '{"v":1,"at":"x","event":"undo"}',
+            )
+        ),
+        ('{"plan": "drain", "moves": []}', "line 1: not the state of a run"),
+        ("s3cr3t", "line 1: not the state of a run"),
+        ("CHG-4711: first line\nwithout its end", "line 1: not the state of a run"),
     ],
 )
 def test_another_file_is_refused_and_left_as_it_is(path, text, words):
@@ -77,6 +92,47 @@ def test_another_file_is_refused_and_left_as_it_is(path, text, words):
     with pytest.raises(JournalUnusable, match=words):
         Journal(path)
     assert path.read_text() == text
+
+
+def test_a_line_that_a_full_disk_cut_is_dropped_by_the_same_process_too(path, monkeypatch):
+    with begin(path) as journal:
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+        with pytest.raises(JournalUnusable, match="the disk is full"):
+            journal.write_step(Step("i1", "h1", "h2", "live", state=REQUESTED))
+        monkeypatch.undo()
+        journal.write("end", state="stopped", why="the disk is full")
+    with Journal(path) as journal:
+        assert (journal.history.steps, journal.history.ended) == ({}, "stopped")
+
+
+@pytest.mark.parametrize("length", [1, 10, 40])
+def test_a_first_line_that_was_cut_is_dropped(path, length):
+    begin(path).close()
+    os.truncate(path, length)
+    with begin(path) as journal:
+        assert journal.history.hosts == ["h1"]
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(LIFETIME, True), (LIFETIME + 1, False)])
+@pytest.mark.parametrize("ended", [True, False])
+def test_moves_of_a_run_count_for_a_day(path, seconds, counts, ended):
+    with begin(path) as journal:
+        journal.write("disable", host="h1", reason="fans")
+        journal.write_step(Step("moved", "h1", "h2", "live", state=MOVED))
+        journal.write_step(Step("open", "h1", "h2", "cold", state=REQUESTED))
+        if ended:
+            journal.write("end", state="stopped", why="")
+    with Journal(path, lambda: seconds) as journal:
+        journal.write("begin", hosts=["h1"])
+        assert set(journal.history.steps) == ({"moved", "open"} if counts else {"open"})
+        assert journal.history.disabled == {"h1": "fans"}
+
+
+def test_what_is_no_file_is_a_clear_error(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(JournalUnusable, match="is no regular file"):
+        Journal(tmp_path / "fifo")
 
 
 def test_what_was_undone_does_not_count_any_more(path):

@@ -147,6 +147,17 @@ def test_why_the_latest_move_failed(nova, http, events, expected):
     assert nova.latest_action(UUID) == Action("migrate", 1767225601.0, *expected)
 
 
+def test_a_resize_after_a_migration_is_the_latest_action(nova, http):
+    path = f"{NOVA}/servers/{UUID}/os-instance-actions"
+    listed = [
+        {"action": name, "request_id": f"req-{name}", "start_time": f"2026-01-01T00:00:0{second}.000000"}
+        for second, name in enumerate(("migrate", "confirmResize", "resize", "stop"))
+    ]
+    http.get(path, json={"instanceActions": listed})
+    http.get(f"{path}/req-resize", json={"instanceAction": listed[2] | {"events": []}})
+    assert nova.latest_action(UUID).name == "resize"
+
+
 def test_no_move_was_requested(nova, http):
     http.get(f"{NOVA}/servers/{UUID}/os-instance-actions", json={"instanceActions": []})
     assert nova.latest_action(UUID) is None

@@ -426,18 +426,26 @@ def test_a_run_that_is_killed_at_any_call_is_continued_without_moving_anything_t
         assert cloud.machines["h1"].enabled is False
 
 
-def test_a_cold_migration_that_a_user_began_is_not_confirmed(file):
-    """A user resizes the instance between the request of the run that was killed and its successor."""
+@pytest.mark.parametrize(("name", "pause"), [("resize", 0), ("resize", 3600), ("migrate", 3600)])
+def test_a_cold_migration_that_a_user_began_is_not_confirmed(file, name, pause):
+    """A user moves the instance between the request of the run that was killed and its successor."""
     cloud = FakeCloud().put("i1", state="stopped")
     cloud.crash = (2, "before")
     with dying():
         start(cloud, file)
     cloud.crash = ()
-    cloud.actions["i1"] = Action("resize", cloud.now)
+    cloud.sleep(pause)
+    cloud.actions["i1"] = Action(name, cloud.now)
     cloud.put("i1", "h3", state="resized")
     outcome = start(cloud, file)
     assert (outcome.state, calls_of(cloud, "confirm")) == ("stopped", [])
     assert "unconfirmed resize that is not of this run" in outcome.why
+
+
+def test_a_confirmation_that_takes_long_is_waited_for(file):
+    cloud = FakeCloud(confirms_after=200.0).put("i1", state="stopped")
+    outcome = start(cloud, file)
+    assert (outcome.state, hosts_of(cloud)["i1"] != "h1") == ("done", True)
 
 
 def test_a_new_run_after_one_that_is_done_reports_its_own_moves(file):
