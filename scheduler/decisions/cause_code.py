@@ -14,7 +14,7 @@ class CauseCode(StrEnum):
         HOST: The forced or requested host is not suitable.
         AVAILABILITY_ZONE: Only hosts of other zones are suitable.
         CELL: Suitable hosts are in other cells.
-        PROVIDER: Hosts have no resource provider in Placement.
+        PROVIDER: Hosts have no resource provider in Placement, or one without their aggregates.
         COMBINATION: Each host fails more than one constraint.
         CHANGED: The cloud has changed since; now there are suitable hosts.
         NOT_OFFERED: Placement offers no host, and there is none that could be offered.

@@ -29,6 +29,7 @@ class ConstraintKind(StrEnum):
     GROUP = "group"
     TRAIT = "trait"
     AGGREGATE = "aggregate"
+    SYNCHRONIZED = "synchronized aggregate"
     ZONE = "availability zone"
     HOST = "host"
     IGNORED = "ignored host"
@@ -70,6 +71,12 @@ class Part:
 
 def disabled_constraint() -> Constraint:
     return Constraint("an enabled compute service", ConstraintKind.DISABLED)
+
+
+def unsynchronized(constraint: Constraint) -> Constraint:
+    """Return what hosts fail that nova has in an aggregate, or outside of it, and Placement has not."""
+    text = f"Placement's copy of nova's aggregates ({constraint.text})"
+    return Constraint(text, ConstraintKind.SYNCHRONIZED)
 
 
 def parts_of(query: Query, names: RequestNames) -> list[Part]:

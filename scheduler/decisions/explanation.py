@@ -49,7 +49,6 @@ from scheduler.hosts.request_instances import InstanceSource, Needs
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
-from scheduler.logs import count_text
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror import Nodes
@@ -71,9 +70,6 @@ MOST_READ = 16
 
 #: Seconds for which what was read of a compute node, or the answer to a query, serves other explanations.
 REMEMBERED_FOR = 10.0
-
-#: Hosts that Placement does not offer and filters with a topology to fit judge nevertheless.
-MOST_FITTED = 200
 
 #: Hosts whose candidates are compared with what earlier instances have used.
 MOST_HOSTS = 1000
@@ -112,6 +108,26 @@ class World:
     closed: Callable[[], np.ndarray] | None = None
 
 
+@dataclass(frozen=True)
+class Rejected:
+    """The hosts that a filter rejected.
+
+    Attributes:
+        rows: Their rows; int64.
+        reasons: The reasons for the first of them.
+    """
+
+    rows: np.ndarray
+    reasons: Sequence[str]
+
+    def explain(self, rows: np.ndarray, positions: np.ndarray) -> list[Reason]:
+        """Return why some hosts were rejected, by their positions in ``rows``."""
+        known = dict(zip(self.rows.tolist(), self.reasons, strict=False))
+        pairs = [("", known[row]) for row in rows[positions].tolist() if row in known]
+        complete = len(pairs) == len(positions)
+        return [Reason(each.reason, each.count if complete else 0) for each in group(pairs)]
+
+
 @dataclass
 class Failure:
     """What a request saw until it failed.
@@ -122,7 +138,7 @@ class Failure:
         chain: The filters for them.
         number: The instance that has no host, from 0.
         placed: For each instance that had found one, the row of its host and what it took.
-        rejected: The rows of the hosts that each filter rejected for that instance.
+        rejected: The hosts that each filter rejected for that instance.
         refused: Why claims on hosts were refused, by row.
         answer: Placement's answer; None if the mirror named the hosts.
     """
@@ -134,7 +150,7 @@ class Failure:
     chain: PreparedChain | None = None
     number: int = 0
     placed: Mapping[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
-    rejected: Mapping[str, np.ndarray] = field(default_factory=dict)
+    rejected: Mapping[str, Rejected] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
     answer: Candidates | None = None
 
@@ -311,7 +327,11 @@ class _Explanation:
             for row, state in zip(rows, states.values(), strict=True):
                 nodes.set_state(row, state)
             at = nodes.rows(uuids)
-        return PlainJudge(nodes, at, self._charged)
+        return PlainJudge(nodes, at, self._charged, self._in_nova)
+
+    def _in_nova(self, test: Callable[[frozenset[str]], bool]) -> np.ndarray:
+        aggregates = self._table.coded["aggregates"].take(self._rows)
+        return aggregates.spread(lambda of_host: test(of_host.uuids))
 
     def _states(self, uuids: Iterable[str]) -> dict[str, ProviderState]:
         """Return what Placement has of compute nodes, as far as it answers."""
@@ -513,19 +533,17 @@ class _Explanation:
             chain = self._world.chain().prepare(self._request)
         judged = self._none()
         for name, rejected in failure.rejected.items():
-            failed.add(Constraint(name, ConstraintKind.FILTER, filter=name), np.isin(self._rows, rejected))
+            mask = np.isin(self._rows, rejected.rows)
+            constraint = Constraint(name, ConstraintKind.FILTER, filter=name)
+            failed.add(constraint, mask, partial(rejected.explain, self._rows))
         if failure.judged is not None and len(failure.judged):
             judged = np.isin(self._rows, failure.judged.table_rows)
             view = failure.judged.where(np.ones(len(failure.judged), bool))
             Rejections(chain, view, self._rows).note(failed)
-        others = np.flatnonzero(near & ~judged)
-        if (self._request.guest or self._request.pci_requests) and len(others) > MOST_FITTED:
-            left, others = len(others) - MOST_FITTED, others[:MOST_FITTED]
-            self._notes.append(
-                f"filters did not judge {count_text(left, 'host')} that Placement does not offer"
-            )
+        others = self._rows[near & ~judged]
         if len(others):
-            rows = TableRows(self._rows[others])
+            placed = {number: row for number, (row, _) in failure.placed.items()}
+            rows = TableRows(np.unique([*others, *placed.values()]))
             stand_ins = CandidateLists(lambda at: (_stand_in(self._table.rows[rows[at]].uuid),))
             world = self._world
             view = HostView.of(self._table, rows, stand_ins, world.instances, world.pending)
@@ -533,7 +551,10 @@ class _Explanation:
                 view.load(Needs(chain.needs.instance_uuids))
             except Exception as error:  # noqa: BLE001 - whatever a database raises, the request has failed already
                 LOG.debug("Cannot read the instances that filters need: %s", error)
-            Rejections(chain, view, self._rows).note(failed)
+            if self._request.server_group:
+                for number, row in placed.items():
+                    view.place_instance(int(np.searchsorted(rows, row)), self._request.instance_uuids[number])
+            Rejections(chain, view.where(np.isin(rows, others)), self._rows).note(failed)
 
     def _reasons_of_disabled(self, known: Explain) -> Explain:
         """Add hosts that are disabled in Placement only: to enable their services does not help."""

@@ -115,6 +115,7 @@ _CODE_OF_KIND = {
     ConstraintKind.GROUP: CauseCode.RESOURCES,
     ConstraintKind.TRAIT: CauseCode.TRAIT,
     ConstraintKind.AGGREGATE: CauseCode.AGGREGATE,
+    ConstraintKind.SYNCHRONIZED: CauseCode.PROVIDER,
     ConstraintKind.HOST: CauseCode.HOST,
     ConstraintKind.ZONE: CauseCode.AVAILABILITY_ZONE,
     ConstraintKind.IGNORED: CauseCode.EXCLUDED,
@@ -126,8 +127,9 @@ _CODE_OF_KIND = {
 }
 
 #: If several constraints are failed alone, the first of these counts: suitable hosts that are only disabled,
-#: then suitable hosts without room, before other hosts; hosts that the request itself rules out come last.
-_FIRST = (CauseCode.DISABLED, CauseCode.RESOURCES, CauseCode.CLAIMS)
+#: then suitable hosts without room, then those that Placement does not know well, before other hosts; hosts
+#: that the request itself rules out come last.
+_FIRST = (CauseCode.DISABLED, CauseCode.RESOURCES, CauseCode.CLAIMS, CauseCode.PROVIDER)
 _LAST = (CauseCode.EXCLUDED, CauseCode.CELL, CauseCode.HOST)
 
 #: Sets of constraints that are named in one line.

@@ -27,6 +27,12 @@ _OF_MOVES = {ConstraintKind.IGNORED: OF_IGNORED, ConstraintKind.ZONE: OF_ZONE_OF
 OF_ANTI_AFFINITY = "Add hosts, or use a soft policy for the group or a larger max_server_per_host."
 
 
+OF_AGGREGATES = "Copy nova's aggregates to Placement: nova-manage placement sync_aggregates."
+
+OF_STALE_AGGREGATE = (
+    "Remove the aggregate from the resource providers: openstack resource provider aggregate set."
+)
+
 OF_STALE_TRAIT = (
     "Restart nova-compute on the hosts, or delete the trait COMPUTE_STATUS_DISABLED of their providers."
 )
@@ -53,12 +59,14 @@ def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> 
             return OF_STALE_TRAIT if [one.text for one in failing.reasons] == [STALE] else ""
         case ConstraintKind.IGNORED | ConstraintKind.ZONE:
             return "" if kind == "build" else _OF_MOVES[ConstraintKind(constraint.kind)]
-        case ConstraintKind.GROUP:
-            return "" if is_pci(constraint) else OF_GROUP
-    return _remedy_of_filter(why, constraint)
+        case ConstraintKind.SYNCHRONIZED:
+            return OF_STALE_AGGREGATE if "forbidden" in constraint.text else OF_AGGREGATES
+    return _remedy_of_rule(why, constraint)
 
 
-def _remedy_of_filter(why: Why, constraint: Constraint) -> str:
+def _remedy_of_rule(why: Why, constraint: Constraint) -> str:
+    if constraint.kind == ConstraintKind.GROUP and not is_pci(constraint):
+        return OF_GROUP
     if constraint.filter in AFFINITY:
         return OF_AFFINITY_OUT_OF_SERVICE if _is_out_of_service(why) else OF_AFFINITY
     return OF_ANTI_AFFINITY if constraint.filter in ANTI_AFFINITY else ""

@@ -11,7 +11,7 @@ from scheduler.bounds.waits import Waits
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.decisions import document
 from scheduler.decisions.document import Best, Decision, Place, Weights, Why
-from scheduler.decisions.explanation import Failure
+from scheduler.decisions.explanation import Failure, Rejected
 from scheduler.decisions.host_verdicts import NAMED, HostVerdicts, Names
 from scheduler.decisions.summary import is_unspecific, summarize
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
@@ -284,7 +284,7 @@ class Trace(DecisionObserver):
         }
         if failure.offered is not None and self._filtered is not None:
             failure.rejected = {
-                step.filter.name: step.hosts.table_rows[~step.kept]
+                step.filter.name: Rejected(step.hosts.table_rows[~step.kept], step.known_reasons)
                 for step in self._filtered.steps
                 if step.judge is not None and not isinstance(step.judge, ServiceUp)
             }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.decisions.constraints import ConstraintKind, Part, listed
+from scheduler.decisions.constraints import ConstraintKind, Part, listed, unsynchronized
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
 from scheduler.logs import count_text
 from scheduler.placement.mirror import Nodes
@@ -47,9 +47,34 @@ Explain = Callable[[np.ndarray], Sequence[Reason]]
 
 
 class _Entry(NamedTuple):
+    """A constraint, which hosts fail it, and what explains some of them; of sources the first one counts."""
+
     constraint: Constraint
     mask: np.ndarray
-    explain: Explain
+    sources: tuple[tuple[np.ndarray, "Explain"], ...] = ()
+
+    def among(self, hosts: np.ndarray) -> "_Entry":
+        """Return the same for some hosts; bool, shape (hosts,)."""
+        sources = ((mask & hosts, explain) for mask, explain in self.sources)
+        return _Entry(self.constraint, self.mask & hosts, tuple(sources))
+
+    def explain(self, positions: np.ndarray) -> list[Reason]:
+        """Return why some hosts fail the constraint, the reason of most hosts first."""
+        found: dict[str, list[Reason]] = {}
+        for mask, explain in self.sources:
+            known = mask[positions]
+            for reason in explain(positions[known]) if known.any() else ():
+                found.setdefault(reason.text, []).append(reason)
+            positions = positions[~known]
+        return sorted(map(_together, found.values()), key=lambda reason: -reason.hosts)
+
+
+def _together(reasons: Sequence[Reason]) -> Reason:
+    """Return one reason for equal ones; the number of hosts is 0, for unknown, if it is so of one."""
+    complete = all(each.hosts for each in reasons)
+    hosts = sum(each.hosts for each in reasons) if complete else 0
+    most = max((each.most for each in reasons if each.most is not None), default=None)
+    return Reason(reasons[0].text, hosts, reasons[0].limit, most)
 
 
 def no_reasons(_positions: np.ndarray) -> Sequence[Reason]:
@@ -73,22 +98,25 @@ class FailedConstraints:
         Two constraints may exclude a host together only, as a zone and a disk of a pool outside of the zone.
         """
         if mask.any():
-            self._others[constraint.text] = _Entry(constraint, mask, explain)
+            self._others[constraint.text] = _Entry(constraint, mask, ((mask, explain),))
 
     def add(self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons) -> None:
         """Note which hosts fail a constraint, besides those that fail it already; bool, shape (hosts,)."""
         if not mask.any():
             return
-        known = self._entries.get(constraint.text)
-        if known is not None:
-            explain = known.explain if explain is no_reasons else explain
-            mask = mask | known.mask
-        self._entries[constraint.text] = _Entry(constraint, mask, explain)
+        self._add(_Entry(constraint, mask, () if explain is no_reasons else ((mask, explain),)))
+
+    def _add(self, entry: _Entry) -> None:
+        text = entry.constraint.text
+        if (known := self._entries.get(text)) is not None:
+            entry = _Entry(entry.constraint, entry.mask | known.mask, (*known.sources, *entry.sources))
+        if entry.mask.any():
+            self._entries[text] = entry
 
     def explain(self, text: str, explain: Callable[[Explain], Explain]) -> None:
         """Replace the reasons of a constraint by what is made of them."""
         if known := self._entries.get(text):
-            self._entries[text] = known._replace(explain=explain(known.explain))
+            self._entries[text] = known._replace(sources=((known.mask, explain(known.explain)),))
 
     def failed(self, text: str) -> np.ndarray:
         """Return which hosts fail the constraint of this name."""
@@ -106,17 +134,16 @@ class FailedConstraints:
         """Return what each host fails of another query if that is less, otherwise of this one."""
         use = other.counts() < self.counts()
         merged = FailedConstraints(self._hosts)
-        for entry in self._entries.values():
-            merged.add(entry.constraint, entry.mask & ~use, entry.explain)
-        for entry in other._entries.values():  # noqa: SLF001 - of the same class
-            merged.add(entry.constraint, entry.mask & use, entry.explain)
+        for mine, part in ((self, ~use), (other, use)):
+            for entry in mine._entries.values():  # noqa: SLF001 - of the same class
+                merged._add(entry.among(part))
         return merged
 
     def without(self, hosts: np.ndarray) -> "FailedConstraints":
         """Return the same, but for some hosts, which fail nothing; bool, shape (hosts,)."""
         kept = FailedConstraints(self._hosts)
         for entry in self._entries.values():
-            kept.add(entry.constraint, entry.mask & ~hosts, entry.explain)
+            kept._add(entry.among(~hosts))
         return kept
 
     def with_all(self, other: "FailedConstraints") -> "FailedConstraints":
@@ -129,7 +156,7 @@ class FailedConstraints:
     def merge(self, other: "FailedConstraints") -> None:
         """Note what hosts fail besides."""
         for entry in other._entries.values():  # noqa: SLF001 - of the same class
-            self.add(*entry)
+            self._add(entry)
         self._others |= other._others  # noqa: SLF001
 
     def of(self, position: int) -> list[tuple[Constraint, Sequence[Reason]]]:
@@ -200,6 +227,12 @@ class FailedConstraints:
 
 # -- what the arrays of the mirror say ---------------------------------------------------------------------
 
+InNova = Callable[[Callable[[frozenset[str]], bool]], np.ndarray | bool]
+
+
+def in_none(_test: Callable[[frozenset[str]], bool]) -> bool:
+    return False
+
 
 class PlainJudge:
     """Judges compute nodes by what the mirror has of them: traits, aggregates, amounts and their limits.
@@ -208,10 +241,11 @@ class PlainJudge:
         doubtful: Which hosts may refuse an amount by unit limits that are not known; bool, shape (hosts,).
     """
 
-    def __init__(self, nodes: Nodes, at: np.ndarray, charged: np.ndarray) -> None:
+    def __init__(self, nodes: Nodes, at: np.ndarray, charged: np.ndarray, in_nova: InNova = in_none) -> None:
         """Judge hosts.
 
         Args:
+            in_nova: Returns the hosts whose aggregates in nova meet a test; bool, shape (hosts,).
             nodes: What is known; the judge may change it.
             at: The row in ``nodes`` of each host, -1 for one that is not known; int64, shape (hosts,).
             charged: How many instances of the request each host has by now; int64, shape (hosts,).
@@ -221,6 +255,7 @@ class PlainJudge:
         # what is computed for unknown hosts is of no account
         self._at = np.where(self._known, at, 0) if len(nodes) else np.zeros(0, np.int64)
         self._charged = charged
+        self._in_nova = in_nova
         self.doubtful = np.zeros(len(at), bool)
 
     @property
@@ -247,11 +282,15 @@ class PlainJudge:
             self.doubtful |= ~self._nodes.limits_known()[CLASSES.index(name), self._at] & ~refusals.mask
             failed.add(part.constraint, refusals.mask & self._known, refusals.reasons)
             return
-        sets = self._nodes.aggregates if part.parameter == "member_of" else self._nodes.traits
-        suits = np.ones(len(self._at), bool)
+        is_aggregate = part.parameter == "member_of"
+        sets = self._nodes.aggregates if is_aggregate else self._nodes.traits
+        suits, in_nova = np.ones(len(self._at), bool), np.full(len(self._at), is_aggregate)
         for _, element in part.gone:
             suits &= sets.suits(_test(element))[self._at]
-        failed.add(part.constraint, ~suits & self._known)
+            if is_aggregate:
+                in_nova &= self._in_nova(_test(element))
+        failed.add(part.constraint, ~suits & ~in_nova & self._known)
+        failed.add(unsynchronized(part.constraint), ~suits & in_nova & self._known)
 
 
 def _test(element: str) -> Callable[[frozenset[str]], bool]:
