@@ -112,5 +112,5 @@ def test_news_of_instances(client, manager):
     client.update_instance_info(
         context(), "a", objects.InstanceList(objects=[objects.Instance(uuid=instance)])
     )
-    assert manager.news.wait(10)
+    assert manager.news.wait(60)
     assert manager.heard == [("a", [instance])]

@@ -10,7 +10,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
-PATIENCE = 30
+PATIENCE = 120
 
 
 @pytest.fixture

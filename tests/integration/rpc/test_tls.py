@@ -16,7 +16,7 @@ from tests.support.daemon import Daemon
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
-PATIENCE = 30
+PATIENCE = 120
 
 
 @pytest.fixture

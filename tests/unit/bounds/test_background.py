@@ -79,12 +79,12 @@ def test_wake_during_a_round_lets_another_one_follow_at_once(made):
     def work():
         count.append(1)
         begun.set()
-        release.wait(10)
+        release.wait(60)
         return 1000.0
 
     loop = made(work)
     loop.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     loop.wake()
     release.set()
     assert eventually(lambda: len(count) == 2)
@@ -117,12 +117,12 @@ def test_stop_waits_for_a_hung_round_only_until_its_timeout(made):
 
     def work():
         begun.set()
-        release.wait(10)
+        release.wait(60)
         return 0.0
 
     loop = made(work)
     loop.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     assert not loop.stop(0.01)
     release.set()
     assert loop.stop(10)

@@ -335,7 +335,7 @@ class TestUnixSocket:
             frozen.listen(0)
             client.connect(address.path)
             threading.Thread(target=listen, daemon=True).start()
-            assert "in use" in str(errors_seen.get(timeout=10))
+            assert "in use" in str(errors_seen.get(timeout=60))
             assert Path(address.path).exists()
 
     def test_it_is_removed_at_the_end(self, address, clock, tmp_path):

@@ -63,7 +63,7 @@ def test_a_read_that_hangs_ends_when_the_time_of_the_connection_is_over(engine, 
     make_watch(0.1)
     taken = engine.raw_connection()
     thread, results = read_in_thread(taken.dbapi_connection)
-    thread.join(10)
+    thread.join(60)
     assert results == [b""]
     assert eventually(lambda: "The database of cell one: a connection timed out" in caplog.text)
 
@@ -83,7 +83,7 @@ def test_the_deadline_of_a_request_ends_the_use_of_its_connection(engine, make_w
     with limit_to(Deadline.after(0.1)):
         taken = engine.raw_connection()
     thread, results = read_in_thread(taken.dbapi_connection)
-    thread.join(10)
+    thread.join(60)
     assert results == [b""]
 
 
@@ -98,7 +98,7 @@ def test_a_watch_that_rests_watches_on_while_a_connection_is_in_use_and_then_has
     taken = engine.raw_connection()
     watch.rest()
     thread, results = read_in_thread(taken.dbapi_connection)
-    thread.join(10)
+    thread.join(60)
     assert results == [b""]
     assert eventually(lambda: not watching())
 
@@ -110,7 +110,7 @@ def test_a_watch_that_rested_watches_the_next_use(engine, make_watch):
     assert eventually(lambda: not watching())
     taken = engine.raw_connection()
     thread, results = read_in_thread(taken.dbapi_connection)
-    thread.join(10)
+    thread.join(60)
     assert results == [b""]
 
 

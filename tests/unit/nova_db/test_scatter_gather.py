@@ -92,7 +92,7 @@ def test_a_cell_that_is_left_out_is_probed_and_comes_back(clock):
     clock.now += FIRST_PROBE
     answers = calls.scatter_gather([ONE], lambda cell: probed.set(), probe=True)
     assert isinstance(answers["u1"].error, CellUnavailable)
-    assert probed.wait(10)
+    assert probed.wait(60)
     assert eventually(lambda: calls.scatter_gather([ONE], lambda cell: 5)["u1"].value == 5)
 
 
@@ -122,7 +122,7 @@ def test_a_call_of_an_outage_that_ends_after_it_does_not_leave_the_cell_out_agai
     assert eventually(lambda: calls.left_out(ONE) is None)
     release.set()
     assert eventually(lambda: ended)
-    ended[0].join(10)
+    ended[0].join(60)
     assert calls.left_out(ONE) is None
 
 

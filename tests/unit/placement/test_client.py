@@ -199,7 +199,7 @@ def test_a_search_whose_answer_breaks_off(session, closes):
                     connection.recv(65536)
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
                     if not closes:
-                        over.wait(10)
+                        over.wait(60)
 
         server = threading.Thread(target=serve)
         server.start()

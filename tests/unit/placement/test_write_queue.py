@@ -58,7 +58,7 @@ class FakeClient:
         self.sent.append((method, uuids))
         if not self.begun.is_set():
             self.begun.set()
-            assert self.gate.wait(10)
+            assert self.gate.wait(60)
         answer = self.answer({path.rpartition("/")[2]: bodies} if method == "PUT" else bodies)
         if isinstance(answer, Exception):
             raise answer
@@ -89,12 +89,12 @@ def run(client):
             thread.start()
             threads.append(thread)
             if number == 0:
-                assert client.begun.wait(10)
+                assert client.begun.wait(60)
             else:
                 wait_for_queue(queue, number)
         client.gate.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         return results
 
     return run
@@ -155,7 +155,7 @@ class HeldClient:
         uuids = list(orjson.loads(body)) if path == "/allocations" else [path.rpartition("/")[2]]
         self._gates[uuids[0]] = gate = threading.Event()
         self.sent.append(uuids)
-        assert gate.wait(10)
+        assert gate.wait(60)
         return DONE
 
     def begin(self, function, *arguments):
@@ -172,7 +172,7 @@ class HeldClient:
 
     def join(self):
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
 
 @pytest.fixture
@@ -298,14 +298,14 @@ def test_after_many_refusals_what_came_meanwhile_is_sent_first(client):
 
     client.answer = answer
     begin("a", "a")
-    assert client.begun.wait(10)
+    assert client.begun.wait(60)
     for number, name in enumerate("bcdefg", 1):
         begin(name, "f0")
         wait_for_queue(queue, number)
     client.gate.set()
     wait_until(lambda: len(answered) == 8)
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert [len(uuids) for _, uuids in client.sent] == [1, 6, 5, 4, 3, 1, 1, 1]
     assert client.sent[5] == ("PUT", ["late"])
 
@@ -361,11 +361,11 @@ def test_a_write_that_waits_too_long_is_not_sent(client):
     api = make(client, queue_timeout=0.01)
     first = threading.Thread(target=send, args=(api, *put("a")))
     first.start()
-    assert client.begun.wait(10)
+    assert client.begun.wait(60)
     (error,) = send(api, *put("b")).values()
     assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
     client.gate.set()
-    first.join(10)
+    first.join(60)
     assert client.sent == [("PUT", ["a"])]
 
 
@@ -373,12 +373,12 @@ def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
     api = make(client)
     first = threading.Thread(target=send, args=(api, *put("a")))
     first.start()
-    assert client.begun.wait(10)
+    assert client.begun.wait(60)
     with limit_to(Deadline.after(0.0)):
         (error,) = send(api, *put("b")).values()
     assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
     client.gate.set()
-    first.join(10)
+    first.join(60)
     assert client.sent == [("PUT", ["a"])]
 
 

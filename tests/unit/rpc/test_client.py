@@ -37,7 +37,7 @@ def test_calls_that_are_given_up_without_the_broker_do_not_keep_the_thread_from_
             caller._give_up(client._ReplyQueue("reply"), "call")
     caller.start()
     try:
-        assert connection.read.wait(5.0)
+        assert connection.read.wait(60.0)
     finally:
         caller.stop()
 

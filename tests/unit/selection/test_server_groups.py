@@ -85,7 +85,7 @@ def waits(groups, request, waiting_for=None):
     with groups.serialized(waiting_for or request, FakeSource()):
         thread.start()
         got_in = entered.wait(0.2)
-    thread.join(10)
+    thread.join(60)
     assert entered.is_set()
     return not got_in
 
