@@ -7,8 +7,8 @@ import hypothesis
 import pytest
 
 #: Examples that hypothesis draws for a test of the suite, and how many times as many a campaign has.
-EXAMPLES = 100
-MORE = 20
+EXAMPLES = 50
+MORE = 40
 
 
 def load_profile(*, in_campaign):

@@ -148,7 +148,7 @@ RULES = [
     "ServerGroupAntiAffinityFilter",
     "ServerGroupAffinityFilter",
 ]
-FLEETS = 25
+FLEETS = 10
 REQUESTS = 20
 
 
@@ -226,7 +226,7 @@ def test_documents_of_random_requests_say_what_each_filter_alone_says(conf, monk
                 assert line.filter == alone[line.host], line
                 assert bool(line.reason) == bool(line.filter)
                 check_verdicts(found.decision, line)
-    assert min(seen["failed"], seen["scheduled"]) > 80, seen
+    assert min(seen["failed"], seen["scheduled"]) > 30, seen
     assert set(RULES) - {"ServerGroupAffinityFilter"} <= set(seen), seen
 
 

@@ -22,6 +22,7 @@ from scheduler.weights.added import (
 )
 from scheduler.weights.scores import prepare_weighers
 from tests.builders import CELL, Instances, make_host, make_view
+from tests.support.campaigns import examples
 from tests.support.options import make_conf
 from tests.unit.weights.weighing import make_request, make_spec, scores
 
@@ -211,6 +212,7 @@ def conf_with(**options):
     return make_conf(shuffle_best_same_weighed_hosts=False, **options)
 
 
+@examples(20)
 @given(clouds(), requests())
 def test_with_multiplier_0_nothing_changes_to_the_last_bit(hosts, request):
     assert ranked(hosts, request, conf_with(**OFF)) == ranked(hosts, request, conf_with())
@@ -219,11 +221,13 @@ def test_with_multiplier_0_nothing_changes_to_the_last_bit(hosts, request):
     assert ranked(hosts, request, listed) == ranked(hosts, request, conf_with())
 
 
+@examples(20)
 @given(clouds(), requests())
 def test_no_weigher_admits_a_host_that_the_filters_reject_nor_leaves_one_out(hosts, request):
     assert set(ranked(hosts, request, conf_with(**ON))[0]) == set(ranked(hosts, request, conf_with())[0])
 
 
+@examples(20)
 @given(clouds(), requests())
 def test_the_filter_of_failure_domains_admits_no_host_that_others_reject(hosts, request):
     default = make_conf().filter_scheduler.enabled_filters
