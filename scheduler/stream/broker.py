@@ -28,12 +28,14 @@ from scheduler.errors import BerthError, ConfigError
 QUEUE = "berth.decisions"
 """The stream of the decisions of all schedulers of a virtual host; see ``stream_of``."""
 
-#: One segment of 4 MB is the least that the broker removes; it does so only when it begins the next one.
+#: The age covers what a subscription reads again, ``reader.REPLAYED``. The broker removes whole segments, and
+#: only when it begins the next one: with large ones the records of an idle scheduler would stay for days, and
+#: count as ready messages.
 ARGUMENTS = {
     "x-queue-type": "stream",
-    "x-max-age": "1h",
+    "x-max-age": "10m",
     "x-max-length-bytes": 64_000_000,
-    "x-stream-max-segment-size-bytes": 4_000_000,
+    "x-stream-max-segment-size-bytes": 100_000,
 }
 
 #: Messages that the broker sends before they are acknowledged, and how many are acknowledged at once.

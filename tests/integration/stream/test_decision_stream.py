@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.hosts.pending import LIFETIME
 from scheduler.stream import broker, decision_stream
-from scheduler.stream.records import LARGEST_MESSAGE, Entry, Kind
+from scheduler.stream.records import LARGEST_MESSAGE, Entry, Kind, encode
 from tests.integration.stream.schedulers import (
     H1,
     H2,
@@ -94,6 +94,21 @@ def test_a_scheduler_that_starts_reads_up_to_its_own_hello(schedulers, stream):
 def test_the_existing_stream_is_used_whatever_its_arguments(schedulers, stream, rabbit_url):
     declare(rabbit_url, **{"x-queue-type": "stream", "x-max-age": "2h"})
     see_each_other(schedulers.start(stream, "a"), schedulers.start(stream, "b"))
+
+
+def test_the_stream_keeps_little_more_than_its_age(stream, rabbit, rabbit_url, monkeypatch):
+    """Whole segments are removed: with an age of a second at most two of them stay, and what is younger."""
+    monkeypatch.setitem(broker.ARGUMENTS, "x-max-age", "1s")
+    connection, ready = stream.connect("test"), []
+    ((body, _),) = encode([record(kind=Kind.BEAT)])
+    for number in range(3000):
+        connection.publish(body)
+        if number % 500 == 499:
+            time.sleep(1.2)
+            ready.append(rabbit.messages(rabbit_url.rpartition("/")[2], broker.QUEUE))
+    connection.close()
+    assert max(ready) < 2000, ready
+    assert ready[-1] < 1500, ready
 
 
 def test_a_queue_that_is_no_stream_is_neither_read_nor_written(
