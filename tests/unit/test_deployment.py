@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 import pytest
 import yaml
 
+from scheduler.conf import load
 from tests.unit.test_published_logging import OPENSTACK_HELM
 from tools import constraints
 
@@ -21,6 +22,21 @@ OPERATORS = {"berth-status", "berth-explain", "berth-plan", "berth-shadow"}
 
 #: What the template of kolla's image has, as far as an override sees it.
 PARENT = "FROM nova-base\n{% block nova_scheduler_footer %}{% endblock %}\nCMD kolla_start\n"
+
+
+#: What templates of OpenStack-Helm's chart of nova read for the scheduler: the deployment (its grace period since
+#: 2026-07, before which the pod had the 30 s of Kubernetes), the image, and the file of the log configuration.
+READ_BY_THE_CHART = (
+    "conf.logging.",
+    "images.tags.nova_scheduler",
+    "pod.lifecycle.termination_grace_period.scheduler.timeout",
+    "pod.mounts.nova_scheduler.init_container.",
+    "pod.mounts.nova_scheduler.nova_scheduler.volumeMounts",
+    "pod.mounts.nova_scheduler.nova_scheduler.volumes",
+    "pod.probes.rpc_retries",
+    "pod.probes.rpc_timeout",
+    "pod.replicas.scheduler",
+)
 
 
 def pinned():
@@ -91,6 +107,26 @@ def test_the_variables_of_kolla_give_the_state_a_volume():
         "nova_scheduler_extra_volumes",
     }
     assert variables["nova_scheduler_extra_volumes"] == ["berth:/var/lib/nova"]
+
+
+def leaves(value, path=()):
+    """The dotted names of all values that are no mappings."""
+    if not isinstance(value, dict):
+        return {".".join(path)}
+    return set().union(*(leaves(each, (*path, name)) for name, each in value.items()))
+
+
+def test_the_values_of_openstack_helm_are_those_that_its_chart_reads():
+    """Helm takes a key that no template reads without a word."""
+    given = leaves(read_yaml("openstack-helm/nova-values.yaml"))
+    assert {name for name in given if not any(map(name.startswith, READ_BY_THE_CHART))} == set()
+    assert "pod.lifecycle.termination_grace_period.scheduler.timeout" in given
+
+
+def test_the_pod_gets_more_time_to_end_than_its_requests():
+    lifecycle = read_yaml("openstack-helm/nova-values.yaml")["pod"]["lifecycle"]
+    seconds = lifecycle["termination_grace_period"]["scheduler"]["timeout"]
+    assert seconds > load([]).graceful_shutdown_timeout
 
 
 def test_the_values_of_openstack_helm_mount_what_they_define():
