@@ -27,7 +27,6 @@ FAILED = 1
 #: The names under which the program may be installed. Tools that look for nova-scheduler find the second one.
 PROGRAMS = ("berth-scheduler", "nova-scheduler", "berth-router")
 
-JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
 
 # of the logger; __name__ is __main__ when the module is run
 NAME = "nova.scheduler.cmd.scheduler"
@@ -99,6 +98,7 @@ def prepare(conf: ConfigOpts) -> Any:
     """
     from oslo_concurrency import lockutils
 
+    from scheduler.conf.log_output import set_up_logging
     from scheduler.daemon import guru_meditation
 
     set_up_logging(conf)
@@ -110,29 +110,6 @@ def program_name() -> str:
     """Return the name under which the program was started, if it is one of ours."""
     name = Path(sys.argv[0]).name
     return name if name in PROGRAMS else PROGRAMS[0]
-
-
-def set_up_logging(conf: ConfigOpts) -> None:
-    """Send log records where the options say, each message on one line.
-
-    Raises:
-        ConfigError: A log option cannot be used: the file of log_config_append, the directory of log files,
-            the journal without its package.
-    """
-    from oslo_log import log
-
-    from scheduler import errors, logs
-    from scheduler.version import version
-
-    try:
-        log.setup(conf, "berth", version())
-    except (log.LogConfigError, OSError) as error:
-        raise errors.ConfigError(f"Logging cannot be set up: {error}") from error
-    except RuntimeError as error:
-        if not conf.use_journal:
-            raise
-        raise errors.ConfigError(f"[DEFAULT]/use_journal: {error}; {JOURNAL_HINT}") from error
-    logging.setLogRecordFactory(logs.OneLineRecord)
 
 
 def parts(conf: ConfigOpts) -> WorkerParts:

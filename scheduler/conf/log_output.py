@@ -8,6 +8,12 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
+from scheduler.errors import ConfigError
+from scheduler.logs import OneLineRecord
+from scheduler.version import version
+
+JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
+
 #: Berth's loggers are below this one, so that what is configured for nova's scheduler holds for Berth.
 LOGGER = "nova.scheduler"
 
@@ -16,6 +22,26 @@ _CHAIN = (LOGGER, "nova", "")
 
 #: Classes of handlers whose arguments say where lines go; those of others may have passwords.
 _SHOWN = ("FileHandler", "StreamHandler")
+
+
+def set_up_logging(conf: cfg.ConfigOpts) -> None:
+    """Send log records where the options say, each message on one line.
+
+    Raises:
+        ConfigError: A log option cannot be used: the file of log_config_append, the directory of log files,
+            the journal without its package.
+    """
+    from oslo_log import log
+
+    try:
+        log.setup(conf, "berth", version())
+    except (log.LogConfigError, OSError) as error:
+        raise ConfigError(f"Logging cannot be set up: {error}") from error
+    except RuntimeError as error:
+        if not conf.use_journal:
+            raise
+        raise ConfigError(f"[DEFAULT]/use_journal: {error}; {JOURNAL_HINT}") from error
+    logging.setLogRecordFactory(OneLineRecord)
 
 
 class LogOutput(NamedTuple):

@@ -1,11 +1,13 @@
 """berth-shadow run and report: decisions on copies of requests, and how they compare."""
 
+import logging
 from pathlib import Path
 import signal
 import threading
 import time
 from typing import Any
 
+from scheduler.conf.log_output import set_up_logging
 from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError, ConfigError
 from scheduler.operators.command import textfile
@@ -20,6 +22,8 @@ from scheduler.operators.shown.shown import Shown
 from scheduler.rpc.transport import TOPIC
 from scheduler.stream.broker import BrokerOptions
 
+LOG = logging.getLogger(f"nova.{__name__}")
+
 
 class RunCommand(ConfiguredCommand):
     """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed and no reply is sent."""
@@ -33,6 +37,7 @@ class RunCommand(ConfiguredCommand):
         conf: Any = self.conf
         directory = Path(parsed_args.directory or conf.state_path)
         try:
+            set_up_logging(conf)
             file = ComparisonFile(directory)
             broker = BrokerOptions.from_conf(conf)
             if broker is None:
@@ -40,7 +45,7 @@ class RunCommand(ConfiguredCommand):
             manager = ShadowManager.from_conf(conf)
             manager.start()
         except (BerthError, OSError) as error:
-            self.app.LOG.error("The shadow cannot start: %s", error)
+            LOG.error("The shadow cannot start: %s", error)
             return 1
         shadow = Shadow(manager, file)
         copies = Copies(broker, conf.control_exchange, TOPIC)
@@ -51,7 +56,11 @@ class RunCommand(ConfiguredCommand):
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
-        manager.wait_until_ready(conf.berth.database_start_timeout)
+        if not manager.wait_until_ready(timeout := conf.berth.database_start_timeout):
+            # every request would count as refused
+            LOG.error("The shadow cannot start: %s", f"the API database was not read within {timeout:g} s")
+            manager.stop_reading()
+            return 1
         manager.wait_until_mirrored()
         receiver = threading.Thread(target=copies.run, args=(shadow.take,), name="copies")
         receiver.start()

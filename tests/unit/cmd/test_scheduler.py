@@ -34,7 +34,7 @@ def daemons(monkeypatch):
             return []
 
     monkeypatch.setattr(master, "Master", Master)
-    monkeypatch.setattr(command, "set_up_logging", lambda conf: None)
+    monkeypatch.setattr("scheduler.conf.log_output.set_up_logging", lambda conf: None)
     return started
 
 
