@@ -1,6 +1,6 @@
 """Outages of Placement and killed workers, with real servers: no build fails, nothing is leaked, replies are true.
 
-The short form of ``tools/chaos``.
+The short form of ``tools/berth chaos``.
 """
 
 import random

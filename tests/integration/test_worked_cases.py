@@ -16,7 +16,7 @@ def found(tmp_path_factory, rabbit):
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name)
 def test_the_documentation_has_what_is_told_now(found, case):
-    """If not, and it is meant to be so: ``tools/worked-cases`` writes it again."""
+    """If not, and it is meant to be so: ``tools/berth worked-cases`` writes it again."""
     documented = (DIRECTORY / f"{case.name}.txt").read_text()
     assert cases.normalised(found[case.name]) == cases.normalised(documented)
 

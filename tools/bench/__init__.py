@@ -1,1 +1,1 @@
-"""Benchmarks; ``tools/benchmark`` runs them."""
+"""Benchmarks; ``tools/berth benchmark`` runs them."""

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "tools/benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "tools/berth benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("which", nargs="?", default="all", choices=[*BENCHMARKS, "all"])
     parser.add_argument("--hosts", type=_numbers, default=[1000, 10000], help="such as 1000,10000,50000")

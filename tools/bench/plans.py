@@ -32,7 +32,7 @@ PLANS: Mapping[str, Callable[[PlannedCloud], Any]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the table."""
-    parser = command.Parser("tools/benchmark plans", __doc__)
+    parser = command.Parser("tools/berth benchmark plans", __doc__)
     parser.share(hosts=2000)
     parser.add("--instances", 15_000, "instances on them at most; hosts use 90 %% of their memory")
     parser.add("--groups", 440, "server groups of six instances each")

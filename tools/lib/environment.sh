@@ -142,12 +142,3 @@ need_machines() {
     may_install || die "Not installed and not installable here: ${missing[*]}"
     apt_install "${missing[@]}"
 }
-
-# scenario NAME ARGUMENT...: runs a scenario in the directory of its user, with what the tests need installed.
-scenario() {
-    local start=$PWD
-    find_servers
-    berth_python tests -r test-requirements.txt
-    cd "$start"
-    PYTHONPATH=$ROOT exec "$BERTH_PYTHON" -W ignore -m tools.scenarios "$@"
-}

@@ -1,4 +1,4 @@
-"""A whole OpenStack cloud on loopback, and what is done to it: the scenarios of tools/cloud.
+"""A whole OpenStack cloud on loopback, and what is done to it: the scenarios of tools/berth cloud.
 
 command                the command line
 software               virtual environments with OpenStack and its clients, pinned

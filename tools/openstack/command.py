@@ -5,7 +5,7 @@ Commands on the cloud in --directory:
   down                 end it, and remove everything but the software
   scheduler NAME       let nova or berth serve, in the place of the other, without a gap
   status               what runs, and where
-  env                  variables for the openstack client: eval "$(tools/cloud env)"
+  env                  variables for the openstack client: eval "$(tools/berth cloud env)"
   audit                berth-status audit and nova-manage placement audit
 Scenarios, each with nova-scheduler and with Berth:
   migrate              one replaces the other, and back, while users call the API: no call fails
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     with command.running("cloud", options.directory):
         layout = Layout(options.directory, options.software)
         if options.command not in {"up", "down"} and not layout.exists:
-            raise RuntimeError(f"there is no cloud in {options.directory}: tools/cloud up")
+            raise RuntimeError(f"there is no cloud in {options.directory}: tools/berth cloud up")
         if options.command in READ_ONLY:
             return COMMANDS[options.command](layout, options)
         with layout.locked():
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.Parser("tools/cloud", __doc__)
+    parser = command.Parser("tools/berth cloud", __doc__)
     parser.add("--directory", CACHE, "where everything of the cloud is", type=Path)
     parser.add("--software", None, "virtual environments (default: below the directory)", type=Path)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Sub)

@@ -1,4 +1,4 @@
-"""Run a scenario: ``python -m tools.scenarios NAME [OPTION...]``, as the commands in tools/ do.
+"""Run a scenario: ``tools/berth NAME [OPTION...]``.
 
 An interrupt, or a server that does not start, ends it with one line.
 """
@@ -6,11 +6,10 @@ An interrupt, or a server that does not start, ends it with one line.
 import importlib
 import sys
 
-from oslo_service import backend
-
-INTERRUPTED = 130
+INTERRUPTED, USAGE = 130, 2
 SCENARIOS = {
     "demo": "tools.scenarios.demo",
+    "simulate": "tools.simulation.command",
     "chaos": "tools.scenarios.chaos",
     "why-not": "tools.scenarios.why_not",
     "controller": "tools.scenarios.controller",
@@ -24,18 +23,24 @@ SCENARIOS = {
 
 def main() -> int:
     """Run the scenario that the command line names; return its exit status."""
-    _, name, *arguments = sys.argv
+    name, *arguments = sys.argv[1:] or [""]
+    if name not in SCENARIOS:
+        print(f"usage: tools/berth SCENARIO [OPTION...], one of {', '.join(SCENARIOS)}", file=sys.stderr)
+        return USAGE
     # The demo has signs that a terminal without UTF-8 cannot show
     sys.stdout.reconfigure(errors="replace")
     try:
-        # Select the backend before oslo.messaging is imported, which would select eventlet.
-        backend.init_backend(backend.BackendType.THREADING)
+        if name != "simulate":  # which puts modules of its own in the place of others before it imports any
+            # Select the backend before oslo.messaging is imported, which would select eventlet.
+            from oslo_service import backend
+
+            backend.init_backend(backend.BackendType.THREADING)
         return importlib.import_module(SCENARIOS[name]).main(arguments) or 0
     except KeyboardInterrupt:
-        print(f"\ntools/{name}: interrupted, everything is stopped and removed", file=sys.stderr)
+        print(f"\ntools/berth {name}: interrupted, everything is stopped and removed", file=sys.stderr)
         return INTERRUPTED
     except RuntimeError as error:
-        print(f"tools/{name}: {error}", file=sys.stderr)
+        print(f"tools/berth {name}: {error}", file=sys.stderr)
         return 1
 
 

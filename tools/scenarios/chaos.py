@@ -113,7 +113,7 @@ def _run(
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.Parser("tools/chaos", __doc__)
+    parser = command.Parser("tools/berth chaos", __doc__)
     parser.share(callers=CALLERS, minutes=240.0, seed=1, directory=None)
     parser.add("--rounds", None, "rounds to run (default: one for each fault)", type=int)
     only = {"action": "append", "choices": faults.NAMES, "metavar": "FAULT"}

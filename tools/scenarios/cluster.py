@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.Parser("tools/cluster", __doc__)
+    parser = command.Parser("tools/berth cluster", __doc__)
     parser.share(hosts=FEWEST_HOSTS, callers=CALLERS, seconds=20.0, minutes=120.0, seed=1, directory=None)
     made = "virtual environment with Keystone, which is made if need be"
     parser.add("--software", SOFTWARE, made, type=Path)

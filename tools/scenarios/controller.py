@@ -240,7 +240,7 @@ def _run(options: argparse.Namespace, directory: Path, root: Path, built: packag
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.Parser("tools/controller", __doc__)
+    parser = command.Parser("tools/berth controller", __doc__)
     parser.share(hosts=100, callers=4, seconds=15.0, seed=1, output=None, directory=None)
     parser.add("--release", "bookworm", "release of Debian", choices=sorted(packages.RELEASES))
     parser.add("--pause", 1.0, "seconds between two requests of a caller, at most")

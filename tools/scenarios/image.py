@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = command.Parser("tools/image", __doc__)
+    parser = command.Parser("tools/berth image", __doc__)
     parser.share(hosts=100, callers=4, seconds=15.0, seed=1, output=None, directory=None)
     parser.add("--release", "bookworm", "release of Debian of the base", choices=sorted(packages.RELEASES))
     parser.add("--only", None, "this part; may be repeated", action="append", choices=PARTS)

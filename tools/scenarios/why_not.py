@@ -203,7 +203,7 @@ def _of_aggregates(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the campaign and print what it found; return 1 if an explanation is false."""
-    parser = command.Parser("tools/why-not", __doc__)
+    parser = command.Parser("tools/berth why-not", __doc__)
     parser.share(seed=1, minutes=math.inf)
     parser.add("--clouds", 300, "random clouds, each with some requests")
     parser.add("--requests", REQUESTS, "requests in each cloud")

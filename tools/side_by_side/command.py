@@ -95,7 +95,7 @@ def _round(
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("tools/benchmark side-by-side", __doc__)
+    parser = Parser("tools/berth benchmark side-by-side", __doc__)
     parser.share(hosts=1000, cells=2, seconds=20.0, output=Path("side-by-side"), software=SOFTWARE)
     add = parser.add
     add("--rounds", 3, "rounds to add to the files of --output; 0: only draw what was measured before")

@@ -1,6 +1,6 @@
 """Deliberate breaks of the product's recovery, which the simulation must notice.
 
-Each break replaces a function of the product for the rest of the process. ``tools/simulate --faults
+Each break replaces a function of the product for the rest of the process. ``tools/berth simulate --faults
 --breaks`` runs histories with each until one violates the promise.
 
 Imported after ``imports.install``.

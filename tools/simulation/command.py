@@ -88,7 +88,7 @@ def prepare() -> None:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tools/simulate", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="tools/berth simulate", description=__doc__.splitlines()[0])
     parser.add_argument("--faults", action="store_true", required=True, help="histories with faults")
     parser.add_argument("--seed", type=int, default=0, help="of the first history (default: 0)")
     parser.add_argument("--histories", type=int, help="how many (default: 1 with --trace, else 1000)")
@@ -284,7 +284,8 @@ def _report(found: Found, arguments: argparse.Namespace) -> int:
         print("The promise held.")
         return 0
     (profile, _), (seed, _) = min(found.first.items(), key=lambda item: item[1][0])
-    print(f"\nThe first failing history is tools/simulate --faults --seed {seed} --profile {profile} --trace")
+    words = f"tools/berth simulate --faults --seed {seed} --profile {profile} --trace"
+    print(f"\nThe first failing history is {words}")
     outcome = _run(plan.draw(seed, profile), trace=True)
     _show(outcome)
     if arguments.shrink or arguments.save:

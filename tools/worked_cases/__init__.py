@@ -1,4 +1,4 @@
-"""The worked cases of the documentation, made anew: ``tools/worked-cases``.
+"""The worked cases of the documentation, made anew: ``tools/berth worked-cases``.
 
 - cloud: a small cloud in which builds can be made to fail
 - cases: what makes them fail, and what berth-explain is asked then

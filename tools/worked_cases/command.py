@@ -11,7 +11,7 @@ DIRECTORY = ROOT / "doc" / "source" / "cases"
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the cases and the plans to files."""
-    parser = command.Parser("tools/worked-cases", __doc__)
+    parser = command.Parser("tools/berth worked-cases", __doc__)
     parser.add(
         "directory", DIRECTORY, "where the files of the cases are; those of plans are beside it", nargs="?"
     )

@@ -1,4 +1,4 @@
-"""tools/controller, tools/image and tools/cluster: what they compare, and what they write for the servers they start."""
+"""tools/berth controller, tools/berth image and tools/berth cluster: what they compare, and what they write for the servers they start."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The OpenStack cloud of tools/cloud, as far as it needs no server."""
+"""The OpenStack cloud of tools/berth cloud, as far as it needs no server."""
 
 from collections import Counter
 import contextlib
@@ -220,7 +220,7 @@ def test_each_command_says_what_it_does(name, capsys):
 def test_a_command_without_a_cloud_says_how_to_start_one(tmp_path):
     from tools.openstack.command import main
 
-    with pytest.raises(RuntimeError, match="tools/cloud up"):
+    with pytest.raises(RuntimeError, match="tools/berth cloud up"):
         main(["--directory", str(tmp_path), "status"])
     assert not list(tmp_path.iterdir())
 

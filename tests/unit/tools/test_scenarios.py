@@ -1,7 +1,11 @@
 """The commands in tools/: what all of them have in common."""
 
 import importlib
+import os
 from pathlib import Path
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -11,8 +15,8 @@ from tools.scenarios.__main__ import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
 NAMES = {
-    **{f"tools/{name}": module for name, module in SCENARIOS.items()},
-    **{f"tools/benchmark {name}": module for name, module in COMMANDS.items()},
+    **{"tools/demo" if name == "demo" else f"tools/berth {name}": at for name, at in SCENARIOS.items()},
+    **{f"tools/berth benchmark {name}": module for name, module in COMMANDS.items()},
 }
 
 
@@ -22,7 +26,17 @@ def test_each_scenario_says_what_it_takes_and_is_listed(name, capsys):
         importlib.import_module(NAMES[name]).main(["--help"])
     assert end.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: {name} [-h]")
-    assert f"``{name}``" in (ROOT / "doc/source/scenarios.rst").read_text()
+    assert re.search(rf"^``{name}[ `]", (ROOT / "doc/source/scenarios.rst").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", [[], ["gone"]], ids=["none", "one that does not exist"])
+def test_without_a_scenario_all_are_named(words):
+    environment = os.environ | {"BERTH_PYTHON": sys.executable}
+    done = subprocess.run(
+        [ROOT / "tools" / "berth", *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"usage: tools/berth SCENARIO [OPTION...], one of {', '.join(SCENARIOS)}\n"
 
 
 def test_a_shared_option_has_the_type_of_its_default(tmp_path):

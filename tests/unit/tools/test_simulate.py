@@ -35,7 +35,7 @@ def simulate(*arguments, hash_seed=None):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     if hash_seed is not None:
         environment["PYTHONHASHSEED"] = hash_seed
-    command = [sys.executable, "-W", "ignore", "-m", "tools.simulation", "--faults", *arguments]
+    command = [sys.executable, "-W", "ignore", "-m", "tools.scenarios", "simulate", "--faults", *arguments]
     return subprocess.run(  # the status is looked at
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
     )

@@ -15,7 +15,7 @@ def found(tmp_path_factory):
 
 @pytest.mark.parametrize("case", plans.CASES, ids=lambda case: case.name)
 def test_the_documentation_has_what_is_said_now(found, case):
-    """If not, and it is meant to be so: ``tools/worked-cases`` writes it again."""
+    """If not, and it is meant to be so: ``tools/berth worked-cases`` writes it again."""
     documented = (plans.DIRECTORY / f"{case.name}.txt").read_text()
     assert plans.normalised(found[case.name]) == plans.normalised(documented)
 
