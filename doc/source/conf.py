@@ -7,6 +7,7 @@ import sys
 
 from docutils import nodes
 from sphinx.roles import XRefRole
+from sphinx.util.docutils import SphinxDirective
 
 project = "Berth"
 copyright = "the Berth authors"  # noqa: A001 - Sphinx's name
@@ -49,19 +50,38 @@ class SpecRole(XRefRole):
         return title, target.replace(" ", "-")
 
 
-def bound_text(name):
-    """Return the value of a constant of the program, by its name below ``scheduler``."""
+def imported(module):
+    """Return a module of the program, by its name below ``scheduler``."""
     root = str(Path(__file__).resolve().parents[2])
     if root not in sys.path:
         sys.path.insert(0, root)
+    return import_module(f"scheduler.{module}")
+
+
+def bound_text(name):
+    """Return the value of a constant of the program, by its name below ``scheduler``."""
     module, _, constant = name.rpartition(".")
-    value = getattr(import_module(f"scheduler.{module}"), constant)
+    value = getattr(imported(module), constant)
     return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 
 def bound_role(_role, source, name, _line, _inliner, options=None, content=()):  # noqa: ARG001 - docutils'
     """Show the value of a constant: ``:bound:`` with its module and its name."""
     return [nodes.inline(source, bound_text(name), classes=["bound"])], []
+
+
+class Causes(SphinxDirective):
+    """The table of the causes of failed requests: code, meaning, and what ends it."""
+
+    def run(self):
+        """Return the table."""
+        rows = [("code", "cause", "remedy")]
+        causes = imported("decisions.cause_code").CauseCode
+        rows += [(f"``{cause}``", cause.meaning, cause.remedy) for cause in causes]
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 18 40 42", ""]
+        for code, *others in rows:
+            lines += [f"   * - {code}", *(f"     - {text}" for text in others)]
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def setup(app):
@@ -72,3 +92,5 @@ def setup(app):
     app.add_generic_role("measured", nodes.inline)
     # A constant that a page quotes; tests/unit/test_named_code.py looks it up
     app.add_role("bound", bound_role)
+    # The table of causes, of which commands say the same
+    app.add_directive("causes", Causes)

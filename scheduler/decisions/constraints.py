@@ -7,38 +7,18 @@ one PCI alias, are one constraint: a host that lacks the device lacks it for all
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 import re
 from urllib.parse import urlencode
 
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.document import SEVERAL, Constraint
+from scheduler.decisions.document import Constraint
 from scheduler.request.query import Query
 
 _PARAMETER = re.compile(r"(resources|required|member_of|in_tree)(.*)|(root_required)()", re.DOTALL)
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 """The trait that a compute sets in Placement when its service is disabled; each query forbids it."""
-
-
-class ConstraintKind(StrEnum):
-    """What a constraint is about."""
-
-    DISABLED = "disabled"
-    AMOUNT = "amount"
-    GROUP = "group"
-    TRAIT = "trait"
-    AGGREGATE = "aggregate"
-    SYNCHRONIZED = "synchronized aggregate"
-    ZONE = "availability zone"
-    HOST = "host"
-    IGNORED = "ignored host"
-    CELL = "cell"
-    PROVIDER = "provider"
-    MAPPING = "host mapping"
-    FILTER = "filter"
-    CLAIM = "claim"
-    SEVERAL = SEVERAL
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from scheduler import objects
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.placement.claim_events import ClaimEvent
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
@@ -22,9 +23,6 @@ SCHEDULED, FAILED = "scheduled", "failed"
 
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
-
-#: The kind of a constraint that stands for several: it is not known which a host fails.
-SEVERAL = "several"
 
 CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
 REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
@@ -132,7 +130,10 @@ class Why(msgspec.Struct, gc=False):
     def alone(self) -> Iterator[tuple[Constraint, Failing]]:
         """Yield each constraint that hosts fail alone, with these hosts."""
         for each in self.failing:
-            if len(each.constraints) == 1 and self.constraints[each.constraints[0]].kind != SEVERAL:
+            if (
+                len(each.constraints) == 1
+                and self.constraints[each.constraints[0]].kind != ConstraintKind.SEVERAL
+            ):
                 yield self.constraints[each.constraints[0]], each
 
 

@@ -18,15 +18,9 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.constraints import (
-    ConstraintKind,
-    Part,
-    disabled_constraint,
-    listed,
-    parts_of,
-    without,
-)
+from scheduler.decisions.constraints import Part, disabled_constraint, listed, parts_of, without
 from scheduler.decisions.document import Constraint, Reason, Why
 from scheduler.decisions.providers import OfferedHosts, PlacementQuestions
 from scheduler.decisions.why_not import (

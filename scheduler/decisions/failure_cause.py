@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.decisions import rendering
-from scheduler.decisions.cause_code import CauseCode
-from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.cause_code import CauseCode, ConstraintKind
 from scheduler.decisions.document import (
     EXCLUDED,
     FAILED,
@@ -49,82 +48,8 @@ class FailureCause(NamedTuple):
     @property
     def remedy(self) -> str:
         """What helps in this case."""
-        return self.special or REMEDIES[self.code]
+        return self.special or self.code.remedy
 
-
-REMEDIES = {
-    CauseCode.DISABLED: "Enable the compute services, or wait until their maintenance ends.",
-    CauseCode.RESOURCES: "Add capacity, raise allocation ratios, or use a flavor with smaller amounts.",
-    CauseCode.TRAIT: "Correct the trait in the flavor or image, or set it on the hosts that have it.",
-    CauseCode.AGGREGATE: "Add hosts to the aggregate, or correct its metadata, the flavor or the project.",
-    CauseCode.HOST: "Choose another host, or let the scheduler choose.",
-    CauseCode.AVAILABILITY_ZONE: "Choose another zone, or add hosts to this one.",
-    CauseCode.CELL: "Enable the cell, or add hosts to the cell of the instance.",
-    CauseCode.PROVIDER: "Find out why nova-compute does not report the hosts to Placement.",
-    CauseCode.COMBINATION: "Change the constraints that the hosts with the fewest fail.",
-    CauseCode.CHANGED: "Try again.",
-    CauseCode.NOT_OFFERED: "Add hosts, or find out why none is known.",
-    CauseCode.REQUEST: "Correct what the error names in the request, the flavor, the image or the port.",
-    CauseCode.UNKNOWN_HOSTS: "Enable the cell, restart nova-compute on hosts without a service record, or "
-    "delete resource providers whose compute nodes are gone.",
-    CauseCode.EXCLUDED: "Request another host, or ignore fewer hosts.",
-    CauseCode.COMPUTE_DOWN: "Start nova-compute on the hosts, or find out why it does not report.",
-    CauseCode.SERVER_GROUP: "Add hosts, or use a soft policy for the group.",
-    CauseCode.NUMA: "Use a flavor with more NUMA cells or smaller amounts, or free a NUMA cell.",
-    CauseCode.PCI: "Free devices, or correct the PCI alias and the devices that hosts offer.",
-    CauseCode.CAPABILITIES: "Correct the properties of the image or the extra specs of the flavor.",
-    CauseCode.HINT: "Correct the scheduler hint.",
-    CauseCode.LOAD: "Wait until the hosts are less busy, or raise the limit of the filter.",
-    CauseCode.FILTER: "See the reason that the filter gives for each host.",
-    CauseCode.CLAIMS: "Try again; if hosts have room, find out which other services claim on them.",
-    CauseCode.UNCLAIMABLE: "Map the hosts to their cell: nova-manage cell_v2 discover_hosts.",
-    CauseCode.LATE: "Find out why the scheduler, Placement or the databases are slow.",
-}
-
-#: The causes by filter of nova. Other filters are ``FILTER``.
-_FILTERS = {
-    CauseCode.COMPUTE_DOWN: ("ComputeFilter",),
-    CauseCode.SERVER_GROUP: (
-        *("ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"),
-        *("GroupAffinityFilter", "GroupAntiAffinityFilter", "FailureDomainFilter"),
-    ),
-    CauseCode.NUMA: ("NUMATopologyFilter",),
-    CauseCode.PCI: ("PciPassthroughFilter",),
-    CauseCode.CAPABILITIES: ("ImagePropertiesFilter", "ComputeCapabilitiesFilter"),
-    CauseCode.HINT: ("SameHostFilter", "DifferentHostFilter", "SimpleCIDRAffinityFilter", "JsonFilter"),
-    CauseCode.LOAD: (
-        *("IoOpsFilter", "AggregateIoOpsFilter", "NumInstancesFilter", "AggregateNumInstancesFilter"),
-        "MetricsFilter",
-    ),
-    CauseCode.AGGREGATE: (
-        *("AggregateImagePropertiesIsolation", "AggregateInstanceExtraSpecsFilter"),
-        *("AggregateMultiTenancyIsolation", "AggregateTypeAffinityFilter", "IsolatedHostsFilter"),
-    ),
-    CauseCode.AVAILABILITY_ZONE: ("AvailabilityZoneFilter",),
-    CauseCode.RESOURCES: (
-        *("RamFilter", "AggregateRamFilter", "ExactRamFilter", "DiskFilter", "AggregateDiskFilter"),
-        *("ExactDiskFilter", "CoreFilter", "AggregateCoreFilter", "ExactCoreFilter"),
-    ),
-}
-_CODE_OF_FILTER = {name: code for code, names in _FILTERS.items() for name in names}
-
-#: The causes by kind of constraint; of filters see ``code_of_filter``.
-_CODE_OF_KIND = {
-    ConstraintKind.DISABLED: CauseCode.DISABLED,
-    ConstraintKind.AMOUNT: CauseCode.RESOURCES,
-    ConstraintKind.GROUP: CauseCode.RESOURCES,
-    ConstraintKind.TRAIT: CauseCode.TRAIT,
-    ConstraintKind.AGGREGATE: CauseCode.AGGREGATE,
-    ConstraintKind.SYNCHRONIZED: CauseCode.PROVIDER,
-    ConstraintKind.HOST: CauseCode.HOST,
-    ConstraintKind.ZONE: CauseCode.AVAILABILITY_ZONE,
-    ConstraintKind.IGNORED: CauseCode.EXCLUDED,
-    ConstraintKind.CELL: CauseCode.CELL,
-    ConstraintKind.PROVIDER: CauseCode.PROVIDER,
-    ConstraintKind.MAPPING: CauseCode.UNCLAIMABLE,
-    ConstraintKind.CLAIM: CauseCode.CLAIMS,
-    ConstraintKind.SEVERAL: CauseCode.COMBINATION,
-}
 
 #: If several constraints are failed alone, the first of these counts: suitable hosts that are only disabled,
 #: then suitable hosts without room, then those that Placement does not know well, before other hosts; hosts
@@ -151,7 +76,7 @@ def cause_of(decision: Decision) -> FailureCause | None:
 
 def _of_candidates(found: Candidates, decision: Decision) -> Iterator[FailureCause]:
     """Yield why there was no host to filter, where that is not for each host to say."""
-    if found.hosts and not found.known:
+    if found.hosts and not found.known and not (decision.why and decision.why.failing):
         words = f"none of {count_text(found.hosts, 'host')} is known in a cell that takes part"
         yield FailureCause(CauseCode.UNKNOWN_HOSTS, "", words)
     elif decision.why is None and found.origin == "placement" and not found.hosts:
@@ -183,7 +108,7 @@ def _of_why(decision: Decision) -> Iterator[FailureCause]:
         lines += [failing_text(why, each) for each in why.failing if each is not failing]
         special = remedy_of(why, constraint, failing, kind=decision.kind)
         if why.placed and constraint.kind != ConstraintKind.AMOUNT:
-            special = for_fewer(why.placed, special or REMEDIES[code])
+            special = for_fewer(why.placed, special or code.remedy)
         yield FailureCause(code, constraint.text, _in_words(why, lines), special)
     if why.failing:
         lines = [failing_text(why, each) for each in why.failing]
@@ -225,7 +150,7 @@ def code_of_constraint(constraint: Constraint, reason: str = "") -> CauseCode:
         return code_of_filter(constraint.filter, reason)
     if is_pci(constraint):
         return CauseCode.PCI
-    return _CODE_OF_KIND[ConstraintKind(constraint.kind)]
+    return CauseCode.of_kind(constraint.kind)
 
 
 def _of_hosts(decision: Decision) -> Iterator[FailureCause]:
@@ -254,7 +179,7 @@ def _of_filters(stages: Sequence[rendering.Stage]) -> FailureCause:
 
 def code_of_filter(name: str, reason: str) -> CauseCode:
     """Return the cause for a filter that rejected hosts for this reason."""
-    code = _CODE_OF_FILTER.get(name, CauseCode.FILTER)
+    code = CauseCode.of_filter(name)
     if code is CauseCode.COMPUTE_DOWN and reason.startswith("service disabled"):
         return CauseCode.DISABLED
     return code
@@ -272,7 +197,7 @@ def remedy_of_constraint(constraint: Constraint, reasons: Sequence[Reason] = ())
     """Return what helps one host that fails a constraint."""
     alone = Why(1, constraints=[constraint])
     special = remedy_of(alone, constraint, Failing([0], 1, reasons=list(reasons)), "build")
-    return special or REMEDIES[code_of_constraint(constraint, reasons[0].text if reasons else "")]
+    return special or code_of_constraint(constraint, reasons[0].text if reasons else "").remedy
 
 
 # -- lists -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.decisions.constraints import DISABLED_TRAIT
 from scheduler.decisions.document import time_text
-from scheduler.decisions.failure_cause import REMEDIES, CauseCode
+from scheduler.decisions.failure_cause import CauseCode
 from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.hosts_now import MOST_NODES
 from scheduler.decisions.providers import PlacementQuestions
@@ -28,8 +28,8 @@ from scheduler.placement.providers import Inventory, ProviderState
 NEEDED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 REMEDIES_OF_USE = {
-    OutOfUse.DISABLED: REMEDIES[CauseCode.DISABLED],
-    OutOfUse.DOWN: REMEDIES[CauseCode.COMPUTE_DOWN],
+    OutOfUse.DISABLED: CauseCode.DISABLED.remedy,
+    OutOfUse.DOWN: CauseCode.COMPUTE_DOWN.remedy,
     OutOfUse.CELL_DISABLED: "Enable the cell: nova-manage cell_v2 update_cell --enable.",
 }
 
@@ -147,7 +147,7 @@ class HostStatusReader:
         for _, why, words in out_of_use(table, TableRows(np.array([row])), judge):
             yield Problem(words, REMEDIES_OF_USE[why])
         if not self.is_mapped(table.rows[row].host):
-            yield Problem("it is mapped to no cell", REMEDIES[CauseCode.UNCLAIMABLE])
+            yield Problem("it is mapped to no cell", CauseCode.UNCLAIMABLE.remedy)
 
 
 def _text(moment: datetime | None) -> str | None:

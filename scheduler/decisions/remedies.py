@@ -1,6 +1,6 @@
 """What helps against a constraint that hosts fail alone, in the case at hand."""
 
-from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
 from scheduler.decisions.why_not import STALE, Limit
 from scheduler.logs import count_text
@@ -10,6 +10,9 @@ ANTI_AFFINITY = frozenset({"ServerGroupAntiAffinityFilter", "GroupAntiAffinityFi
 
 #: Constraints that more hosts do not meet if the group has to be on the hosts that fail them.
 _OF_ROOM = frozenset({ConstraintKind.AMOUNT, ConstraintKind.GROUP, ConstraintKind.CLAIM})
+
+#: Classes that may have an allocation ratio; computes report the others with a ratio of 1.
+OVERCOMMITTED = frozenset({"VCPU", "MEMORY_MB", "DISK_GB"})
 
 OF_GROUP = (
     "Free or add what the group requests, or correct the group in the flavor, the device profile or the port."
@@ -94,6 +97,9 @@ def remedy_of_amount(name: str, reason: Reason, placed: int = 0) -> str:
     """Return what helps against the limit that refuses an amount of a resource class."""
     most = reason.most
     smaller = f"a flavor with at most {most} {name}" if most else f"a flavor with less {name}"
+    has_ratio = name in OVERCOMMITTED
+    raised = "raise the ratio or " if has_ratio else ""
+    of_name = f"raise the allocation ratio of {name}, " if has_ratio else ""
     if placed:
         return f"Request at most {count_text(placed, 'instance')} at once, add capacity, or use {smaller}."
     helps: dict[str, str] = {
@@ -101,8 +107,6 @@ def remedy_of_amount(name: str, reason: Reason, placed: int = 0) -> str:
         Limit.MIN_UNIT: f"Use a flavor with at least {most} {name}, or lower min_unit.",
         Limit.STEP_SIZE: f"Use a flavor with a multiple of {most} {name}, or change step_size.",
         Limit.ABSENT: f"Use a flavor without {name}, or let hosts provide it.",
-        Limit.CAPACITY: f"Add larger hosts, raise the ratio or reserve less of {name}, or use {smaller}.",
+        Limit.CAPACITY: f"Add larger hosts, {raised}reserve less of {name}, or use {smaller}.",
     }
-    return helps.get(
-        reason.limit, f"Free or add capacity, raise the allocation ratio of {name}, or use {smaller}."
-    )
+    return helps.get(reason.limit, f"Free or add capacity, {of_name}or use {smaller}.")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import to_builtins
 
-from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Flavor
 from scheduler.decisions.why_not import failing_text
 from scheduler.filters.causes import group

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.decisions.constraints import ConstraintKind, Part, listed, unsynchronized
+from scheduler.decisions.cause_code import ConstraintKind
+from scheduler.decisions.constraints import Part, listed, unsynchronized
 from scheduler.decisions.document import Constraint, Failing, Reason, Why
 from scheduler.logs import count_text
 from scheduler.placement.mirror import Nodes

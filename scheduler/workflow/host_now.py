@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
-from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import REJECTED, time_text
 from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.failure_cause import remedy_of_constraint

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from scheduler import objects
-from scheduler.decisions.failure_cause import REMEDIES, cause_of
+from scheduler.decisions.cause_code import CauseCode
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.remedies import (
     OF_AFFINITY,
     OF_AFFINITY_OUT_OF_SERVICE,
@@ -137,11 +138,11 @@ LAST_OF_GROUP = Wanted(
 CASES = [
     Refusal(
         "a trait that no host has", Wanted(traits=(AVX,)),
-        "trait", f"4 hosts lack only required trait {AVX} (flavor)", REMEDIES["trait"], Wanted(),
+        "trait", f"4 hosts lack only required trait {AVX} (flavor)", CauseCode("trait").remedy, Wanted(),
     ),
     Refusal(
         "a trait of the image", Wanted(),
-        "trait", f"4 hosts lack only required trait {AVX} (image)", REMEDIES["trait"], Wanted(),
+        "trait", f"4 hosts lack only required trait {AVX} (image)", CauseCode("trait").remedy, Wanted(),
         change=require_trait_in_image,
     ),
     Refusal(
@@ -174,11 +175,11 @@ CASES = [
     ),
     Refusal(
         "devices", Wanted(devices=2),
-        "pci", "4 hosts are rejected only by PciPassthroughFilter: ", REMEDIES["pci"], Wanted(devices=1),
+        "pci", "4 hosts are rejected only by PciPassthroughFilter: ", CauseCode("pci").remedy, Wanted(devices=1),
     ),
     Refusal(
         "a NUMA cell", Wanted(numa=True, memory_mb=12000),
-        "numa", "4 hosts are rejected only by NUMATopologyFilter: ", REMEDIES["numa"],
+        "numa", "4 hosts are rejected only by NUMATopologyFilter: ", CauseCode("numa").remedy,
         Wanted(numa=True, memory_mb=6000),
     ),
     Refusal(
@@ -215,14 +216,14 @@ CASES = [
     ),
     Refusal(
         "a zone without hosts", Wanted(zone="az3"),
-        "availability_zone", "4 hosts lack only availability zone az3", REMEDIES["availability_zone"],
+        "availability_zone", "4 hosts lack only availability zone az3", CauseCode("availability_zone").remedy,
         Wanted(zone="az1"),
     ),
     Refusal(
         "a requested host that is full and forbidden by the group", LAST_OF_GROUP,
         "host", f"1 host is rejected by ServerGroupAntiAffinityFilter and lacks 16000 MEMORY_MB; "
         f"3 hosts suit but are not the requested destination {GROUP_HOST}",
-        REMEDIES["host"], replace(LAST_OF_GROUP, destination=None),
+        CauseCode("host").remedy, replace(LAST_OF_GROUP, destination=None),
     ),
     Refusal(
         "hosts to leave", Wanted(ignored=tuple(f"cmp-{number:05}" for number in ALL)),
@@ -236,7 +237,7 @@ CASES = [
     Refusal(
         "disabled hosts", Wanted(zone="az1"),
         "disabled", "2 hosts lack only an enabled compute service: service disabled (maintenance)",
-        REMEDIES["disabled"], Wanted(zone="az1"), hosts_are("disabled", 0, 1),
+        CauseCode("disabled").remedy, Wanted(zone="az1"), hosts_are("disabled", 0, 1),
     ),
     Refusal(
         "hosts that are disabled in Placement only", Wanted(zone="az1"),
@@ -246,16 +247,16 @@ CASES = [
     Refusal(
         "hosts that are down", Wanted(),
         "compute_down", "4 hosts are rejected only by ComputeFilter: service forced down",
-        REMEDIES["compute_down"], Wanted(), hosts_are("down", *ALL),
+        CauseCode("compute_down").remedy, Wanted(), hosts_are("down", *ALL),
     ),
     Refusal(
         "the aggregate of a project", Wanted(tenant=True),
-        "aggregate", f"4 hosts lack only required aggregate tenant of project {TENANT}", REMEDIES["aggregate"],
+        "aggregate", f"4 hosts lack only required aggregate tenant of project {TENANT}", CauseCode("aggregate").remedy,
         Wanted(),
     ),
     Refusal(
         "a property of aggregates", Wanted(fast=True),
-        "aggregate", "4 hosts are rejected only by AggregateInstanceExtraSpecsFilter: ", REMEDIES["aggregate"],
+        "aggregate", "4 hosts are rejected only by AggregateInstanceExtraSpecsFilter: ", CauseCode("aggregate").remedy,
         Wanted(),
     ),
 ]  # fmt: skip

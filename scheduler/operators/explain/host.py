@@ -6,7 +6,7 @@ from typing import Any
 from scheduler.decisions import rendering
 from scheduler.decisions.constraints import DISABLED_TRAIT
 from scheduler.decisions.document import CHOSEN, REJECTED, Decision
-from scheduler.decisions.failure_cause import REMEDIES, CauseCode, code_of_filter
+from scheduler.decisions.failure_cause import CauseCode, code_of_filter
 from scheduler.decisions.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
 from scheduler.decisions.host_status import HostStatus, NodeStatus
 from scheduler.decisions.hosts_now import HostNow, NodeNow
@@ -135,10 +135,10 @@ def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> I
         if loss.stage == WEIGHTS:
             yield OUTWEIGHED, loss.reason
         elif loss.stage == CLAIM:
-            yield REMEDIES[CauseCode.CLAIMS], loss.reason
+            yield CauseCode.CLAIMS.remedy, loss.reason
         elif loss.stage != REQUEST:
             code = code_of_filter(loss.stage, loss.reason)
-            yield REMEDIES[code], f"{loss.stage}: {loss.reason}"
+            yield code.remedy, f"{loss.stage}: {loss.reason}"
     for each, now in found:
         yield from _remedies_now(each, now)
 
@@ -148,7 +148,7 @@ def _remedies_now(each: Unexplained, now: NodeNow) -> Iterator[tuple[str, str]]:
     for remedy in now.remedies:
         yield remedy, _kind(each)
     for one in rejected:
-        yield REMEDIES[code_of_filter(one.filter, one.reason)], f"{_kind(each)}: {one.filter}: {one.reason}"
+        yield code_of_filter(one.filter, one.reason).remedy, f"{_kind(each)}: {one.filter}: {one.reason}"
     if not (now.excluded or now.unoffered or rejected):
         yield OUTWEIGHED, _kind(each)
 

@@ -1,81 +1,16 @@
 """berth-explain why: a decision in five lines for a ticket, or in words for a user without names of hosts."""
 
 import argparse
-from collections.abc import Mapping
 
-from scheduler.decisions import rendering
-from scheduler.decisions.cause_code import CauseCode
-from scheduler.decisions.document import Decision
-from scheduler.decisions.failure_cause import cause_of
+from scheduler import errors
+from scheduler.decisions import document, rendering
+from scheduler.decisions.cause_code import CauseCode, ConstraintKind
+from scheduler.decisions.document import Decision, Error
+from scheduler.decisions.failure_cause import FailureCause, cause_of
 from scheduler.decisions.rendering import first
 from scheduler.logs import count_text
 from scheduler.operators.explain.decision_commands import RecordedQuestion
 from scheduler.operators.shown.shown import Head, Saying, Shown, Table, lines_of
-
-#: What a user reads of each cause, and what helps. No host, rule or aggregate of the operator is named.
-FOR_USERS: Mapping[CauseCode, tuple[str, str]] = {
-    CauseCode.DISABLED: (
-        "the suitable servers of the cloud are under maintenance",
-        "Try again later.",
-    ),
-    CauseCode.RESOURCES: (
-        "the cloud has no room for an instance of this size at the moment",
-        "Choose a smaller flavor or another availability zone, or try again later.",
-    ),
-    CauseCode.TRAIT: (
-        "the cloud has no room where the features are that the flavor or the image requires",
-        "Choose another flavor or image.",
-    ),
-    CauseCode.AGGREGATE: (
-        "the part of the cloud for this flavor or project has no suitable place",
-        "Choose another flavor, or ask the operator.",
-    ),
-    CauseCode.HOST: ("the requested server is not suitable", "Do not name a server."),
-    CauseCode.AVAILABILITY_ZONE: (
-        "the availability zone has no suitable place",
-        "Choose another availability zone, or none.",
-    ),
-    CauseCode.CELL: (
-        "the part of the cloud in which the instance is has no suitable place",
-        "Ask the operator.",
-    ),
-    CauseCode.COMBINATION: (
-        "no place meets all that the flavor, the image and the request require together",
-        "Require less: another flavor or image, fewer hints, another availability zone.",
-    ),
-    CauseCode.CHANGED: ("there was no suitable place at that moment", "Try again."),
-    CauseCode.REQUEST: (
-        "the request names something that does not exist or does not fit together",
-        "Check flavor, image, ports and hints.",
-    ),
-    CauseCode.EXCLUDED: (
-        "the request excludes all places that would be suitable",
-        "Name no server, and exclude fewer.",
-    ),
-    CauseCode.SERVER_GROUP: (
-        "the policy of the server group allows no further place",
-        "Use a group with a soft policy, or fewer members.",
-    ),
-    CauseCode.NUMA: (
-        "no server has CPUs and memory in the arrangement that the flavor requires",
-        "Choose a smaller flavor, or one without such requirements.",
-    ),
-    CauseCode.PCI: (
-        "all devices of the kind that the flavor or a port requires are in use",
-        "Try again later, or choose a flavor without such devices.",
-    ),
-    CauseCode.CAPABILITIES: (
-        "no server supports what the image or the flavor requires",
-        "Choose another image or flavor.",
-    ),
-    CauseCode.HINT: ("the scheduler hint allows no place", "Correct the hint, or leave it out."),
-    CauseCode.LOAD: ("the suitable servers are busy", "Try again in some minutes."),
-    CauseCode.CLAIMS: ("other requests took the last suitable places", "Try again."),
-    CauseCode.LATE: ("the cloud was too busy to answer in time", "Try again."),
-}
-
-#: Causes that only the operator can do something about.
-OF_OPERATOR = ("the cloud is not set up completely for this request", "Ask the operator.")
 
 
 class Why(RecordedQuestion):
@@ -125,10 +60,11 @@ def for_ticket(decision: Decision) -> list[str]:
     if found is not None:
         why, then = f"Cause: {found.words} ({found.code})", f"Remedy: {found.remedy}"
     elif decision.error is not None:
-        why, then = f"Cause: {decision.summary}", "Remedy: Try again when the dependency is available again."
+        why, then = f"Cause: {decision.summary}", f"Remedy: {_of_error(decision.error)[1]}"
     else:
-        hosts = count_text(decision.candidates.allowed or 0, "host")
-        why = f"Cause: best weight of {hosts} that Placement offers and the request allows"
+        first_one = [step for step in decision.filters if step.instance == decision.filters[0].instance]
+        left = first_one[-1].end if first_one else decision.candidates.allowed or 0
+        why = f"Cause: chosen of {count_text(left, 'host')} that met all that the request requires"
         then = "Remedy: none is needed; what failed later is in the log of nova-compute"
     flavor = f"flavor {rendering.flavor(decision.flavor)}{zone}{project}"
     return [
@@ -149,6 +85,41 @@ def for_user(decision: Decision) -> list[str]:
     if decision.error is None:
         return [f"{begin} has got a place."]
     if found is None:
-        return [f"{begin} was not served: a part of the cloud was unavailable.", "Try again."]
-    words, advice = FOR_USERS.get(found.code, OF_OPERATOR)
+        words, _, advice = _of_error(decision.error)
+        return [f"{begin} was not served: {words}.", advice]
+    words, advice = _in_this_case(decision.why, found) or found.code.for_users
     return [f"{begin} found no place: {words}.", advice]
+
+
+def _of_error(error: Error) -> tuple[str, str, str]:
+    """Return what users read of an error that is no refusal, what helps, and what users can do."""
+    kind = getattr(errors, error.kind, errors.BerthError)
+    if issubclass(kind, errors.CallerLeft):
+        words = "nobody waited for it any more"
+        return words, "None is needed: nobody waits for its instances.", "See the instance."
+    if issubclass(kind, errors.DependencyUnavailable):
+        again = "Try again when the dependency is available again."
+        return "a part of the cloud was unavailable", again, "Try again."
+    return "the cloud has a fault", "See the log line of the request with this error.", "Ask the operator."
+
+
+def _in_this_case(why: document.Why | None, found: FailureCause) -> tuple[str, str] | None:
+    """Return what users read if not the whole cloud lacks room for one instance; None: what the code says."""
+    if why is None or found.code is not CauseCode.RESOURCES:
+        return None
+    if why.placed:
+        count = count_text(why.placed, "instance")
+        return f"there is room for {count} of it", f"Request at most {count} at once, or a smaller flavor."
+    if any(one.kind == ConstraintKind.GROUP and one.text == found.subject for one in why.constraints):
+        return (
+            "a device, bandwidth or accelerator that a port or the flavor requires is not free",
+            "Try again later, or choose another port or flavor.",
+        )
+    of_room = {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL}
+    full = sum(each.hosts for each in why.failing if any(one.kind in of_room for one in why.of(each)))
+    if full == why.hosts:
+        return None
+    return (
+        "no place that the request allows has room for an instance of this size at the moment",
+        "Choose a smaller flavor, require less (server, group, hints, zone), or try again later.",
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.conf import service_down_time
-from scheduler.decisions.constraints import ConstraintKind
+from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Constraint, Reason
 from scheduler.decisions.explanation import Failure
 from scheduler.decisions.why_not import with_reasons

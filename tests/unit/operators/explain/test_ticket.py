@@ -5,8 +5,8 @@ import json
 import pytest
 
 from scheduler.decisions.cause_code import CauseCode
-from scheduler.decisions.document import Error
-from scheduler.operators.explain.ticket import FOR_USERS, OF_OPERATOR, for_ticket, for_user
+from scheduler.decisions.document import Constraint, Error, Failing, Why
+from scheduler.operators.explain.ticket import for_ticket, for_user
 from tests.unit.operators.explain.test_main import config, make_trace, run, scheduler, trace
 
 __all__ = ["config", "run", "scheduler", "trace"]  # fixtures
@@ -37,8 +37,55 @@ def test_the_user_is_told_the_cause_without_hosts_and_rules():
 
 @pytest.mark.parametrize("code", CauseCode)
 def test_no_text_for_users_names_what_is_the_operators(code):
-    texts = " ".join(FOR_USERS.get(code, OF_OPERATOR))
+    texts = " ".join(code.for_users)
     assert not [word for word in OF_OPERATORS if word in texts]
+
+
+def sets(*failing, placed=0):
+    """Why of hosts that fail constraints: number of hosts, their names and kinds."""
+    constraints = list({one: None for _, each in failing for one in each})
+    return Why(
+        sum(hosts for hosts, _ in failing), placed=placed, instances=placed + 1,
+        constraints=[Constraint(*one) for one in constraints],
+        failing=[Failing([constraints.index(one) for one in each], hosts) for hosts, each in failing],
+    )  # fmt: skip
+
+
+MEMORY, GROUP = ("2048 MEMORY_MB", "amount"), ("group 1 (1 VGPU)", "group")
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (sets((300, [MEMORY])), "the cloud has no room for an instance of this size"),
+        (sets((1, [MEMORY]), (92, [("the forced host h1", "host")])), "no place that the request allows has room"),
+        (sets((1, [MEMORY]), (92, [("SameHostFilter", "filter", "", "SameHostFilter")])), "no place that the"),
+        (sets((300, [MEMORY]), placed=3), "there is room for 3 instances of it"),
+        (sets((300, [GROUP])), "a device, bandwidth or accelerator"),
+    ],
+)  # fmt: skip
+def test_the_user_reads_whether_the_whole_cloud_lacks_room(why, words):
+    decision = make_trace().decision
+    decision.why, decision.error = why, Error("NoValidHost", "No valid host was found. ")
+    first, advice = for_user(decision)
+    assert words in first
+    assert not [word for word in OF_OPERATORS if word in f"{first} {advice}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy", "words"),
+    [
+        ("CallerLeft", "None is needed", "nobody waited for it any more"),
+        ("HostsUnknown", "Try again when", "a part of the cloud was unavailable"),
+        ("AllocationUpdateFailed", "See the log line", "the cloud has a fault"),
+        ("KeyError", "See the log line", "the cloud has a fault"),
+    ],
+)
+def test_an_error_that_is_no_refusal_is_shown_as_what_it_is(kind, remedy, words):
+    decision = make_trace().decision
+    decision.error, decision.summary = Error(kind, "h1"), "h1"
+    assert remedy in for_ticket(decision)[4]
+    assert words in for_user(decision)[0]
 
 
 def test_an_outage_is_no_cause():
