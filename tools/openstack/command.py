@@ -1,6 +1,7 @@
 """A whole OpenStack on loopback, and what is done to it with nova-scheduler and with Berth.
 
 Commands on the cloud in --directory:
+  install              install the software alone, which up does too if it is missing
   up                   start what does not run, and make what is missing; again after an interruption
   down                 end it, and remove everything but the software
   scheduler NAME       let nova or berth serve, in the place of the other, without a gap
@@ -24,7 +25,7 @@ import os
 from pathlib import Path
 import shlex
 
-from tools.openstack import burst, migrate, outage, plans, runs, shadow, short, tempest
+from tools.openstack import burst, migrate, outage, plans, runs, shadow, short, software, tempest
 from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
@@ -33,6 +34,12 @@ from tools.openstack.services import Services
 from tools.rig import command
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-cloud"
+
+
+def install(layout: Layout, _: argparse.Namespace) -> int:
+    """Install OpenStack and its clients, unless they are there."""
+    software.make(layout.software)
+    return 0
 
 
 def up(layout: Layout, options: argparse.Namespace) -> int:
@@ -82,6 +89,7 @@ def audit(layout: Layout, _: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
+    "install": install,
     "up": up,
     "down": down,
     "scheduler": scheduler,
@@ -107,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     with command.running("cloud", options.directory):
         layout = Layout(options.directory, options.software)
-        if options.command not in {"up", "down"} and not layout.exists:
+        if options.command not in {"install", "up", "down"} and not layout.exists:
             raise RuntimeError(f"there is no cloud in {options.directory}: tools/berth cloud up")
         if options.command in READ_ONLY:
             return COMMANDS[options.command](layout, options)
