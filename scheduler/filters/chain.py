@@ -21,6 +21,9 @@ LOG = logging.getLogger("nova.filters")
 # Hosts of each filter that are named one by one at debug level.
 SAMPLE = 20
 
+# Characters of a reason: a hint or an extra spec of any length may be quoted in it, for each host.
+LONGEST_REASON = 500
+
 # Maximum seconds to compute the reasons of a summary: a request without a host waits for them.
 PATIENCE = 0.2
 
@@ -65,7 +68,7 @@ class Step:
             if index == len(self._asked):
                 if give_up():
                     return
-                self._asked.append(self.judge.reason(hosts.host(index)))
+                self._asked.append(self.judge.reason(hosts.host(index))[:LONGEST_REASON])
             yield row, self._asked[index]
 
     @property

@@ -223,14 +223,14 @@ def parse_cpu_list(text):
     Raises:
         InvalidField: An element is none of these, or a range runs backwards.
     """
-    wanted, unwanted = set(), set()
+    wanted = unwanted = 0  # as bits: a long text of wide ranges must not cost its ranges added up
     for element in str(text).split(","):
         element = element.strip()  # noqa: PLW2901 - the same element, cleaned
         if element.startswith("^"):
             unwanted |= _cpu_list_element(element[1:])
         elif element:
             wanted |= _cpu_list_element(element)
-    return wanted - unwanted
+    return {cpu for cpu, bit in enumerate(reversed(f"{wanted & ~unwanted:b}")) if bit == "1"}
 
 
 def _cpu_list_element(text):
@@ -242,4 +242,4 @@ def _cpu_list_element(text):
         raise base.InvalidField("CPU list", f"{text!r} is no number and no range") from None
     if not 0 <= start <= end < _MOST_CPUS:
         raise base.InvalidField("CPU list", f"{text!r} is no range of CPUs")
-    return set(range(start, end + 1))
+    return (1 << (end + 1)) - (1 << start)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from oslo_utils import uuidutils
 
 from scheduler import errors, objects
+from scheduler.request.reading import read
 
 T = TypeVar("T")
 
@@ -16,6 +17,9 @@ MOST_INSTANCES = 16_000
 
 #: The largest amount of a flavor: nova keeps each in a database column of 32 bits.
 MOST_OF_FLAVOR = 2**31 - 1
+
+#: Characters of the name of an availability zone, as in the column of nova's database.
+LONGEST_ZONE = 255
 
 _FLAVOR_AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 
@@ -47,13 +51,15 @@ def request_spec(value: object) -> objects.RequestSpec:
     """Return a RequestSpec that has a flavor and a number of instances within bounds.
 
     Raises:
-        InvalidRequest: It is no RequestSpec, has no flavor, or one with an amount that nova cannot store, or
-            requests too many instances.
+        InvalidRequest: It is no RequestSpec, has no flavor, or one with an amount that nova cannot store, has
+            a zone that nova cannot store, or requests too many instances.
     """
     spec = _require(value, objects.RequestSpec, "spec_obj", "a RequestSpec")
     for name in _FLAVOR_AMOUNTS:
         if name in spec.flavor and not 0 <= (spec.flavor[name] or 0) <= MOST_OF_FLAVOR:
             raise errors.InvalidRequest(f"spec_obj.flavor.{name} must be 0 to {MOST_OF_FLAVOR}")
+    if len(read(spec, "availability_zone") or "") > LONGEST_ZONE:
+        raise errors.InvalidRequest(f"spec_obj.availability_zone has more than {LONGEST_ZONE} characters")
     if not 0 <= spec.num_instances <= MOST_INSTANCES:
         raise errors.InvalidRequest(f"spec_obj.num_instances must be 0 to {MOST_INSTANCES}")
     return spec

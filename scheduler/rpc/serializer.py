@@ -9,8 +9,9 @@ from scheduler import errors, objects
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Unreadable
 
-#: Bytes of one argument. A request with a server group of a hundred thousand members is half as large.
-LARGEST_ARGUMENT = 8 << 20
+#: Bytes of one argument. A request with a server group of 25,000 members is half as large; one of this size
+#: takes some seconds, and ten times its memory.
+LARGEST_ARGUMENT = 2 << 20
 
 
 class ObjectSerializer(messaging.Serializer):

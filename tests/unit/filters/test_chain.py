@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scheduler.filters.base import HostFilter, Judge
-from scheduler.filters.chain import PATIENCE, FilterChain
+from scheduler.filters.chain import LONGEST_REASON, PATIENCE, FilterChain
 from scheduler.hosts.request_instances import Needs
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import make_request
@@ -177,6 +177,22 @@ def test_a_summary_that_takes_too_long_says_how_many_hosts_were_not_asked():
 def test_reasons_name_filter_and_host():
     filtered = run([FilterA("Host2")], hosts("Host1", "Host2", "Host3"))
     assert list(filtered.reasons(at_most=1)) == [("Host1", "Host1", "FilterA: rejected")]
+
+
+def test_a_reason_that_quotes_a_long_request_is_cut_off():
+    class Quoting(Judge):
+        def passes(self, hosts):
+            return np.zeros(len(hosts), dtype=bool)
+
+        def reason(self, host):
+            return "x" * 10_000_000
+
+    class Quotes(HostFilter):
+        def prepare(self, request):
+            return Quoting()
+
+    filtered = run([Quotes(None)], hosts("Host1", "Host2"))
+    assert [reason for _, _, reason in filtered.reasons()] == ["Quotes: " + "x" * LONGEST_REASON] * 2
 
 
 def test_on_a_rebuild_check_only_filters_meant_for_it_are_prepared_and_run():

@@ -256,7 +256,11 @@ class ScriptedPlacement:
             return ScriptedResponse(200, self.candidates)
         if kind == "allocations":
             return ScriptedResponse(200, {"allocations": {}})
-        return ScriptedResponse(204, "") if kind == "write" else ScriptedResponse(404, {})
+        if kind == "write":
+            return ScriptedResponse(204, "")
+        if path.startswith("/resource_providers?"):
+            return ScriptedResponse(200, {"resource_providers": []})
+        return ScriptedResponse(404, {"errors": [{"status": 404, "detail": "nothing of that name"}]})
 
 
 def _kind(path: str, method: str) -> str:

@@ -180,6 +180,10 @@ def test_parse_mask(mask, cpus):
     assert cpu_policy.parse_mask(mask, 4) == cpus
 
 
+def test_a_mask_costs_no_memory_for_the_cpus_that_it_does_not_name():
+    assert cpu_policy.parse_mask("0-3", 2**31 - 1) == {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize(
     "mask", ["x", "3-1", "0-999999999999", "1-2-3", "^", ",", "4", "0-4", "^0-3", "0,^0"]
 )

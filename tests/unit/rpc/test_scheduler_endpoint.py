@@ -90,6 +90,14 @@ def test_legacy_form(endpoint, manager):
         ({"instance_uuids": ["x"]}, "no UUID"),
         ({"instance_uuids": ["../" + UUID]}, "no UUID"),
         ({"instance_uuids": [UUID, UUID]}, "twice"),
+        (
+            {
+                "spec_obj": objects.RequestSpec(
+                    flavor=objects.Flavor(), num_instances=1, availability_zone="z" * 256
+                )
+            },
+            "spec_obj.availability_zone has more than 255 characters",
+        ),
         ({"instance_uuids": [UUID] * (checks.MOST_INSTANCES + 1)}, "at most"),
         ({"return_objects": "yes"}, "return_objects"),
         ({"return_alternates": []}, "return_alternates"),
