@@ -1,10 +1,8 @@
 """Decisions shared with other schedulers, through a RabbitMQ stream.
 
 - decision_stream: the stream of one scheduler as a whole
-- writer, reader: the threads that write and read it; connected_loop: their connections, made again after
-  failures; broker: how to connect
-- records: what is written to the stream, encoded and decoded; demands: NUMA cells and PCI devices in them;
-  sender_counters: which of them are new
+- loops: the threads that write and read it; broker: how to connect
+- records: what is written to the stream, encoded and decoded
 - membership: which schedulers are alive; owners: which hosts and server groups each of them owns
 - shared_decisions: own decisions as records, and the effect of others' records here
 """

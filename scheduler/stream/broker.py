@@ -1,27 +1,27 @@
 """Connections to the stream on the broker of the RPC transport.
 
-Where the broker is, and how connections are secured, is read from the options of oslo.messaging. Unlike that
-library, each connection here is to one named host, so that the certificate of a broker is checked against
-the name of its own host also where there are several; ``StreamBroker`` tries one host after the other.
+oslo.messaging says where the broker is and how connections are secured: each host of the transport URL is
+connected to as that library connects to a URL of this host alone. So the certificate of a broker is checked
+against the name of its own host also where there are several.
 
 What the library keeps private and is used here is listed in ``tests/unit/stream/test_broker.py``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 import random
-import ssl
 import struct
 import threading
 from typing import Any
 
 from amqp import exceptions as amqp_errors
 from amqp.basic_message import Message
-import kombu
 from kombu import exceptions as kombu_errors
 from oslo_config import cfg
+from oslo_messaging import InvalidTransportURL, TransportURL
+from oslo_messaging._drivers import common, impl_rabbit
 
 from scheduler.errors import BerthError, ConfigError
 
@@ -57,6 +57,9 @@ GROUP = "oslo_messaging_rabbit"
 #: precondition failed, not allowed, not implemented.
 REFUSALS = frozenset({403, 406, 530, 540})
 
+#: What kombu and what is below it raise if a broker is away, refuses something or does not answer in time.
+_FAILURES = (amqp_errors.AMQPError, kombu_errors.KombuError, OSError, EOFError)
+
 
 def stream_of(partition: str) -> str:
     """Return the stream of a partition; "" for schedulers of all hosts."""
@@ -79,130 +82,85 @@ class UnreadableMessage(StreamUnavailable):
     """The AMQP library cannot decode a message. Read again, it would fail again."""
 
 
+class _Unconnected(impl_rabbit.Connection):
+    """oslo.messaging's connection, for its ``connection`` of kombu; the library would connect at once."""
+
+    def ensure_connection(self) -> None:
+        """Leave that to ``BrokerHost.connect``, which has a time limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerHost:
-    """One host of a broker; ``hostname`` is the name that its certificate must have."""
-
-    hostname: str
-    port: int
-    username: str
-    password: str = field(repr=False)
-    virtual_host: str
-
-    def __str__(self) -> str:
-        return f"{self.hostname}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerOptions:
-    """How to connect.
+    """One host of the broker.
 
     Attributes:
-        hosts: The hosts of the broker.
-        tls: Whether connections are secured, and the arguments for that; the name of the host is added.
-        login_method: How the user is authenticated.
-        heartbeat: Seconds without a sign of life after which either side closes a connection; 0: never.
+        name: Its name and port in the transport URL.
+        settings: A connection of kombu with the options of oslo.messaging, never connected.
     """
 
-    hosts: tuple[BrokerHost, ...]
-    tls: bool | dict[str, Any] = False
-    login_method: str = "AMQPLAIN"
-    heartbeat: int = 60
+    name: str
+    settings: Any = field(repr=False)
 
-    @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> "BrokerOptions | None":
-        """Return what the options of oslo.messaging say; None if its transport is not RabbitMQ.
+    def __str__(self) -> str:
+        return self.name
 
-        Raises:
-            ConfigError: The transport URL or the version of TLS cannot be read.
-        """
-        import oslo_messaging
-        from oslo_messaging._drivers import common
+    def connect(self, timeout: float, purpose: str = "", **transport_options: Any) -> Any:
+        """Return a connection of kombu.
 
-        try:
-            url = oslo_messaging.TransportURL.parse(conf)
-            if url.transport.partition("+")[2] or url.transport not in {"rabbit", "amqp"}:
-                return None
-            options = common.ConfigOptsProxy(conf, url, GROUP)[GROUP]
-            hosts = tuple(_host(host, url.virtual_host) for host in url.hosts) or (_host(None, None),)
-            return cls(hosts, _tls(options), options.rabbit_login_method, options.heartbeat_timeout_threshold)
-        except (oslo_messaging.InvalidTransportURL, ValueError, RuntimeError) as error:
-            # their texts may contain parts of the URL
-            raise ConfigError(
-                f"The options of the message bus cannot be used for the decision stream "
-                f"({type(error).__name__})"
-            ) from None
-
-    def tls_for(self, host: BrokerHost) -> bool | dict[str, Any]:
-        """Return the arguments of TLS for a connection to one host."""
-        if isinstance(self.tls, dict) and "ca_certs" in self.tls:
-            return {**self.tls, "server_hostname": host.hostname}
-        return self.tls
-
-    def connection_to(self, host: BrokerHost, timeout: float, **more: Any) -> Any:
-        """Return a connection of kombu to one host; ``more``: options of its transport.
+        Args:
+            timeout: Seconds in which it must be made.
+            purpose: What the broker shows as the name of the connection.
 
         Raises:
-            StreamUnavailable: It cannot be made in ``timeout`` seconds.
+            StreamUnavailable: It cannot be made in that time.
         """
-        make: Callable[..., Any] = kombu.Connection
-        connection = make(
-            hostname=host.hostname,
-            port=host.port,
-            userid=host.username,
-            password=host.password,
-            virtual_host=host.virtual_host,
-            transport="pyamqp",
-            ssl=self.tls_for(host),
-            login_method=self.login_method,
-            heartbeat=self.heartbeat,
-            connect_timeout=timeout,
-            transport_options=more,
-        )
-        with _as_unavailable(host):
+        options = self.settings.transport_options | transport_options
+        if purpose:
+            options["client_properties"] = options["client_properties"] | {"connection_name": purpose}
+        connection = self.settings.clone(connect_timeout=timeout, transport_options=options)
+        with _as_unavailable(self):
             connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=timeout)
         return connection
 
-    def why_unavailable(self, timeout: float) -> str:
-        """Return why no host can be used; "" if one can. A connection may take ``timeout`` seconds."""
-        reasons = []
-        for host in self.hosts:
-            try:
-                self.connection_to(host, timeout).release()
-            except StreamUnavailable as error:
-                reasons.append(str(error))
-            else:
-                return ""
-        return "; ".join(reasons)
+
+def broker_hosts(conf: cfg.ConfigOpts) -> tuple[BrokerHost, ...]:
+    """Return the hosts of ``[DEFAULT] transport_url``; none if its transport is not RabbitMQ.
+
+    Raises:
+        ConfigError: The transport URL or the options of oslo.messaging cannot be used.
+    """
+    try:
+        url = TransportURL.parse(conf)
+        if url.transport not in {"rabbit", "amqp"}:
+            return ()
+        options = common.ConfigOptsProxy(conf, url, GROUP)
+        return tuple(_host(url, options, [host]) for host in url.hosts) or (_host(url, options, []),)
+    except RuntimeError as error:  # of an option, which the text names
+        raise ConfigError(f"[{GROUP}] cannot be used: {error}") from None
+    except (InvalidTransportURL, ValueError) as error:
+        # their texts may contain parts of the URL
+        raise ConfigError(
+            f"[DEFAULT]/transport_url cannot be used for the decision stream ({type(error).__name__})"
+        ) from None
 
 
-def _host(host: Any, virtual_host: str | None) -> BrokerHost:
-    if host is None:
-        return BrokerHost("localhost", 5672, "guest", "guest", virtual_host or "/")
-    return BrokerHost(
-        host.hostname, host.port or 5672, host.username or "", host.password or "", virtual_host or "/"
-    )
+def _host(url: TransportURL, options: Any, hosts: list[Any]) -> BrokerHost:
+    alone = TransportURL(url.conf, url.transport, url.virtual_host, hosts, query=url.query)
+    settings = _Unconnected(options, alone, common.PURPOSE_LISTEN).connection
+    return BrokerHost(f"{settings.hostname}:{settings.port}", settings)
 
 
-def _tls(options: Any) -> bool | dict[str, Any]:
-    from oslo_messaging._drivers.impl_rabbit import Connection
-
-    if not options.ssl:
-        return False
-    found: dict[str, Any] = {}
-    if options.ssl_version:
-        found["ssl_version"] = Connection.validate_ssl_version(options.ssl_version)
-    if options.ssl_key_file:
-        found["keyfile"] = options.ssl_key_file
-    if options.ssl_cert_file:
-        found["certfile"] = options.ssl_cert_file
-    if options.ssl_ca_file:
-        found |= {"ca_certs": options.ssl_ca_file, "cert_reqs": ssl.CERT_REQUIRED}
-    return found or True
-
-
-#: What kombu and what is below it raise if a broker is away, refuses something or does not answer in time.
-_FAILURES = (amqp_errors.AMQPError, kombu_errors.KombuError, OSError, EOFError)
+def why_unavailable(hosts: Sequence[BrokerHost], timeout: float) -> str:
+    """Return why no host can be used; "" if one can. A connection may take ``timeout`` seconds."""
+    reasons = []
+    for host in hosts:
+        try:
+            host.connect(timeout).release()
+        except StreamUnavailable as error:
+            reasons.append(str(error))
+        else:
+            return ""
+    return "; ".join(reasons)
 
 
 @contextmanager
@@ -325,7 +283,7 @@ class StreamBroker:
 
     def __init__(
         self,
-        options: BrokerOptions,
+        hosts: Sequence[BrokerHost],
         name: str,
         queue: str = QUEUE,
         choice: Callable[[int], int] = random.randrange,
@@ -336,11 +294,11 @@ class StreamBroker:
             name: The name that the broker shows for connections, followed by their purpose.
             choice: Returns a random number below its argument.
         """
-        self._options = options
+        self._hosts = hosts
         self._name = name
         self._queue = queue
         self._lock = threading.Lock()
-        self._next = choice(len(options.hosts))
+        self._next = choice(len(hosts))
 
     def connect(self, purpose: str) -> StreamConnection:
         """Connect to the next host, and declare the stream there.
@@ -349,15 +307,13 @@ class StreamBroker:
             StreamUnavailable: That host cannot be used. Another call tries the host after it.
         """
         with self._lock:
-            host = self._options.hosts[self._next]
-            self._next = (self._next + 1) % len(self._options.hosts)
-        connection = self._options.connection_to(
-            host,
+            host = self._hosts[self._next]
+            self._next = (self._next + 1) % len(self._hosts)
+        connection = host.connect(
             CONNECT_TIMEOUT,
-            confirm_publish=True,
+            f"{self._name} {purpose}",
             read_timeout=CONFIRM_TIMEOUT,
             write_timeout=CONFIRM_TIMEOUT,
-            client_properties={"connection_name": f"{self._name} {purpose}"},
         )
         made = StreamConnection(connection, host, self._queue)
         try:

@@ -15,6 +15,7 @@ import time
 from typing import Any
 import uuid
 
+from cachetools import LRUCache
 from msgspec.structs import replace
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -22,14 +23,12 @@ from oslo_log import log as logging
 from scheduler.conf.partitions import own_name
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.stream.broker import BrokerOptions, StreamBroker, stream_of
+from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
+from scheduler.stream.loops import StreamReader, StreamWriter
 from scheduler.stream.membership import Membership
 from scheduler.stream.owners import Mask, Owners
-from scheduler.stream.reader import StreamReader
 from scheduler.stream.records import Kind, Member, Record, decode
-from scheduler.stream.sender_counters import SenderCounters
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
-from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -38,6 +37,16 @@ AVAILABLE = "Decision stream is available again"
 
 GOODBYE_TIMEOUT = 1.0
 """Seconds in which a scheduler that stops writes what waits, and that it stops."""
+
+
+MOST_SENDERS = 1000
+"""Senders whose counters are remembered."""
+
+REPEATED = 5000
+"""A counter that goes back by at most so much belongs to a record that was written twice."""
+
+FARTHEST = 1_000_000
+"""A counter that leaps further was not written by the sender that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,38 @@ class StreamStatus:
     received: int = 0
     lost: int = 0
     unreadable: int = 0
+
+
+class SenderCounters:
+    """The last counter of each sender. One thread at a time may use it.
+
+    Attributes:
+        lost: How many records are missing.
+    """
+
+    def __init__(self, warnings: RateLimitedLogger) -> None:
+        self.lost = 0
+        self._warnings = warnings
+        self._last: LRUCache[str, int] = LRUCache(MOST_SENDERS)
+
+    def is_new(self, record: Record, *, is_replayed: bool) -> bool:
+        """Return whether a record was not seen before, and count those that are missing before it.
+
+        Args:
+            is_replayed: Whether it may be of the time before the subscription: then any counter that goes
+                back belongs to a record that was seen before.
+        """
+        last = self._last.get(record.sender)
+        ahead = 1 if last is None else record.counter - last
+        if ahead > FARTHEST or (ahead <= 0 and (is_replayed or ahead > -REPEATED)):
+            return False
+        self._last[record.sender] = record.counter
+        if ahead > 1:
+            self.lost += ahead - 1
+            self._warnings.warning(
+                "lost", "Records of another scheduler are missing in the decision stream: %d", ahead - 1
+            )
+        return True
 
 
 class DecisionStream:
@@ -124,7 +165,7 @@ class DecisionStream:
         """Begin to read what others decide, and to publish what this worker of the host decides."""
         self._own = replace(self._own, worker=worker)
         self._state.pending.listener = self.sharing
-        self._reader.loop.start()
+        self._reader.start()
 
     def wait_until_caught_up(self, timeout: float) -> bool:
         """Wait until what was written before the start has been read; see ``StreamReader``."""
@@ -149,7 +190,7 @@ class DecisionStream:
     def stop(self) -> None:
         """Announce that this scheduler stops, and stop, in ``GOODBYE_TIMEOUT`` seconds or little more."""
         self._writer.stop(GOODBYE_TIMEOUT)
-        self._reader.loop.stop(timeout=0)  # it may wait for a message; its thread closes the connection
+        self._reader.stop(0)  # it may wait for a message; its thread closes the connection
 
     def status(self) -> StreamStatus:
         """Return how the stream is doing."""
@@ -181,7 +222,7 @@ class DecisionStream:
         The writer starts only now, when it is known that the queue is a stream: in any other queue records
         would pile up.
         """
-        self._writer.loop.start()
+        self._writer.start()
         return self._writer.publish(Kind.HELLO)
 
     def receive(self, body: bytes | str) -> None:
@@ -260,12 +301,12 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
     """
     if not conf.berth.decision_stream:
         return NoStream()
-    options = BrokerOptions.from_conf(conf)
-    if options is None:
+    hosts = broker_hosts(conf)
+    if not hosts:
         LOG.info("Decisions are not shared with other schedulers: the transport is not RabbitMQ")
         return NoStream()
     return DecisionStream(
-        StreamBroker(options, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
+        StreamBroker(hosts, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
         Member(uuid.uuid4().hex, conf.host),
         lambda: conf.berth.owned_slices,

@@ -15,9 +15,6 @@ import msgspec
 
 from scheduler.stream.records import Member
 
-BEAT_INTERVAL = 5.0
-"""Seconds between two records that a scheduler is alive."""
-
 ALIVE_FOR = 15.0
 """Seconds after the last record of a scheduler in which it counts as alive."""
 

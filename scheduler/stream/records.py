@@ -14,7 +14,7 @@ from typing import Annotated
 
 import msgspec
 
-from scheduler.stream.demands import Needs
+from scheduler.numa.usage import InstanceDemand
 
 VERSION = 1
 """The version of records. Fields may be added within a version; a reader of an older release ignores them."""
@@ -52,6 +52,9 @@ is deleted. HELLO, BEAT, BYE: a scheduler starts to read, lives, stops.
 
 _KINDS = frozenset(kind.value for kind in Kind)
 
+LARGEST_DEMAND = 4096
+"""Bytes of the largest demand that is written or read; a guest with 256 CPUs has about 2,000."""
+
 LONGEST_IDENTIFIER = 64
 """Characters of what identifies an instance, a node or a scheduler."""
 
@@ -59,6 +62,9 @@ Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_IDENTI
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Amount = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
 AmountsByName = Annotated[dict[Name, Amount], msgspec.Meta(max_length=64)]
+
+
+NO_DEMAND = msgspec.Raw()
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -70,7 +76,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         columns: What the instance adds to the node, by column of the host table.
         resources: What it takes of the node's own inventories, by resource class.
         updated: The stamp of the node's row that the decision was based on.
-        needs: What it needs of the node's NUMA cells and PCI devices; None for nothing.
+        demand: What it needs of the node's NUMA cells and PCI devices, as ``demand_of`` reads it.
+            Earlier releases write ``needs``, which is not read: such an entry counts without them.
     """
 
     instance: Identifier
@@ -78,7 +85,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     columns: AmountsByName = {}
     resources: AmountsByName = {}
     updated: datetime | None = None
-    needs: Needs | None = None
+    demand: msgspec.Raw = NO_DEMAND
 
 
 class Member(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,6 +145,7 @@ class Message:
 _records = msgspec.json.Decoder(Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MOST_RECORDS)])
 _header = msgspec.json.Decoder(_Header)
 _record = msgspec.json.Decoder(Record)
+_demand = msgspec.json.Decoder(InstanceDemand)
 _encoder = msgspec.json.Encoder()
 
 
@@ -220,3 +228,25 @@ def without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
         for name, amount in amounts.items()
         if amount
     }
+
+
+def encode_demand(demand: InstanceDemand | None) -> msgspec.Raw:
+    """Return a demand for an entry; nothing for None, and for one that has no room or cannot be encoded."""
+    try:
+        encoded = b"" if demand is None else _encoder.encode(demand)
+    except UnicodeEncodeError:
+        return NO_DEMAND
+    return msgspec.Raw(encoded) if 0 < len(encoded) <= LARGEST_DEMAND else NO_DEMAND
+
+
+def demand_of(entry: Entry) -> InstanceDemand | None:
+    """Return the demand of an entry; None for none, and for one that is too large or cannot be read.
+
+    Any service on the bus can write one, so it may be anything of that type: a wrong one costs a bad choice
+    of host (``hosts.demands``).
+    """
+    encoded = bytes(entry.demand)
+    try:
+        return _demand.decode(encoded) if 0 < len(encoded) <= LARGEST_DEMAND else None
+    except (msgspec.DecodeError, RecursionError):
+        return None

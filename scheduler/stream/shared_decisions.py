@@ -16,8 +16,15 @@ import numpy as np
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.stream.demands import demand_of, needs_of
-from scheduler.stream.records import LONGEST_IDENTIFIER, Entry, Kind, Record, without_zeros
+from scheduler.stream.records import (
+    LONGEST_IDENTIFIER,
+    Entry,
+    Kind,
+    Record,
+    demand_of,
+    encode_demand,
+    without_zeros,
+)
 
 Allocations = Mapping[str, Mapping[str, Any]]
 """Provider uuid → ``{"resources": {resource class: amount}}``."""
@@ -137,7 +144,7 @@ class SharedDecisions:
                 entry.updated,
                 age,
                 granted=kind == Kind.CLAIMED,
-                demand=demand_of(entry.needs),
+                demand=demand_of(entry),
             )
         elif kind == Kind.RELEASED:
             self._pending.unshare(entry.instance, entry.node)
@@ -166,5 +173,5 @@ def _entry_of(placement: PendingPlacement, resources: Mapping[str, int] | None =
         columns=without_zeros(dict(zip(AMOUNTS, placement.amounts.tolist(), strict=True))),
         resources=dict(resources or {}),
         updated=placement.updated,
-        needs=needs_of(placement.demand),
+        demand=encode_demand(placement.demand),
     )

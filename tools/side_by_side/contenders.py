@@ -10,7 +10,7 @@ import time
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
-from scheduler.stream.broker import BrokerOptions, StreamBroker
+from scheduler.stream.broker import StreamBroker, broker_hosts
 from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess
 from tools.rig.load import make_requests, send
 from tools.rig.nova_cloud import PLACEMENT_KEEPALIVE, NovaCloud
@@ -65,7 +65,7 @@ class BerthScheduler:
                 pids.append(process.pid)
                 logs.append(process.log)
                 process.wait_until_it_answers(bus, host=host)
-            broker = StreamBroker(BrokerOptions.from_conf(rig.conf), "side-by-side")
+            broker = StreamBroker(broker_hosts(rig.conf), "side-by-side")
             yield Running(bus, pids, logs, _first_answer(bus, started), partial(broker.connect, "counter"))
 
 

@@ -9,7 +9,7 @@ Imported after ``imports.install``.
 
 import itertools
 
-from scheduler.stream import membership, reader, writer
+from scheduler.stream import loops, membership
 from scheduler.stream.broker import StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
@@ -104,6 +104,6 @@ class Connection:
 
 def spare_steps() -> None:
     """Let schedulers say less often that they are alive; once for an operating system process."""
-    writer.BEAT_INTERVAL = BEAT
-    membership.ALIVE_FOR = reader.SILENT_AFTER = SILENCE
-    reader.ROUND = LOOK
+    loops.BEAT_INTERVAL = BEAT
+    membership.ALIVE_FOR = loops.SILENT_AFTER = SILENCE
+    loops.ROUND = LOOK

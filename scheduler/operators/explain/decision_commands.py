@@ -24,7 +24,7 @@ from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import Shown
 from scheduler.rpc import explain
 from scheduler.rpc.command_transport import command_transport
-from scheduler.stream.broker import BrokerOptions
+from scheduler.stream.broker import broker_hosts, why_unavailable
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -116,8 +116,7 @@ def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
     Raises:
         BrokerUnavailable: None does.
     """
-    broker = BrokerOptions.from_conf(conf)
-    if broker is not None and (reason := broker.why_unavailable(timeout)):
+    if reason := why_unavailable(broker_hosts(conf), timeout):
         raise BrokerUnavailable(f"RabbitMQ is unavailable: {reason}")
 
 

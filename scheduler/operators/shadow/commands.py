@@ -20,7 +20,7 @@ from scheduler.operators.shadow.shadow import ComparisonFile, Shadow
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import Shown
 from scheduler.rpc.transport import TOPIC
-from scheduler.stream.broker import BrokerOptions
+from scheduler.stream.broker import broker_hosts
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -39,8 +39,8 @@ class RunCommand(ConfiguredCommand):
         try:
             set_up_logging(conf)
             file = ComparisonFile(directory)
-            broker = BrokerOptions.from_conf(conf)
-            if broker is None:
+            hosts = broker_hosts(conf)
+            if not hosts:
                 raise ConfigError("[DEFAULT]/transport_url: a shadow needs RabbitMQ")
             manager = ShadowManager.from_conf(conf)
             manager.start()
@@ -48,7 +48,7 @@ class RunCommand(ConfiguredCommand):
             LOG.error("The shadow cannot start: %s", error)
             return 1
         shadow = Shadow(manager, file)
-        copies = Copies(broker, conf.control_exchange, TOPIC)
+        copies = Copies(hosts, conf.control_exchange, TOPIC)
 
         def stop(*_: object) -> None:
             copies.stop()

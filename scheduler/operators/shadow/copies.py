@@ -5,7 +5,7 @@ with its connection. It is bounded, and the oldest copies are dropped first: a s
 the messages of the cloud.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 import random
 import struct
@@ -27,7 +27,7 @@ from scheduler.logs import OutageLog
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Unreadable
 from scheduler.rpc.serializer import ServerSerializer
-from scheduler.stream.broker import BrokerOptions
+from scheduler.stream.broker import BrokerHost
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -100,7 +100,7 @@ class Copies:
 
     def __init__(
         self,
-        options: BrokerOptions,
+        hosts: Sequence[BrokerHost],
         exchange: str,
         topic: str,
         clock: Callable[[], float] = time.monotonic,
@@ -110,7 +110,7 @@ class Copies:
         Args:
             exchange: The exchange of nova's calls, ``[DEFAULT] control_exchange``.
         """
-        self._options = options
+        self._hosts = hosts
         self._exchange = exchange
         self._topic = topic
         self._clock = clock
@@ -130,9 +130,9 @@ class Copies:
             take: Called with each copy, in this thread.
         """
         while not self._stopped.is_set():
-            for host in random.sample(self._options.hosts, len(self._options.hosts)):
+            for host in random.sample(self._hosts, len(self._hosts)):
                 try:
-                    with self._options.connection_to(host, CONNECT_TIMEOUT) as connection:
+                    with host.connect(CONNECT_TIMEOUT) as connection:
                         self._receive(connection, take)
                 except (*_AWAY, *_MALFORMED) as error:
                     self._outage.report_failure(error)

@@ -43,9 +43,9 @@ from scheduler.rpc.transport import TOPIC, rpc_transport
 from scheduler.rules import load_filters, load_weighers, nova_modules
 from scheduler.stream.broker import (
     BrokerHost,
-    BrokerOptions,
     StreamConnection,
     StreamUnavailable,
+    broker_hosts,
     stream_of,
 )
 
@@ -326,27 +326,20 @@ def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     step = "Check [DEFAULT]/transport_url and that RabbitMQ runs"
     try:
         rpc_transport(conf).cleanup()
+        hosts = broker_hosts(conf)
     except ConfigError as error:
         yield Finding(State.FAILURE, "Message broker", str(error), "Correct the option in nova.conf")
         return
-    try:
-        broker = BrokerOptions.from_conf(conf)
-    except ConfigError:
-        text = "[oslo_messaging_rabbit]/ssl_version is no version of TLS"
-        yield Finding(
-            State.FAILURE, "Message broker", text, "Correct the option in nova.conf, or leave it unset"
-        )
-        return
-    if broker is None:
+    if not hosts:
         text = "The driver is not that of RabbitMQ, so the broker is not checked"
         yield Finding(State.WARNING, "Message broker", text, "Berth is tested with RabbitMQ only")
         return
-    for host in broker.hosts:
+    for host in hosts:
         name = f"Message broker {host}"
         try:
-            with broker.connection_to(host, TIMEOUT) as connection:
+            with host.connect(TIMEOUT) as connection:
                 yield Finding(State.SUCCESS, name, _check_queue(conf.oslo_messaging_rabbit, connection))
-                yield from _own_queues(conf, broker, host, connection)
+                yield from _own_queues(conf, host, connection)
         except BROKER_FAILURES as error:
             reason = brief(error).removeprefix(f"broker {host}: ")
             yield Finding(State.FAILURE, name, *_advised(error, (reason, step)))
@@ -359,9 +352,7 @@ def _advised(error: Exception, otherwise: tuple[str, str]) -> tuple[str, str]:
     return text, step
 
 
-def _own_queues(
-    conf: cfg.ConfigOpts, broker: BrokerOptions, host: BrokerHost, connection: kombu.Connection
-) -> Iterator[Finding]:
+def _own_queues(conf: cfg.ConfigOpts, host: BrokerHost, connection: kombu.Connection) -> Iterator[Finding]:
     """Yield a warning if the broker refuses the queues that nova-scheduler does not have.
 
     They are declared as the daemon does it, and deleted again if they were not there.
@@ -371,7 +362,7 @@ def _own_queues(
     try:
         if queue:
             is_new = not _exists(connection, queue)
-            with broker.connection_to(host, TIMEOUT) as reading:
+            with host.connect(TIMEOUT) as reading:
                 stream = StreamConnection(reading, host, queue)
                 stream.declare()
                 stream.subscribe("next")

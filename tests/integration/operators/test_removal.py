@@ -10,7 +10,7 @@ import pytest
 
 from scheduler import conf as configuration
 from scheduler.rpc import explain, transport
-from scheduler.stream.broker import BrokerOptions, StreamBroker, stream_of
+from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
 from tests.support.deployment import KOLLA, write_configuration
 from tests.support.waiting import eventually
 
@@ -45,9 +45,9 @@ def test_what_is_berths_and_unused_is_removed(tmp_path, rabbit, rabbit_url):
             channel.queue_declare(name, durable=True, auto_delete=False)
         kombu.Producer(channel).publish("{}", routing_key="berth.scheduler.east")
     listed = "rabbitmqctl -q -p {} list_queues name consumers"
-    options = BrokerOptions.from_conf(conf)
+    hosts = broker_hosts(conf)
     for partition in ("", "east"):
-        stream = StreamBroker(options, "test", stream_of(partition)).connect("test")
+        stream = StreamBroker(hosts, "test", stream_of(partition)).connect("test")
         stream.publish(b"x")
         stream.close()
     bus = transport.rpc_transport(conf)

@@ -7,8 +7,8 @@ import uuid
 import numpy as np
 
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.stream import broker, connected_loop, reader, writer
-from scheduler.stream.broker import BrokerOptions, StreamBroker
+from scheduler.stream import broker, loops
+from scheduler.stream.broker import StreamBroker, broker_hosts
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member, encode
 from scheduler.stream.shared_decisions import LocalState
@@ -24,15 +24,15 @@ PATIENCE = 60
 def broker_of(url, first=0, **rabbit):
     """The broker of a transport URL; its hosts are tried from the ``first`` on."""
     options = {f"oslo_messaging_rabbit__{name}": value for name, value in rabbit.items()}
-    found = BrokerOptions.from_conf(make_conf(_transport_url=url, **options))
+    found = broker_hosts(make_conf(_transport_url=url, **options))
     return StreamBroker(found, "test", choice=lambda _hosts: first)
 
 
 def hurry(monkeypatch):
     """Let what is waited for take less time than in a daemon."""
-    monkeypatch.setattr(reader, "SILENT_AFTER", 3.0)
-    monkeypatch.setattr(connected_loop, "RETRY_INTERVAL", 0.2)
-    monkeypatch.setattr(writer, "BEAT_INTERVAL", 0.5)
+    monkeypatch.setattr(loops, "SILENT_AFTER", 3.0)
+    monkeypatch.setattr(loops, "RETRY_INTERVAL", 0.2)
+    monkeypatch.setattr(loops, "BEAT_INTERVAL", 0.5)
     monkeypatch.setattr(broker, "CONFIRM_TIMEOUT", 1.0)
 
 

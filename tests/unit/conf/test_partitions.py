@@ -3,7 +3,7 @@ import pytest
 from scheduler import conf as options
 from scheduler.conf.partitions import Partition, all_partitions, own_partition
 from scheduler.errors import ConfigError
-from scheduler.stream.broker import BrokerOptions
+from scheduler.stream.broker import broker_hosts
 
 GENERAL = "[berth_partition_general]\naggregates = pool-a, pool-b\ndefault = true\n"
 GPU = """
@@ -145,4 +145,4 @@ def test_changed_sections_are_told_to_need_a_start(load, tmp_path, caplog, chang
 def test_the_broker_misses_a_frozen_scheduler_within_fifteen_seconds_unless_it_is_set(
     load, sections, threshold
 ):
-    assert BrokerOptions.from_conf(load(sections)).heartbeat == threshold
+    assert {host.settings.heartbeat for host in broker_hosts(load(sections))} == {threshold}

@@ -1,8 +1,8 @@
 """Options of oslo.messaging for the stream's connections.
 
-What that library keeps private and is used here: ``_drivers.common.ConfigOptsProxy``,
-``_drivers.impl_rabbit.Connection.validate_ssl_version``; of amqp ``_quick_recv`` of a transport. The tests
-compare with what their own connections do.
+What that library keeps private and is used here: ``_drivers.common.ConfigOptsProxy`` and ``PURPOSE_LISTEN``,
+``_drivers.impl_rabbit.Connection`` with ``ensure_connection`` and ``connection``; of amqp ``_quick_recv`` of a
+transport.
 """
 
 import ssl
@@ -10,9 +10,6 @@ from types import SimpleNamespace
 
 from amqp.exceptions import ChannelError, ConsumerCancelled, error_for_code
 from amqp.transport import SSLTransport, TCPTransport
-from oslo_messaging import TransportURL
-from oslo_messaging._drivers import common
-from oslo_messaging._drivers.impl_rabbit import Connection
 import pytest
 
 from scheduler.errors import ConfigError
@@ -20,111 +17,121 @@ from scheduler.stream.broker import (
     ACKNOWLEDGE_EVERY,
     READ_AHEAD,
     BrokerHost,
-    BrokerOptions,
     StreamBroker,
     StreamConnection,
     StreamUnavailable,
     UnreadableMessage,
+    broker_hosts,
     stream_of,
 )
 from tests.support.options import make_conf
 
-
-def options_of(url, **rabbit):
-    conf = make_conf(_transport_url=url, **{f"oslo_messaging_rabbit__{k}": v for k, v in rabbit.items()})
-    return BrokerOptions.from_conf(conf), conf
+HOST = BrokerHost("a:5672", None)
 
 
-def librarys_tls(conf):
-    """What a connection of oslo.messaging gives kombu."""
-    url = TransportURL.parse(conf)
-    options = common.ConfigOptsProxy(conf, url, "oslo_messaging_rabbit").oslo_messaging_rabbit
-    connection = Connection.__new__(Connection)
-    connection.ssl = options.ssl
-    for name in ("ssl_version", "ssl_key_file", "ssl_cert_file", "ssl_ca_file"):
-        setattr(connection, name, getattr(options, name))
-    connection.ssl_server_hostname = Connection._get_ssl_server_hostname(url)
-    return connection._fetch_ssl_params()
-
-
-def test_hosts_are_those_of_the_transport():
-    found, _ = options_of("rabbit://u:p%40ss@a:5673,v:q@b/cloud")
-    assert found.hosts == (
-        BrokerHost("a", 5673, "u", "p@ss", "cloud"),
-        BrokerHost("b", 5672, "v", "q", "cloud"),
+def hosts_of(url, **rabbit):
+    return broker_hosts(
+        make_conf(_transport_url=url, **{f"oslo_messaging_rabbit__{k}": v for k, v in rabbit.items()})
     )
-    assert "p@ss" not in repr(found)
+
+
+def address(host):
+    used = host.settings.clone()
+    return used.hostname, used.port, used.userid, used.password, used.virtual_host
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("rabbit://", BrokerHost("localhost", 5672, "guest", "guest", "/")),
-        ("rabbit://u:p@[::1]:5671//", BrokerHost("::1", 5671, "u", "p", "/")),
-        ("amqp://u:p@a/", BrokerHost("a", 5672, "u", "p", "/")),
+        ("rabbit://", [("localhost", 5672, "guest", "guest", "/")]),
+        ("rabbit://u:p@[::1]:5671//", [("::1", 5671, "u", "p", "/")]),
+        ("amqp://u:p@a/", [("a", 5672, "u", "p", "/")]),
+        (
+            "rabbit://u:p%40ss@a:5673,v:q@b/cloud",
+            [("a", 5673, "u", "p@ss", "cloud"), ("b", 5672, "v", "q", "cloud")],
+        ),
     ],
 )
-def test_defaults_of_a_host(url, expected):
-    assert options_of(url)[0].hosts == (expected,)
+def test_hosts_are_those_of_the_transport(url, expected):
+    found = hosts_of(url)
+    assert [address(host) for host in found] == expected
+    assert [str(host) for host in found] == [f"{name}:{port}" for name, port, *_ in expected]
+    assert "p@ss" not in repr(found)
 
 
 @pytest.mark.parametrize("url", ["fake://", "kombu+memory://", "kafka://a"])
 def test_other_transports_have_no_stream(url):
-    assert options_of(url)[0] is None
+    assert hosts_of(url) == ()
 
 
 def test_options_of_the_library_are_used_and_the_url_overrides_them():
-    found, _ = options_of(
+    (host,) = hosts_of(
         "rabbit://u:p@a/?heartbeat_timeout_threshold=7",
         rabbit_login_method="PLAIN",
         heartbeat_timeout_threshold=99,
     )
-    assert (found.login_method, found.heartbeat) == ("PLAIN", 7)
+    assert (host.settings.login_method, host.settings.heartbeat) == ("PLAIN", 7)
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "expected"),
     [
-        {},
-        {"ssl": True},
-        {"ssl": True, "ssl_version": "TLSv1_2", "ssl_key_file": "k", "ssl_cert_file": "c"},
-        {"ssl": True, "ssl_ca_file": "ca"},
+        ({}, False),
+        ({"ssl": True}, True),
+        (
+            {"ssl": True, "ssl_version": "TLSv1_2", "ssl_key_file": "k", "ssl_cert_file": "c"},
+            {"ssl_version": ssl.PROTOCOL_TLSv1_2, "keyfile": "k", "certfile": "c"},
+        ),
+        (
+            {"ssl": True, "ssl_ca_file": "ca"},
+            {"ca_certs": "ca", "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "a"},
+        ),
     ],
     ids=["plain", "unverified", "with a certificate of its own", "verified"],
 )
-def test_connections_to_one_host_are_secured_as_those_of_the_library(options):
-    found, conf = options_of("rabbit://u:p@a/", **options)
-    assert found.tls_for(found.hosts[0]) == librarys_tls(conf)
+def test_connections_are_secured_as_the_options_say(options, expected):
+    (host,) = hosts_of("rabbit://u:p@a/", **options)
+    assert host.settings.ssl == expected
 
 
 def test_of_several_hosts_each_is_verified_by_its_own_name():
-    found, conf = options_of("rabbit://u:p@a,u:p@b/", ssl=True, ssl_ca_file="ca")
-    assert [found.tls_for(host)["server_hostname"] for host in found.hosts] == ["a", "b"]
-    assert found.tls_for(found.hosts[0])["cert_reqs"] == ssl.CERT_REQUIRED
-    assert librarys_tls(conf)["server_hostname"] is None  # else this would not be needed
+    """The library compares no name if the URL has several hosts."""
+    found = hosts_of("rabbit://u:p@a,u:p@b/", ssl=True, ssl_ca_file="ca")
+    assert [host.settings.ssl["server_hostname"] for host in found] == ["a", "b"]
+
+
+def test_a_host_that_does_not_answer_is_unavailable_within_the_time():
+    (host,) = hosts_of("rabbit://u:secret@127.0.0.1:1/")
+    with pytest.raises(StreamUnavailable, match=r"broker 127\.0\.0\.1:1: ") as raised:
+        host.connect(0.5)
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("url", "options"),
-    [("rabbit://u:secret@a:port/", {}), ("rabbit://u:secret@a/", {"ssl": True, "ssl_version": "1"})],
-    ids=["port", "version of TLS"],
+    ("url", "options", "named"),
+    [
+        ("rabbit://u:secret@a:port/", {}, "transport_url"),
+        ("rabbit://u:secret@a/", {"ssl": True, "ssl_version": "odd"}, "SSL version : odd"),
+        ("rabbit://u:secret@a/", {"rabbit_stream_fanout": True}, "rabbit_stream_fanout"),
+    ],
+    ids=["port", "version of TLS", "fan-out"],
 )
-def test_options_that_cannot_be_used_are_refused_without_a_secret(url, options):
-    with pytest.raises(ConfigError) as refused:
-        options_of(url, **options)
+def test_options_that_cannot_be_used_are_refused_without_a_secret(url, options, named):
+    with pytest.raises(ConfigError, match=named) as refused:
+        hosts_of(url, **options)
     assert "secret" not in str(refused.value)
 
 
 def test_the_first_host_is_chosen_at_random():
     chosen = []
-    StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", choice=lambda n: chosen.append(n) or 2)
+    StreamBroker(hosts_of("rabbit://u:p@a,u:p@b,u:p@c/"), "test", choice=lambda n: chosen.append(n) or 2)
     assert chosen == [3]
 
 
 @pytest.mark.parametrize(("partition", "queue"), [("", "berth.decisions"), ("gpu", "berth.decisions.gpu")])
 def test_schedulers_of_a_partition_have_a_stream_of_their_own(partition, queue):
     library = FakeLibrary()
-    StreamConnection(library, BrokerHost("a", 5672, "u", "p", "/"), stream_of(partition)).declare()
+    StreamConnection(library, HOST, stream_of(partition)).declare()
     assert library.declared == [queue]
 
 
@@ -162,7 +169,7 @@ class FakeLibrary:
 
 
 def subscribed(library):
-    connection = StreamConnection(library, BrokerHost("a", 5672, "u", "p", "/"))
+    connection = StreamConnection(library, HOST)
     connection.declare()
     connection.subscribe("5m")
     return connection
@@ -230,8 +237,7 @@ def test_a_stream_that_cannot_be_declared_is_tried_again_unless_the_broker_refus
     def declare(*_arguments, **_options):
         raise error_for_code(code, text, (50, 10), ChannelError)
 
-    host = BrokerHost("broker", 5672, "user", "", "/")
     connection = SimpleNamespace(channel=lambda: SimpleNamespace(queue_declare=declare))
     with pytest.raises(StreamUnavailable) as raised:
-        StreamConnection(connection, host).declare()
+        StreamConnection(connection, HOST).declare()
     assert (raised.value.refused, text in str(raised.value)) == (refused, True)

@@ -151,7 +151,7 @@ def test_a_start_waits_for_a_stream_that_is_away_for_a_bounded_time(broker, capl
 
 
 def test_a_start_does_not_wait_for_a_broker_that_refuses(broker, monkeypatch):
-    monkeypatch.setattr("scheduler.stream.connected_loop.RETRY_INTERVAL", 0.01)
+    monkeypatch.setattr("scheduler.stream.loops.RETRY_INTERVAL", 0.01)
     broker.away = broker.refuses = True
     scheduler = Scheduler(broker, "a")
     scheduler.stream.start()
@@ -164,7 +164,7 @@ def test_a_start_does_not_wait_for_a_broker_that_refuses(broker, monkeypatch):
 
 def test_an_outage_is_said_once_and_so_is_its_end(broker, start, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr("scheduler.stream.connected_loop.RETRY_INTERVAL", 0.01)
+    monkeypatch.setattr("scheduler.stream.loops.RETRY_INTERVAL", 0.01)
     one, another = start("a"), start("b")
     broker.away = True
     assert eventually(lambda: caplog.text.count(decision_stream.UNAVAILABLE) == 2)  # once by each of them
@@ -177,7 +177,7 @@ def test_an_outage_is_said_once_and_so_is_its_end(broker, start, monkeypatch, ca
 
 def test_the_end_of_an_outage_of_the_writer_alone_is_said(broker, start, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr("scheduler.stream.connected_loop.RETRY_INTERVAL", 0.01)
+    monkeypatch.setattr("scheduler.stream.loops.RETRY_INTERVAL", 0.01)
     one = start("a")
     broker.unconfirmed = 1
     one.pending.add("i1", one.table, 0, ONE)

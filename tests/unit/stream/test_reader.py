@@ -3,9 +3,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from scheduler.stream import connected_loop, reader
+from scheduler.stream import loops
 from scheduler.stream.broker import StreamUnavailable
-from scheduler.stream.reader import StreamReader
+from scheduler.stream.loops import StreamReader
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
@@ -42,7 +42,7 @@ class World:
 
     def round(self, seconds=0.0):
         self.clock.now += seconds
-        return self.reader.loop.run_round()
+        return self.reader.run_round()
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_it_is_caught_up_once_its_marker_comes_back_after_each_subscription(worl
     world.broker.away = True
     world.round()
     world.broker.away = False
-    world.round(connected_loop.RETRY_INTERVAL)
+    world.round(loops.RETRY_INTERVAL)
     assert (world.markers, world.reader.is_replaying) == (2, True)
     world.reader.see_own(1)
     assert not world.reader.is_replaying
@@ -86,14 +86,14 @@ def test_an_own_record_is_new_if_it_was_published_here_and_not_seen_before(world
 
 def test_a_start_waits_no_longer_for_a_broker_that_refuses(world):
     world.broker.away = world.broker.refuses = True
-    for _ in range(reader.MOST_REFUSALS):
-        world.round(connected_loop.RETRY_INTERVAL)
+    for _ in range(loops.MOST_REFUSALS):
+        world.round(loops.RETRY_INTERVAL)
     assert not world.reader.wait_until_caught_up(10_000)
 
 
 def test_while_own_records_come_back_the_subscription_stays(world):
     for counter in range(5):
-        world.round(reader.SILENT_AFTER - 1)
+        world.round(loops.SILENT_AFTER - 1)
         world.reader.see_own(counter)
     assert (world.markers, world.failures) == (1, [])
 
@@ -101,7 +101,7 @@ def test_while_own_records_come_back_the_subscription_stays(world):
 def test_a_long_replay_is_not_taken_for_silence(world):
     for _ in range(5):
         world.broker.bodies.append(b"old")
-        world.round(reader.SILENT_AFTER - 1)
+        world.round(loops.SILENT_AFTER - 1)
     assert (world.markers, world.failures) == (1, [])
 
 
@@ -110,42 +110,42 @@ def test_others_records_alone_are_taken_for_silence_once_an_own_one_was_seen(wor
     world.reader.see_own(0)
     for _ in range(2):
         world.broker.bodies.append(b"another's")
-        world.round(reader.SILENT_AFTER - 1)
+        world.round(loops.SILENT_AFTER - 1)
     assert len(world.failures) == 1
 
 
 def test_a_subscription_that_went_silent_is_made_again(world):
     world.round()
     world.broker.deaf = True
-    world.round(reader.SILENT_AFTER + 1)
+    world.round(loops.SILENT_AFTER + 1)
     assert [str(one) for one in world.failures] == ["broker test: own records did not come back in 15 s"]
     world.broker.bodies, world.broker.deaf = [b"1"], False
-    world.round(connected_loop.RETRY_INTERVAL)
+    world.round(loops.RETRY_INTERVAL)
     assert (world.delivered, world.markers) == ([b"1"], 2)
 
 
 def test_while_the_broker_is_away_it_is_tried_once_an_interval(world):
     world.round()
     world.broker.away = True
-    assert world.round() == connected_loop.RETRY_INTERVAL
-    assert world.round(0.4) == pytest.approx(connected_loop.RETRY_INTERVAL - 0.4)
+    assert world.round() == loops.RETRY_INTERVAL
+    assert world.round(0.4) == pytest.approx(loops.RETRY_INTERVAL - 0.4)
     assert len(world.failures) == 1
     world.broker.away = False
-    world.round(connected_loop.RETRY_INTERVAL)
+    world.round(loops.RETRY_INTERVAL)
     assert world.markers == 2
 
 
 def test_a_message_that_the_library_cannot_decode_is_met_once(world):
     world.broker.bodies, world.broker.malformed = [b"1", b"\xff", b"3"], {1}
     world.round()
-    world.round(connected_loop.RETRY_INTERVAL)
+    world.round(loops.RETRY_INTERVAL)
     world.broker.bodies.append(b"4")
     world.round()
     assert (world.delivered, len(world.failures)) == ([b"1", b"4"], 1)
     world.broker.away = True
     world.round()
     world.broker.away, world.broker.malformed = False, set()
-    world.round(connected_loop.RETRY_INTERVAL)
+    world.round(loops.RETRY_INTERVAL)
     assert world.delivered == [b"1", b"4", b"1", b"\xff", b"3", b"4"]
 
 
@@ -158,8 +158,8 @@ def test_a_flood_of_records_leaves_most_of_the_time_to_requests(world):
         rest = world.round()
         world.reader.see_own(0)
         rested += rest
-        assert rest <= reader.REST * (reader.SPELL + world.cost)
-    assert rested == pytest.approx(reader.REST * 1.0)
+        assert rest <= loops.REST * (loops.SPELL + world.cost)
+    assert rested == pytest.approx(loops.REST * 1.0)
 
 
 def test_before_the_first_request_it_reads_without_a_rest(world):
@@ -170,8 +170,8 @@ def test_before_the_first_request_it_reads_without_a_rest(world):
 
 def test_a_reader_that_stops_reports_no_failure_and_closes_its_connection():
     world = World()
-    world.reader.loop.start()
-    world.reader.loop.stop(10)
+    world.reader.start()
+    world.reader.stop(10)
     assert world.failures == []
     assert all(each.closed for each in world.connections)
 
@@ -186,9 +186,9 @@ def test_a_connection_is_not_closed_under_the_thread_that_reads_it():
         raise StreamUnavailable("lost")
 
     world.broker.connect = lambda _purpose: Mock(receive=receive, close=Mock())
-    world.reader.loop.start()
+    world.reader.start()
     assert reads.wait(PATIENCE)
-    world.reader.loop.stop(0)
+    world.reader.stop(0)
     (connection,) = world.connections
     assert not connection.close.called
     stopped.set()

@@ -190,7 +190,7 @@ DEMANDS = {
         requests=(
             make_request(2, [{"vendor_id": "10de"}, {"product_id": None}], alias_name="gpu", request_id="r"),
         ),
-        mappings={"r-0": ("p1",)},
+        mappings={"r-0": ["p1"]},
     ),
     "cells": InstanceDemand(
         guest(pinned(0, thread_policy="require"), floating(1, pagesize=2048), isolated_emulator=True),
@@ -211,25 +211,42 @@ def test_cells_and_devices_are_taken_of_the_table_of_another_scheduler(one, anot
     assert another.demands_on(0) == []
 
 
-@pytest.mark.parametrize(
-    "needs",
-    [
-        {"cells": [{"id": -1}]},
-        {"devices": [{"count": "2"}]},
-        {"cells": [{"id": 0, "cpuset": [0] * 5000}]},
-        [],
-    ],
-    ids=["negative", "text", "many CPUs", "no object"],
-)
-def test_a_record_with_needs_that_cannot_be_read_is_left_out(needs):
-    entry = {"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}, "needs": needs}
+UNREADABLE = {
+    "negative": {"guest": {"cells": [{"id": "-1"}]}},
+    "text": {"requests": [{"count": "2"}]},
+    "no object": [],
+    "null": None,
+    "too large": {"guest": {"cells": [{"id": 0, "cpuset": list(range(2000))}]}},
+}
+
+
+@pytest.mark.parametrize("demand", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("field", ["demand", "needs"])
+def test_a_demand_that_cannot_be_read_is_left_out_and_the_placement_counts(one, field, demand):
+    entry = {"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}, field: demand}
     written = {"version": 1, "kind": "intent", "sender": "s", "counter": 0, "time": 0, "entries": [entry]}
     message = decode(json.dumps([written]))
-    assert (message.records, len(message.faults)) == ([], 1)
+    assert message.faults == []
+    one.shared.apply(*message.records)
+    assert (one.on(0), one.demands_on(0)) == ([0, 0, 1, 0, 0], [])
 
 
-def test_needs_that_are_too_large_are_not_kept_and_the_placement_is(one, another):
-    cells = [pinned(number, vcpus=500) for number in range(4)]
-    one.reserve_demand("i1", 0, InstanceDemand(guest(*cells)))
+def test_a_record_of_an_earlier_release_counts_by_its_amounts(one):
+    needs = {"cells": [{"id": 0, "cpuset": [0, 1], "memory": 512}], "devices": [{"count": 1}]}
+    entry = {"instance": "i1", "node": H1, "columns": {"vcpus_used": 2}, "needs": needs}
+    written = {"version": 1, "kind": "claimed", "sender": "s", "counter": 0, "time": 0, "entries": [entry]}
+    one.shared.apply(*decode(json.dumps([written])).records)
+    assert (one.on(0), one.demands_on(0)) == ([0, 0, 2, 0, 0], [])
+
+
+NO_ROOM = {
+    "too large": InstanceDemand(guest(*(pinned(number, vcpus=500) for number in range(4)))),
+    "no Unicode": InstanceDemand(requests=(make_request(1, [{}], alias_name="\ud800"),)),
+}
+
+
+@pytest.mark.parametrize("demand", NO_ROOM.values(), ids=NO_ROOM)
+def test_a_demand_that_has_no_room_is_not_published_and_the_placement_is(one, another, demand):
+    one.reserve_demand("i1", 0, demand)
     assert another.demands_on(0) == []
     assert another.on(0) == ONE.tolist()

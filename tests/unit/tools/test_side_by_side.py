@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
+from scheduler.stream.loops import StreamWriter
 from scheduler.stream.records import Entry, Kind, Member
-from scheduler.stream.writer import StreamWriter
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
 from tools.rig import instances, truth
@@ -225,9 +225,9 @@ def test_only_what_happens_in_the_load_is_counted(tmp_path):
         log.write_text("Forwarded call 1 to x\nForwarded call 2 to y")
         writer.publish(Kind.INTENT, Entry(instance="i", node="n"))
         writer.publish(Kind.BEAT)
-        writer.loop.start()
+        writer.start()
         eventually(lambda: len(broker.bodies) > 1)
-        writer.loop.stop()
+    writer.stop()
     assert found.counts == {
         "statements of the databases": 30,
         "placement: POST /allocations": 1,

@@ -173,7 +173,7 @@ def test_where_the_log_goes_is_a_row(check, tmp_path):
         ),
         (
             "[oslo_messaging_rabbit]\nssl = true\nssl_version = odd\n",
-            "[oslo_messaging_rabbit]/ssl_version is no version of TLS",
+            "[oslo_messaging_rabbit] cannot be used: Invalid SSL version : odd",
         ),
     ],
     ids=["driver", "password", "version of TLS"],
