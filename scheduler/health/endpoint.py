@@ -1,19 +1,24 @@
-"""The HTTP server of health checks and metrics, in a thread of the master.
+"""The HTTP server of health checks and metrics, in threads of the master.
 
-No client may hurt the daemon: connections are limited in number, in bytes and in time as a whole, one thread
-serves them all, and a page is made once a second at most. GET and HEAD are answered, and each connection is
-closed after one answer.
+No client may hurt the daemon: connections are limited in number, in bytes and in time as a whole, and a page
+is made once a second at most. GET and HEAD are answered, and each connection is closed after one answer.
 """
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
+import contextlib
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 import socket
+import socketserver
+import ssl
+import sys
 import threading
 import time
+from typing import cast
 
+from cachetools import TTLCache
 from oslo_log import log as logging
 
 from scheduler.errors import ConfigError
@@ -51,23 +56,6 @@ class Page:
     body: bytes
 
 
-@dataclass(eq=False)
-class _Connection:
-    """An open connection.
-
-    Attributes:
-        task: What serves it.
-        client: The address of the other end; "" for a unix socket.
-        admitted: Whether it has sent a request with what a client has to show.
-        evicted: Whether it makes room for another one.
-    """
-
-    task: asyncio.Task[None] | None
-    client: str
-    admitted: bool = False
-    evicted: bool = False
-
-
 Pages = Mapping[str, Callable[[], Page]]
 """Path -> what makes its page. A query is ignored."""
 
@@ -81,9 +69,6 @@ NOT_FOUND = _error("404 Not Found")
 NOT_ALLOWED = _error("405 Method Not Allowed")
 MALFORMED = _error("400 Bad Request")
 BROKEN = _error("500 Internal Server Error")
-
-#: What is answered to those that have shown nothing.
-REFUSALS = (NOT_AUTHORIZED, MALFORMED)
 
 
 class Endpoint:
@@ -107,15 +92,11 @@ class Endpoint:
         """
         self._address = address
         self._pages = pages
-        self._clock = clock
-        self._longest = longest
         self._retry = retry
-        self._access = access
-        self._kept: dict[str, tuple[float, Page]] = {}
-        self._open: dict[_Connection, None] = {}  # the oldest first
-        self._reports = RateLimitedLogger(LOG)
-        self._listener: socket.socket | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.longest, self.access = longest, access
+        self._kept: TTLCache[str, Page] = TTLCache(len(pages), KEPT, clock)
+        self._making = threading.Lock()
+        self._server: _Server | None = None
         self._outage = OutageLog(
             LOG,
             f"Health checks and metrics cannot be served on {address}",
@@ -125,12 +106,12 @@ class Endpoint:
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return len(self._open)
+        return 0 if self._server is None else len(self._server.open)
 
     @property
     def port(self) -> int:
         """The port that it listens on; 0 if it does not."""
-        return 0 if self._listener is None else self._listener.getsockname()[1]
+        return 0 if self._server is None else self._server.socket.getsockname()[1]
 
     def start(self) -> None:
         """Begin to listen, in a thread of its own. While that is not possible it is tried again."""
@@ -139,145 +120,182 @@ class Endpoint:
 
     def close_in_child(self) -> None:
         """Close what a forked process inherited: otherwise the address stays in use when the master ends."""
-        if self._listener is not None:
-            self._listener.close()
+        if self._server is not None:
+            self._server.socket.close()
 
     def remove(self) -> None:
         """Remove the unix socket, at the end of the daemon."""
-        if self._address.path and self._listener is not None:
+        if self._address.path and self._server is not None:
             Path(self._address.path).unlink(missing_ok=True)
 
     def _try_to_listen(self) -> None:
         try:
-            self._listener = self._address.listen()
+            listener = self._address.listen()
         except OSError as error:
             self._outage.report_failure(error)
         else:
+            self._server = _Server(listener, self)
             self._outage.report_success()
             LOG.info("Health checks and metrics are served on %s", self._address)
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            while self._server is None:
+                time.sleep(self._retry)
+                self._try_to_listen()
+            self._server.serve_forever(poll_interval=min(0.5, self.longest / 4))
         except Exception:
             LOG.exception("Health checks and metrics are no longer served")
 
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()  # forked processes must not finalize it: they share its epoll
-        while self._listener is None:
-            await asyncio.sleep(self._retry)
-            self._try_to_listen()
-        server = await asyncio.start_server(self._accept, sock=self._listener, limit=LARGEST_REQUEST)
-        await server.serve_forever()
+    def page(self, path: str) -> Page:
+        """Return a page, which is made again if it is old."""
+        with self._making:
+            if path in self._kept or path not in self._pages:
+                return self._kept.get(path, NOT_FOUND)
+            try:
+                page = self._pages[path]()
+            except Exception:
+                LOG.exception("Cannot make page %s", path)
+                page = BROKEN
+            self._kept[path] = page
+            return page
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MOST_CONNECTIONS:
-            self._evict(self._least_wanted())
-        connection = _Connection(asyncio.current_task(), _client_of(writer))
-        self._open[connection] = None
-        try:
-            async with asyncio.timeout(self._longest):
-                await self._encrypt(writer)
-                await self._answer(reader, writer, connection)
-        except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            pass  # a client that is slow or has gone
-        except asyncio.CancelledError:
-            if not connection.evicted:
-                raise
-        except Exception as error:  # noqa: BLE001 - one line, whatever a client can cause
+
+#: What socketserver calls the socket of a connection.
+Request = socket.socket | tuple[bytes, socket.socket]
+
+
+@dataclass
+class _State:
+    """When a connection was accepted, whether its handshake has ended, and whether its client may read."""
+
+    begun_at: float
+    encrypted: bool
+    admitted: bool = False
+
+
+class _Server(ThreadingHTTPServer):
+    """Serves each connection in a thread, and ends those that take too long or make room for others.
+
+    Attributes:
+        open: The open connections, the oldest first.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket, endpoint: Endpoint) -> None:
+        # not that of HTTPServer, which would bind a socket and look its own name up
+        socketserver.BaseServer.__init__(self, listener.getsockname(), _Handler)
+        self.socket = listener
+        self.endpoint = endpoint
+        self.open: dict[Request, _State] = {}
+        self._lock = threading.Lock()
+        # threads of connections that made room for others end soon, but not at once
+        self._slots = threading.BoundedSemaphore(2 * MOST_CONNECTIONS)
+        self._reports = RateLimitedLogger(LOG)
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        request, client = self.socket.accept()
+        if tls := self.endpoint.access.tls:  # the thread of the connection makes the handshake
+            request = tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        return request, client
+
+    def process_request(self, request: Request, client_address: object) -> None:
+        if not self._slots.acquire(timeout=self.endpoint.longest):
+            super().shutdown_request(request)
+            return
+        with self._lock:
+            if len(self.open) >= MOST_CONNECTIONS:
+                strangers = (one for one, state in self.open.items() if not state.admitted)
+                self._end(next(strangers, next(iter(self.open))))
+            self.open[request] = _State(time.monotonic(), self.endpoint.access.tls is None)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Request) -> None:
+        with self._lock:
+            self.open.pop(request, None)
+        super().shutdown_request(request)
+        self._slots.release()
+
+    def service_actions(self) -> None:
+        """End the connections that take too long."""
+        now, longest = time.monotonic(), self.endpoint.longest
+        shorter = min(longest, LONGEST_HANDSHAKE)
+        with self._lock:
+            for request, state in list(self.open.items()):
+                if now - state.begun_at > (longest if state.encrypted else shorter):
+                    self._end(request)
+
+    def _end(self, request: Request) -> None:
+        """End a connection: what its thread waits for ends with an error."""
+        self.open.pop(request, None)
+        with contextlib.suppress(OSError):
+            # that of SSLSocket would take away what the thread works with
+            socket.socket.shutdown(cast(socket.socket, request), socket.SHUT_RDWR)
+
+    def handle_error(self, _request: Request, _client_address: object) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):  # those are of clients that are slow or have gone
             self._reports.warning("broken", "Cannot serve a client of the monitoring port: %r", error)
-        finally:
-            self._open.pop(connection, None)
-            writer.transport.abort()
 
-    def _least_wanted(self) -> _Connection:
-        """Return the connection that makes room for a new one.
 
-        That is the oldest one of the client that has most, among those that have shown nothing. So a client
-        with many connections takes the place of its own ones, and not of others.
-        """
-        strangers = [one for one in self._open if not one.admitted] or list(self._open)
-        counts = Counter(one.client for one in strangers)
-        return max(strangers, key=lambda one: counts[one.client])  # the first of equal ones
+class _Handler(BaseHTTPRequestHandler):
+    """Serves one connection."""
 
-    def _evict(self, connection: _Connection) -> None:
-        """End a connection. To abort its transport in a handshake would leave its writer without one."""
-        self._open.pop(connection)
-        connection.evicted = True
-        if connection.task is not None:
-            connection.task.cancel()
+    server: _Server
+    protocol_version = "HTTP/1.1"
 
-    async def _encrypt(self, writer: asyncio.StreamWriter) -> None:
-        if self._access.tls is not None:
-            async with asyncio.timeout(min(self._longest, LONGEST_HANDSHAKE)):
-                await writer.start_tls(self._access.tls)
+    def handle(self) -> None:
+        if isinstance(self.request, ssl.SSLSocket):
+            self.request.do_handshake()
+            self._note(encrypted=True)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = self.request.recv(LARGEST_REQUEST)
+            head += piece
+            if not piece or len(head) > LARGEST_REQUEST:
+                return
+        self.rfile = BytesIO(head)
+        self.handle_one_request()
 
-    async def _answer(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: _Connection
-    ) -> None:
+    def do_GET(self) -> None:
+        if self.request_version == "HTTP/0.9":
+            self._reply(MALFORMED)
+            return
+        headers = {name.lower(): value.strip() for name, value in self.headers.items()}
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            head = b""
-        method, page = self._find(head)
-        connection.admitted = page not in REFUSALS
-        writer.transport.set_write_buffer_limits(0)  # drain() waits until all is sent
-        writer.write(_headers(page) + (b"" if method == "HEAD" else page.body))
-        await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()  # reaches the client although forked processes have the socket too
-        else:
-            writer.close()  # TLS says so itself
-        await reader.read(1)  # until the client has closed, or the time is over
-
-    def _find(self, head: bytes) -> tuple[str, Page]:
-        """Return method and page of a request."""
-        first, *lines = head.decode("latin-1").split("\r\n")
-        words = first.split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return "", MALFORMED
-        method, target, _ = words
-        named = (line.partition(":") for line in lines)
-        try:
-            allowed = self._access.allows({name.lower(): value.strip() for name, _, value in named})
+            allowed = self.server.endpoint.access.allows(headers)
         except ConfigError as error:
             LOG.error("Request for health checks or metrics refused: %s", error)
-            return method, BROKEN
-        if not allowed:
-            return method, NOT_AUTHORIZED
-        if method not in {"GET", "HEAD"}:
-            return method, NOT_ALLOWED
-        return method, self._page(target.partition("?")[0])
+            self._reply(BROKEN)
+            return
+        self._note(admitted=allowed)
+        self._reply(self.server.endpoint.page(self.path.partition("?")[0]) if allowed else NOT_AUTHORIZED)
 
-    def _page(self, path: str) -> Page:
-        make = self._pages.get(path)
-        if make is None:
-            return NOT_FOUND
-        made_at, page = self._kept.get(path, (float("-inf"), BROKEN))
-        if self._clock() - made_at < KEPT:
-            return page
-        try:
-            page = make()
-        except Exception:
-            LOG.exception("Cannot make page %s", path)
-            page = BROKEN
-        self._kept[path] = self._clock(), page
-        return page
+    do_HEAD = do_GET  # noqa: N815
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self._reply(NOT_ALLOWED if code == 501 else MALFORMED)
 
-def _client_of(writer: asyncio.StreamWriter) -> str:
-    """Return the address at the other end of a connection, without the port."""
-    peer = writer.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) else ""
+    def _reply(self, page: Page) -> None:
+        self.request_version = self.protocol_version  # a request without one gets the headers too
+        code, _, reason = page.status.partition(" ")
+        self.send_response_only(int(code), reason)
+        for name, value in (
+            ("Content-Type", page.content_type),
+            ("Content-Length", str(len(page.body))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Connection", "close"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page.body)
 
+    def _note(self, **state: bool) -> None:
+        if (known := self.server.open.get(self.request)) is not None:
+            vars(known).update(state)
 
-def _headers(page: Page) -> bytes:
-    return (
-        f"HTTP/1.1 {page.status}\r\n"
-        f"Content-Type: {page.content_type}\r\n"
-        f"Content-Length: {len(page.body)}\r\n"
-        "Cache-Control: no-store\r\n"
-        "X-Content-Type-Options: nosniff\r\n"
-        "Connection: close\r\n"
-        "\r\n"
-    ).encode("latin-1")
+    def log_message(self, *_details: object) -> None:
+        pass
