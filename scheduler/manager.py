@@ -140,7 +140,7 @@ class SchedulerManager:
             PlacementAuthFailure: Keystone refuses the credentials.
         """
         self._placement.start()
-        self._claimer.spool.start()
+        self._claimer.doubts.start()
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
@@ -193,7 +193,7 @@ class SchedulerManager:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self.outages.stop()
         self._claimer.stop_claiming()
-        self._claimer.spool.stop(timeout)
+        self._claimer.doubts.stop(timeout)
         self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
@@ -209,7 +209,7 @@ class SchedulerManager:
             catalogue.SCHEDULERS.name: shared.schedulers,
             catalogue.COMPUTE_NODES.name: len(self.hosts.store),
             catalogue.PENDING.name: len(self.hosts.pending),
-            catalogue.CLEANUPS.name: len(self._claimer.spool),
+            catalogue.CLEANUPS.name: len(self._claimer.doubts),
             catalogue.MIRROR_AGE.name: self._mirror.age(),
         }
         return WorkerState(
@@ -220,7 +220,6 @@ class SchedulerManager:
             placement=self._placement.answers,
             placement_problem=self._placement.problem,
             decision_stream=shared.in_step if shared.wanted else None,
-            spool_problem=self._claimer.spool.problem,
             stalled=self.hosts.store.overdue(),
             gauges=gauges,
         )

@@ -4,13 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 import math
-from pathlib import Path
 
 from oslo_config import cfg
 
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import ClaimObserver
-from scheduler.claims.spool_file import SpoolFile
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -91,13 +89,11 @@ class Parts:
 def put_together(
     conf: cfg.ConfigOpts,
     outside: Outside,
-    spool_directory: Path | None = None,
     make_stream: Callable[[cfg.ConfigOpts, LocalState], DecisionStream | NoStream] = make_stream,
 ) -> Parts:
     """Put the parts of one scheduler together; nothing is connected to yet.
 
     Args:
-        spool_directory: Where claims are kept that could not be released; None: in memory alone.
         make_stream: Makes the stream of decisions.
 
     Raises:
@@ -120,7 +116,6 @@ def put_together(
     claimer = Claimer(
         writer,
         hosts.states.of,
-        SpoolFile(spool_directory),
         nodes_of_hosts=lambda names: hosts.nodes_of_hosts(hosts.snapshot(math.inf), names),
         come_to=hosts.states.on_their_way,
     )

@@ -8,5 +8,4 @@
 - keystone_access: tokens of Keystone, without a queue of waiting requests while it is unavailable
 - outages: the waits of requests while a dependency is unavailable
 - background: loops in background threads: start, wake, stop, errors
-- temporary_directories: directories that end with their process, also if it is killed
 """

@@ -7,5 +7,6 @@
 - result: what the caller of a claim receives
 - observers: what receives the outcome of claims
 - held: what instances hold already, as a candidate for a call with a past
-- spool: what could not be settled; spool_file: the file in which it outlives the process
+- doubts: what could not be settled yet
+- sweep: what builds hold that nova has given up
 """

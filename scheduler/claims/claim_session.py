@@ -12,9 +12,9 @@ from oslo_log import log as logging
 from scheduler.claims.capacity import Excess, OvercommitCheck
 from scheduler.claims.claim import ClaimRequest, as_it_is
 from scheduler.claims.claimer import TOO_LATE, Claimer
+from scheduler.claims.doubts import NOTHING_KEPT, Answered, Kept
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, end_of
-from scheduler.claims.spool import NOTHING_KEPT, Answered, Kept
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
@@ -66,7 +66,7 @@ class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
     As a context manager it releases claims and reservations if it ends with an error. If it ends well, its
-    claims have one of three ends: ``keep``, ``release``, or ``leave`` to the spool. Without an end they stay
+    claims have one of three ends: ``keep``, ``release``, or ``leave`` in doubt. Without an end they stay
     for the next run of the message.
 
     Attributes:
@@ -161,7 +161,7 @@ class ClaimSession:
         """Note instances whose writes had no response, and may come yet."""
         uuids = set(lost)
         self._lost |= uuids
-        self.claimer.spool.note_lost(uuids, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_lost(uuids, self.owner, self.nodes.kept)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -181,13 +181,13 @@ class ClaimSession:
         """Keep the claims: the reply that names them was delivered."""
         if self.clock() > self._closed_at + SOON:
             # Its caller may have left before, as when the process was frozen: that is looked at later.
-            self.claimer.spool.note_unknown(self.made, self.owner, self.nodes.kept)
-        self.claimer.spool.note_answered({uuid: self._answered(one) for uuid, one in self.made.items()})
+            self.claimer.doubts.note_unknown(self.made, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_answered({uuid: self._answered(one) for uuid, one in self.made.items()})
 
     def leave(self) -> None:
-        """Leave the claims to the spool, as another run was first. What no reply names is released later."""
+        """Leave the claims in doubt, as another run was first. What no reply names is released later."""
         # The next round may find no host in what the instances hold: then nobody else would release it.
-        self.claimer.spool.note_unknown(self.made, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_unknown(self.made, self.owner, self.nodes.kept)
 
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
@@ -195,7 +195,7 @@ class ClaimSession:
         # Another run of the message wrote it, or may have. That one may be answered with it, without a
         # fence if it does not know that it is not the only one. What nova says later decides.
         unclear = made.keys() & (self._found | self._lost)
-        self.claimer.spool.note_unknown(unclear, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_unknown(unclear, self.owner, self.nodes.kept)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
         self.reservations.remove(self.request.instance_uuids)
 

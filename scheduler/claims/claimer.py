@@ -12,9 +12,8 @@ from typing import Any
 from oslo_log import log
 
 from scheduler.claims.claim import ClaimRequest, Results, claim_all
+from scheduler.claims.doubts import ComeTo, Doubts, Kept, NodesOfHosts, no_nodes, none_come
 from scheduler.claims.result import ClaimResult, end_of
-from scheduler.claims.spool import ComeTo, Kept, NodesOfHosts, Spool, no_nodes, none_come
-from scheduler.claims.spool_file import SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import Resources
@@ -47,7 +46,7 @@ class Claimer:
     Attributes:
         writer: Writes and reads allocations.
         states_of: Returns what nova says of instances.
-        spool: What could not be settled.
+        doubts: What could not be settled yet.
         on_event: Called at each event of a claim; must not wait.
     """
 
@@ -55,7 +54,6 @@ class Claimer:
         self,
         writer: AllocationWriter,
         states_of: ReadStates = all_waiting,
-        spool_file: SpoolFile | None = None,
         batch_size: int = BATCH_SIZE,
         nodes_of_hosts: NodesOfHosts = no_nodes,
         come_to: ComeTo = none_come,
@@ -64,14 +62,13 @@ class Claimer:
 
         Args:
             states_of: Returns what nova says of instances.
-            spool_file: Gets what could not be settled; None: it is in memory alone.
             batch_size: Instances in one write.
             nodes_of_hosts: Returns the compute nodes of the hosts that instances leave.
             come_to: Returns those instances that nova has on a host, or on their way there.
         """
         self.writer = writer
         self.states_of = states_of
-        self.spool = Spool(writer, states_of, spool_file or SpoolFile(None), nodes_of_hosts, come_to)
+        self.doubts = Doubts(writer, states_of, nodes_of_hosts, come_to)
         self.batch_size = batch_size
         self.on_event: Callable[[], None] = lambda: None
         self._timing = writer.timing
@@ -163,7 +160,7 @@ class Claimer:
     ) -> set[str]:
         """Release what instances hold, each by the generation that it had. Never raises.
 
-        What cannot be released in ``RELEASE_TIMEOUT`` seconds goes to the spool.
+        What cannot be released in ``RELEASE_TIMEOUT`` seconds goes to the doubts.
 
         Args:
             held: What each instance holds.
@@ -183,14 +180,14 @@ class Claimer:
             elif one.outcome is Outcome.CHANGED:
                 # Overlapping first writes can hide what is held.
                 changed.add(uuid)
-                self.spool.note_lost([uuid], held[uuid].owner, kept)
+                self.doubts.note_lost([uuid], held[uuid].owner, kept)
             else:
                 LOG.info(
                     "Cannot release the allocations of instance %s now (%s); trying again later",
                     uuid,
                     one.reason,
                 )
-                self.spool.note_unreleased(uuid, held[uuid], kept)
+                self.doubts.note_unreleased(uuid, held[uuid], kept)
         return changed
 
     def get_held_many(

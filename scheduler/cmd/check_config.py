@@ -15,7 +15,6 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import logs
-from scheduler.claims.spool_file import state_path_problem
 from scheduler.cmd import worker_parts
 from scheduler.conf.log_output import log_output
 from scheduler.conf.registry import registered
@@ -53,7 +52,7 @@ def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = N
     output = log_output(conf)
     if output is not None and output.places:
         print(f"Log: {output}")
-    warnings = [*options.remarks(conf), *filter(None, [state_path_problem(conf)])]
+    warnings = list(options.remarks(conf))
     for remark in warnings:
         print(f"Warning: {remark}")
     sys.stdout.flush()
@@ -82,7 +81,7 @@ def _check_monitoring(conf: cfg.ConfigOpts) -> None:
 
 
 def _make(conf: cfg.ConfigOpts) -> None:
-    worker_parts.make_manager(conf, None, Counters())
+    worker_parts.make_manager(conf, Counters())
 
 
 def differences(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -112,7 +112,7 @@ def program_name() -> str:
     return name if name in PROGRAMS else PROGRAMS[0]
 
 
-def parts(conf: ConfigOpts) -> WorkerParts:
+def parts(_conf: ConfigOpts) -> WorkerParts:
     """Return the parts of a worker.
 
     They are imported here: after threads were chosen, and before the workers are forked, which thus share the
@@ -120,7 +120,7 @@ def parts(conf: ConfigOpts) -> WorkerParts:
     """
     from scheduler.cmd import worker_parts
 
-    return worker_parts.all_parts(conf)
+    return worker_parts.all_parts()
 
 
 def _serve(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 import math
-from pathlib import Path
 import random
 import secrets
 from typing import Any
@@ -12,7 +11,7 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import manager
-from scheduler.claims.spool_file import make_spool_directory
+from scheduler.claims.sweep import INTERVAL, Sweep
 from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import Periodic, WorkerParts
@@ -25,7 +24,7 @@ from scheduler.health.decisions import DecisionCounter
 from scheduler.health.reports import WorkerState
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.partition_hosts import hosts_without_partition
-from scheduler.nova_service import host_discovery, service_record
+from scheduler.nova_service import buried_builds, host_discovery, service_record
 from scheduler.parts import Outside, put_together
 from scheduler.placement import partition_members
 from scheduler.rpc import (
@@ -41,11 +40,11 @@ from scheduler.rpc import (
 from scheduler.workflow.host_now import HostsNow
 
 
-def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
-    """Return the parts of the workers of one daemon; to be called before they are forked."""
+def all_parts() -> WorkerParts:
+    """Return the parts of the workers of one daemon."""
     counters = Counters()
     return WorkerParts(
-        manager=partial(make_manager, spool_directory=make_spool_directory(conf), counters=counters),
+        manager=partial(make_manager, counters=counters),
         server=partial(make_server, counters=counters),
         periodics=make_periodics,
         explanations=make_explanations,
@@ -54,20 +53,15 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
     )
 
 
-def make_manager(
-    conf: cfg.ConfigOpts, spool_directory: Path | None, counters: Counters
-) -> manager.SchedulerManager:
+def make_manager(conf: cfg.ConfigOpts, counters: Counters) -> manager.SchedulerManager:
     """Return a manager, not started.
-
-    Args:
-        spool_directory: Where claims are kept that could not be released; None: in memory alone.
 
     Raises:
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     counter = DecisionCounter(counters)
-    parts = put_together(conf, Outside.from_conf(conf), spool_directory)
+    parts = put_together(conf, Outside.from_conf(conf))
     return manager.SchedulerManager(conf, notifier, parts, on_decision=counter.count)
 
 
@@ -123,7 +117,7 @@ def read_state(serving: manager.SchedulerManager | None, answering: server.Serve
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
-    """Yield the heartbeats of the service record; discovery and the check of the partition, if configured."""
+    """Yield heartbeats and the sweep; discovery and the check of the partition, if configured."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
     notify = partial(notifier.service_created, context.RequestContext(is_admin=True))
@@ -131,9 +125,15 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     row.beat()
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
+    down_time = options.service_down_time(conf)
+    claimer = serving.parts.claimer
+    sweep = Sweep(
+        claimer.writer, claimer.states_of, buried_builds.BuriedBuilds(conf, engines, down_time).read_new
+    )
+    yield Periodic("sweep", sweep.run, INTERVAL, random.uniform(0, INTERVAL))
     interval = host_discovery.interval(conf)
     if interval and conf.periodic_enable:
-        finder = host_discovery.Discovery(conf, engines, options.service_down_time(conf))
+        finder = host_discovery.Discovery(conf, engines, down_time)
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield Periodic("host discovery", finder.run, interval, delay)
     hosts = serving.hosts

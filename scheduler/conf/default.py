@@ -29,9 +29,8 @@ IDENTITY = [
     cfg.StrOpt(
         "state_path",
         default="$pybasedir",
-        help="Directory for state that outlives the process, and $state_path in other values. If it is set, "
-        "claims that could not be released in Placement are kept there, in the directory "
-        "berth-spool-<host>, and released after the next start.",
+        help="Directory for state of the commands that outlives them, and $state_path in other values. The "
+        "daemon keeps nothing there.",
     ),
     cfg.StrOpt(
         "tempdir",

@@ -160,7 +160,7 @@ PENDING = Metric(
 CLEANUPS = Metric(
     "berth_pending_cleanups",
     "gauge",
-    "Instances in the spool: a claim could not be released, or it is not known what they hold.",
+    "Instances in doubt: a claim could not be released, or it is not known what they hold.",
     ("worker",),
 )
 COMPUTE_NODES = Metric("berth_compute_nodes", "gauge", "Compute nodes in the host table.", ("worker",))

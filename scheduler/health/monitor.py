@@ -14,7 +14,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.bounds.background import BackgroundLoop
-from scheduler.claims.spool_file import spool_directory
 from scheduler.health import catalogue, exposition, readiness
 from scheduler.health.access import Access
 from scheduler.health.address import Address
@@ -77,8 +76,6 @@ class Monitor:
         self._reload_until: float | None = None
         self._reloads = 0
         self._loop = BackgroundLoop("monitor", self._wait_and_run_round)
-        spool = spool_directory(conf)
-        self._state_path = spool and spool.parent
         text = conf.berth.monitoring_listen
         self.endpoint = None
         if text:
@@ -184,7 +181,7 @@ class Monitor:
             self._notifier.ready()
 
     def _pages(self, host: str) -> dict[str, Callable[[], Page]]:
-        states = readiness.Readiness(self.workers, host, version(), state_path=self._state_path)
+        states = readiness.Readiness(self.workers, host, version())
         metrics = exposition.DaemonCollector(self.totals, self.workers, version(), time.time())
         return {
             "/healthz": partial(_health_page, states.alive),

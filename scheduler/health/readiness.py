@@ -6,8 +6,6 @@ The texts are fixed: what another service has said may contain addresses and nam
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import IntEnum
-import os
-from pathlib import Path
 
 from scheduler.health.supervision import WorkerRecord, WorkerTable
 
@@ -40,19 +38,16 @@ class Readiness:
         host: str,
         version: str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        state_path: Path | None = None,
     ) -> None:
         """Answer for some workers.
 
         Args:
             host: The name of the service, as nova lists it.
-            state_path: Where the spool is; None: in a temporary directory.
         """
         self._workers = workers
         self._host = host
         self._version = version
         self._now = now
-        self._state_path = state_path
 
     def alive(self) -> tuple[Health, Document]:
         """Return whether the master can get its workers to work. If not, a restart is due."""
@@ -68,7 +63,6 @@ class Readiness:
             "broker:connection": self._connections(reporting, "broker", Health.FAIL),
             "api-database:connection": self._connections(reporting, "api_database", Health.WARN),
             "placement:connection": self._connections(reporting, "placement", Health.FAIL),
-            **self._state_directory(current),
             **self._shared_decisions(current),
             **self._cells(current),
         }
@@ -96,15 +90,6 @@ class Readiness:
         else:
             health = without if all(state is False for state in states) else Health.WARN
         return health, checks
-
-    def _state_directory(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:
-        """Return whether the spool can be read and written. Requests are served without that."""
-        text = next((each.state.spool_problem for each in current if each.state.spool_problem), "")
-        if self._state_path and not os.access(self._state_path, os.W_OK | os.X_OK):
-            text = "[DEFAULT]/state_path cannot be written: what cannot be released is forgotten at a restart"
-        if not text:
-            return {}
-        return {"state-path:writable": (Health.WARN, [self._check("daemon", Health.WARN, text)])}
 
     def _shared_decisions(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:
         """Return the state of the decision stream, if there is one. Requests are answered without it."""

@@ -55,7 +55,6 @@ class WorkerState(msgspec.Struct, frozen=True):
         placement: Whether Placement answered these credentials when it was last used.
         placement_problem: Why it did not.
         decision_stream: Whether decisions of other schedulers arrive; None if they are not shared.
-        spool_problem: Why the spool cannot be read or written.
         stalled: Seconds for which the worker made no progress although there is work.
         requests: The oldest requests in progress.
         gauges: Name of a metric -> its value. The metric has the number of the worker as its only label.
@@ -67,7 +66,6 @@ class WorkerState(msgspec.Struct, frozen=True):
     placement: bool | None = None
     placement_problem: str = ""
     decision_stream: bool | None = None
-    spool_problem: str = ""
     stalled: float = 0.0
     requests: tuple[OpenRequest, ...] = ()
     gauges: dict[str, float] = {}

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from scheduler.logs import OutageLog, OutageLogs
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import compute_nodes, host_mappings, services, utcnow
-from scheduler.nova_service.service_record import live_schedulers
+from scheduler.nova_db.schema import compute_nodes, host_mappings, utcnow
+from scheduler.nova_service.service_record import leads
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -46,7 +46,7 @@ class Discovery:
     def run(self) -> None:
         """Make one round, if this scheduler is the first one. Databases that are unavailable are logged."""
         try:
-            if self._leads():
+            if leads(self._engines, self._conf.host, self._down_time):
                 with self._engines.api_connection() as connection:
                     cells = read_cells(connection, self._conf.database.connection)
                 for cell in cells:
@@ -55,11 +55,6 @@ class Discovery:
             self._outage.report_failure(error)
         else:
             self._outage.report_success()
-
-    def _leads(self) -> bool:
-        """Return whether this host's name is the first among the schedulers that are enabled and up."""
-        usable = (services.c.disabled.is_not(True), services.c.forced_down.is_not(True))
-        return live_schedulers(self._engines, self._down_time, *usable)[:1] == [self._conf.host]
 
     def _discover(self, cell: Cell) -> None:
         """Map the new hosts of one cell. An unavailable cell does not stop discovery in the others."""

@@ -144,6 +144,16 @@ def live_schedulers(engines: Engines, down_time: float, *conditions: sa.ColumnEl
         return sorted(connection.execute(query).scalars())
 
 
+def leads(engines: Engines, host: str, down_time: float) -> bool:
+    """Return whether this host's name is the first among the schedulers that are enabled and up.
+
+    Raises:
+        UNREADABLE: The database cannot be read.
+    """
+    usable = (services.c.disabled.is_not(True), services.c.forced_down.is_not(True))
+    return live_schedulers(engines, down_time, *usable)[:1] == [host]
+
+
 def _version(connection: sa.Connection) -> int:
     """Return the lowest version of all schedulers and conductors: nova refuses to run with newer ones.
 

@@ -3,7 +3,7 @@
 from enum import Enum
 
 #: Seconds from the receipt of a call after which its caller may have left, as when the process was frozen.
-#: Most calls take milliseconds: so a good day asks nova nothing, and writes nothing to the spool.
+#: Most calls take milliseconds: so a good day asks nova nothing, and leaves nothing in doubt.
 SOON = 5.0
 
 

@@ -77,7 +77,7 @@ class Callers:
 
     def note_unknown(self, request: SchedulingRequest) -> None:
         """Look at the instances later: what they hold is not known."""
-        self._claimer.spool.note_unknown(request.instance_uuids, owner_of(request), self._kept(request))
+        self._claimer.doubts.note_unknown(request.instance_uuids, owner_of(request), self._kept(request))
 
     def release(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> None:
         """Release what some instances of a request hold, others nothing: it was never answered.

@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.claims.spool import NOTHING_KEPT, Kept
+from scheduler.claims.doubts import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView

@@ -15,7 +15,7 @@ import requests
 
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.spool import NOTHING_KEPT
+from scheduler.claims.doubts import NOTHING_KEPT
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.candidates import CandidateSource
@@ -39,7 +39,7 @@ QUICK_WRITES = WritePolicy(
 
 
 class OneByOne(Claimer):
-    """A claimer that takes single requests too, and whose spool is worked through."""
+    """A claimer that takes single requests too, and whose doubts are settled."""
 
     def claim(self, requests, deadline=math.inf):
         """As ``Claimer.claim``; for one request, its result."""
@@ -54,14 +54,14 @@ class OneByOne(Claimer):
             self.release({instance: result.made}, {instance: left}, NOTHING_KEPT)
 
     def is_settled(self):
-        """Wait until nothing is left in the spool."""
-        return eventually(lambda: not len(self.spool))
+        """Wait until nothing is in doubt."""
+        return eventually(lambda: not len(self.doubts))
 
 
 def make_claimer(client, **writer):
     """Return the claimer of a process."""
     claimer = OneByOne(AllocationWriter(client, **{"policy": QUICK_WRITES, **writer}))
-    claimer.spool.start()
+    claimer.doubts.start()
     return claimer
 
 

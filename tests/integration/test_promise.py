@@ -54,10 +54,7 @@ class PromisedCloud(Cloud):
         self.callback(self.bus.close)
 
     def start_scheduler(self, name, workers=1, **options):
-        """Start a scheduler of its own host name, with a spool that is kept, and wait until it answers."""
-        state = self.directory / name
-        state.mkdir(exist_ok=True)
-        options = {"state_path": state, **options}
+        """Start a scheduler of its own host name, and wait until it answers."""
         defaults = "".join(f"{option} = {value}\n" for option, value in options.items())
         config = self.configure(
             self.transport_url, host=name, workers=workers, defaults=defaults, sections=MORE

@@ -28,7 +28,6 @@ LEFT_OUT = (
 BUILT = {
     "conf/derived.py": "WARNING",
     "conf/misspelt.py": "WARNING",
-    "claims/spool_file.py": "WARNING",
     "request/decision_line.py": "INFO",
     "selection/narrowing.py": "INFO",
 }

@@ -68,7 +68,7 @@ from tests.support.fake_placement import FakeProvider
 from tests.support.mirrors import no_mirror
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
-from tests.unit.selection.requests import REFUSED, NoSpool, granted, group, host_with_candidate, make_spec
+from tests.unit.selection.requests import REFUSED, NoDoubts, granted, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
 CONF = """
@@ -152,7 +152,7 @@ class FakePlacement:
     """Candidates of the hosts, claims that are granted unless told otherwise, and all that was asked."""
 
     batch_size = 20
-    spool = NoSpool()
+    doubts = NoDoubts()
 
     def __init__(self, hosts, answers=None):
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
@@ -546,7 +546,7 @@ def test_an_evacuated_instance_does_not_go_to_a_host_of_another_partition_that_i
     assert chosen.service_host == "h1"
 
 
-def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be_delivered(make_world):
+def test_what_an_earlier_run_claimed_is_left_in_doubt_if_the_reply_cannot_be_delivered(make_world):
     world, call = make_world(two_hosts()), with_past()
     world.placement.held = {"i1": held("h2")}
     ask(world, None, call=call)
@@ -572,10 +572,10 @@ def test_if_only_some_instances_hold_a_host_they_are_scheduled_anew(make_world):
     assert sorted(claim[0] for claim in world.placement.claimed) == ["i1", "i2"]
 
 
-def test_what_some_instances_hold_is_left_to_the_spool_if_another_one_was_deleted(make_world, monkeypatch):
+def test_what_some_instances_hold_is_left_in_doubt_if_another_one_was_deleted(make_world, monkeypatch):
     """The call may have been answered, and the other instance hold nothing since it was deleted."""
     world, noted = make_world(two_hosts()), []
-    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
     world.placement.held, world.placement.states = {"i1": held("h2")}, {"i2": InstanceState.DELETED}
     ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert (world.placement.released, noted) == ([], ["i1", "i2"])
@@ -665,7 +665,7 @@ def test_a_call_whose_caller_has_left_claims_nothing(make_world, state, monkeypa
         noted.extend(uuids)
         owners.append((owner.project_id, owner.user_id))
 
-    monkeypatch.setattr(world.placement.spool, "note_unknown", note)
+    monkeypatch.setattr(world.placement.doubts, "note_unknown", note)
     world.placement.state, world.placement.held = state, {"i1": held("h2")}
     with pytest.raises(CallerLeft):
         ask(world, make_spec(project_id="p", user_id="u"), call=call)
@@ -784,7 +784,7 @@ def test_what_an_earlier_evacuation_left_is_kept_also_if_the_caller_leaves_after
 
     monkeypatch.setattr(world.placement, "fence", fence_and_leave)
     monkeypatch.setattr(
-        world.placement.spool,
+        world.placement.doubts,
         "note_unknown",
         lambda uuids, _owner, kept: noted.extend([kept] if uuids else []),
     )
@@ -830,7 +830,7 @@ def test_a_request_that_ends_after_its_deadline_keeps_nothing(make_world, caplog
 def test_a_call_with_a_past_that_comes_after_its_deadline_claims_nothing(make_world, monkeypatch):
     """What its instances hold is looked at later."""
     world, noted = make_world(two_hosts(), clock=Clock(1e6)), []
-    monkeypatch.setattr(world.placement.spool, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
     call = Call(received=0.0, past=lambda: Past.QUEUED)
     with pytest.raises(NoValidHost, match="its caller has given up by now"):
         ask(world, None, call=call)

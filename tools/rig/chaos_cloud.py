@@ -39,7 +39,7 @@ class ChaosCloud(Cloud):
     Attributes:
         proxies: By the name of the server behind each.
         ways_to_placement: The proxy of each daemon, between it and that of Placement.
-        disks: The directories with spool and decision log of each daemon.
+        disks: The directories with decision log of each daemon.
         clock: That of the second daemon; None where it cannot be changed.
     """
 

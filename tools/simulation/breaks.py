@@ -14,12 +14,13 @@ from typing import Any
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import claim_session, spool_file
+from scheduler.claims import claim_session
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
 from scheduler.claims.claim import Claim
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.spool import Spool
+from scheduler.claims.doubts import Doubts
+from scheduler.claims.sweep import Sweep
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
 from scheduler.placement.allocations import NOTHING, AllocationReader
@@ -267,17 +268,18 @@ def _one_for_all(of_each: Any) -> Any:
     return found
 
 
-# -- the spool -----------------------------------------------------------------------------------------------
+# -- what is in doubt ----------------------------------------------------------------------------------------
 
 
 def _at_once(put: Any) -> Any:
     """Look at a consumer before a late write can have come."""
-    return lambda spool, entry, **options: put(spool, replace(entry, due=entry.since), **options)
+    return lambda doubts, doubt: put(doubts, replace(doubt, due=doubt.since))
 
 
 def _moves_as_builds(look: Any) -> Any:
-    def looked(spool: Spool, entry: Any, state: InstanceState) -> Any:
-        return look(spool, entry, InstanceState.WAITING if state is InstanceState.MOVING else state)
+    def looked(doubts: Doubts, doubt: Any, state: InstanceState, held: Any) -> Any:
+        state = InstanceState.WAITING if state is InstanceState.MOVING else state
+        return look(doubts, doubt, state, held)
 
     return looked
 
@@ -397,11 +399,11 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda: setattr(product.Hosts, "outside", lambda _hosts, _uuids: product.NO_HOSTS),
     ),
     "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
-    # the spool
-    "the file of the spool is not read": ("full", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
-    "the spool is never worked through": ("full", _wrap(Spool, "_settle_due", _constant(False))),
-    "what is in doubt is looked at before late writes have come": ("late", _wrap(Spool, "_put", _at_once)),
-    "a move is given up as soon as a build": ("moves", _wrap(Spool, "_look", _moves_as_builds)),
+    # what is in doubt
+    "the sweep finds nothing": ("full", _wrap(Sweep, "_unsettled", _constant(()))),
+    "doubts are never settled": ("full", _wrap(Doubts, "_settle_due", _constant(False))),
+    "what is in doubt is looked at before late writes have come": ("late", _wrap(Doubts, "_put", _at_once)),
+    "a move is given up as soon as a build": ("moves", _wrap(Doubts, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "overlaps",
         _wrap(ClaimSession, "note_lost", _constant(None)),
@@ -412,7 +414,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "nothing is noted of a claim that was not released": (
         "many",
-        _wrap(Spool, "note_unreleased", _constant(None)),
+        _wrap(Doubts, "note_unreleased", _constant(None)),
     ),
     "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),
 }

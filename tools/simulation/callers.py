@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import itertools
 import math
 
+from scheduler.nova_service.buried_builds import LOOKBACK
 from scheduler.request.instance_state import InstanceState
 from tools.simulation import product
 from tools.simulation.broker import Broker, Message, Reply
@@ -111,6 +112,7 @@ class Callers:
     ) -> None:
         self.calls: list[Call] = []
         self.instances: dict[int, Instance] = {}
+        self._buried: list[tuple[float, str]] = []
         self._runtime = runtime
         self._broker = broker
         self._placement = placement
@@ -149,6 +151,10 @@ class Callers:
         """Return an instance by its uuid."""
         return next(each for each in self.instances.values() if each.uuid == uuid)
 
+    def buried(self, after: float) -> list[tuple[float, str]]:
+        """Return when builds were given up after some seconds of the clock, and their uuids, in order."""
+        return [each for each in self._buried if each[0] > max(after, self._runtime.clock - LOOKBACK)]
+
     def delete(self, number: int) -> None:
         """Let the user delete an instance now."""
         instance = self.instances.get(number)
@@ -172,13 +178,18 @@ class Callers:
             call = self._call(job, instances, ignored)
             if not call.orphaned:
                 self._runtime.sleep(BURY * self._runtime.random.random())
-                for instance in instances:
-                    instance.buried = instance.host is None
+                self._bury([each for each in instances if each.host is None])
             if call.orphaned:
                 self._runtime.after(COPY, self._give_up_moves, instances)
             if call.answered or call.orphaned:
                 return
             self._told(f"conductor gives up {call.message.name} after {number} repetitions")
+
+    def _bury(self, instances: list[Instance]) -> None:
+        for instance in instances:
+            instance.buried = True
+            if not (instance.source or instance.deleted):
+                self._buried.append((self._runtime.clock, instance.uuid))
 
     def _give_up_moves(self, instances: list[Instance]) -> None:
         """Let an operator reset the task states of instances that are not moved any more."""

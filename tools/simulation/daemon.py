@@ -27,7 +27,7 @@ class Daemon:
         name: The host that it runs on; "" if there is no other one.
 
     Attributes:
-        spool_lost: When the spool was lost last, as it was not kept below state_path; 0 for never.
+        ended: When a worker ended last, and lost its doubts; 0 for never.
         alarms: Workers that were ended by their alarm, although they were never paused.
     """
 
@@ -52,16 +52,12 @@ class Daemon:
         self._stopping = False
         self._starts = 0
         self.alarms: list[str] = []
-        self.spool_lost = 0.0
-        self._shared: Any = None
+        self.ended = 0.0
 
     def start(self) -> None:
         """Start a master, which starts its workers."""
         self._incarnation += 1
         self._stopping = False
-        self._shared = self._parts.make_shared()
-        if self._incarnation > 1 and not self._shared.durable:
-            self.spool_lost = self._runtime.clock
         for number in range(len(self._workers)):
             self._start_worker(number, self._incarnation)
 
@@ -149,10 +145,9 @@ class Daemon:
         self._workers[number] = process
         process.at_exit.append(lambda: self._ended(number, incarnation))
         self._told(f"{process} starts")
-        shared = self._shared
 
         def main() -> None:
-            product = self._parts.make_worker(number, self._parts.of(shared))
+            product = self._parts.make_worker(number)
             self._products[process] = product
             try:
                 product.run()
@@ -163,6 +158,7 @@ class Daemon:
         self._runtime.spawn(process, "main", main)
 
     def _ended(self, number: int, incarnation: int) -> None:
+        self.ended = self._runtime.clock
         self._runtime.after(WORKER_RESTART, self._start_worker, number, incarnation)
 
     def _alarm(self, process: Process) -> None:

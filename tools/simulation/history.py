@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 import logging
-import pathlib
-import tempfile
 from typing import Any
 
 import orjson
@@ -98,11 +96,6 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
     return not any(text in str(record.exc_info[1]) for text in (threads.NO_THREAD, product.BROKEN))
 
 
-def _memory_directory() -> str | None:
-    """Return a directory in memory, where there is one: a history writes many small files."""
-    return "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None  # noqa: S108
-
-
 class History:
     """Runs once, as its plan says.
 
@@ -133,7 +126,6 @@ class History:
         self._adapters: list[Adapter] = []
         self._database = ""
         self._paused = 0.0
-        self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
         self._daemons = [self._make_daemon(number) for number in range(limits.schedulers)]
 
     def _make_daemon(self, number: int) -> Daemon:
@@ -143,8 +135,7 @@ class History:
         return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
 
     def _make_product(self, number: int) -> product.Parts:
-        limits, directory = self.plan.limits, pathlib.Path(self._directory.name) / f"host{number}"
-        directory.mkdir()
+        limits = self.plan.limits
         parts = product.Parts(
             product.apply(limits),
             limits,
@@ -152,13 +143,18 @@ class History:
             self._adapter,
             lambda: self._database,
             self._callers.instance,
-            directory,
+            self._callers.buried,
         )
+        parts.leads = lambda: self._first() == number
         if limits.partitions:
             parts.share = number, limits.schedulers
         if self._stream is not None:
             parts.make_stream = partial(self._stream.of, f"berth{number}")
         return parts
+
+    def _first(self) -> int:
+        """Return the number of the first scheduler whose worker 0 is up."""
+        return next((number for number, each in enumerate(self._daemons) if each.worker(0)), 0)
 
     def run(self) -> Outcome:
         """Run to the end and check the promise."""
@@ -174,7 +170,6 @@ class History:
         finally:
             logger.removeHandler(self._trace)
             threads.clear()
-            self._directory.cleanup()
         counts = {"calls": len(self._callers.calls), "instances": len(self._callers.instances)}
         return Outcome(self.plan, violations, self._trace.lines, runtime.clock, counts)
 
@@ -385,12 +380,14 @@ class History:
 
     def _check(self) -> list[Violation]:
         callers, limits = self._callers, self.plan.limits
-        lost = max(daemon.spool_lost for daemon in self._daemons)
+        # Nova has no record of these that would tell that they are given up.
+        ended = max(daemon.ended for daemon in self._daemons)
         forgotten = {
             instance.name
             for call in callers.calls
-            if call.message.published < lost
+            if call.message.published < ended
             for instance in call.instances
+            if instance.source or instance.deleted or call.orphaned
         }
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())

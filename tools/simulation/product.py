@@ -3,12 +3,11 @@
 Imported after ``imports.install``, so that the product has the virtual clock, threads and randomness.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 import functools
 import itertools
 import logging
 import math
-import pathlib
 import re
 import tempfile
 from types import SimpleNamespace
@@ -23,9 +22,10 @@ from sqlalchemy.exc import OperationalError
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds import outages
+from scheduler.claims.sweep import INTERVAL, Sweep
 from scheduler.conf.partitions import Partition
 from scheduler.daemon import worker
-from scheduler.daemon.parts import WorkerParts
+from scheduler.daemon.parts import Periodic, WorkerParts
 from scheduler.daemon.shared_state import SharedState
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -338,15 +338,17 @@ class Parts:
         adapter: Makes a connection to Placement.
         database: Returns how the databases are now.
         instance: Returns an instance by its uuid (``tools.simulation.callers.Instance``).
-        directory: For files that the product writes.
+        buried: Returns the builds that were given up after some seconds of the clock, with the seconds.
 
     Attributes:
         share: The number of its partition, and how many there are; None: there are none.
         make_stream: Makes the stream of decisions; None: none are shared.
+        leads: Whether this scheduler is the first one of those that are up.
     """
 
     share: tuple[int, int] | None = None
     make_stream: Callable[[LocalState], DecisionStream] | None = None
+    leads: Callable[[], bool] = staticmethod(lambda: True)
 
     def __init__(
         self,
@@ -356,7 +358,7 @@ class Parts:
         adapter: Any,
         database: Callable[[], str],
         instance: Callable[[str], Any],
-        directory: pathlib.Path,
+        buried: Callable[[float], list[tuple[float, str]]],
     ) -> None:
         self._queues = itertools.count(1)
         self._conf = conf
@@ -365,22 +367,24 @@ class Parts:
         self._adapter = adapter
         self._database = database
         self._instance = instance
-        self._directory = directory
-        self._masters = itertools.count(1)
+        self._buried = buried
 
-    def of(self, shared: Any) -> WorkerParts:
-        """Return the parts of the workers of one master, which share its spool."""
-        return WorkerParts(
-            manager=lambda conf: self._make_manager(conf, shared.directory),
-            server=self._make_server,
-            periodics=lambda _conf, _manager: (),
-        )
+    def _make_periodics(self, _conf: cfg.ConfigOpts, manager: SchedulerManager) -> Iterator[Periodic]:
+        claimer, last = manager.parts.claimer, -math.inf
 
-    def make_shared(self) -> Any:
-        """Return what a master makes before it starts workers."""
-        durable = self._limits.state_path
-        name = "state" if durable else f"master-{next(self._masters)}"
-        return SimpleNamespace(durable=durable, directory=self._directory / name)
+        def read_new() -> Collection[str] | None:
+            nonlocal last
+            if not self.leads():
+                last = -math.inf
+                return None
+            if self._database() in {"away", "broken"}:
+                return ()
+            found = self._buried(last)
+            last = max((at for at, _uuid in found), default=last)
+            return [uuid for _at, uuid in found]
+
+        sweep = Sweep(claimer.writer, claimer.states_of, read_new)
+        yield Periodic("sweep", sweep.run, INTERVAL, INTERVAL * threads.MODULES["random"].random())
 
     def _states_of(self, uuids: Collection[str], _ignored: Collection[str] = ()) -> dict[str, InstanceState]:
         how = self._database()
@@ -396,19 +400,20 @@ class Parts:
         nodes = {uuid: self._instance(uuid).host for uuid in hosts}
         return {uuid for uuid, host in hosts.items() if nodes[uuid] and with_names(nodes[uuid]) == host}
 
-    def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
+    def make_worker(self, number: int) -> worker.Worker:
         """Return a worker that is not started."""
+        parts = WorkerParts(self._make_manager, self._make_server, self._make_periodics)
         shared = SharedState(_Context, NO_MONITOR, number + 1)
         return worker.Worker(number, self._conf, [], parts, shared)
 
-    def _make_manager(self, conf: cfg.ConfigOpts, directory: pathlib.Path) -> SchedulerManager:
+    def _make_manager(self, conf: cfg.ConfigOpts) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         table = make_table(self._limits.hosts, self._limits.room)
         hosts = Hosts(table, self._database, self._states_of, self._come_to, self.share)
         made = self.make_stream
         shared = no_stream if made is None else lambda _conf, state: made(state)
-        parts = put_together(conf, Outside(hosts, client, None), directory, shared)
+        parts = put_together(conf, Outside(hosts, client, None), shared)
         parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 

@@ -41,8 +41,8 @@ def check_allocations(
         placement: What they hold.
         instances: What callers were told.
         amounts: What each gets.
-        forgotten: Names of instances that may keep a host of which no caller was told: the spool was lost
-            before their request was over.
+        forgotten: Names of instances that may keep a host of which no caller was told: the process that was
+            in doubt of them has ended, and nova does not bury them.
     """
     for instance in instances:
         held = placement.held(instance.uuid)

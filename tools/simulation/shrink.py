@@ -67,7 +67,7 @@ def _simpler_limits(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, limits=replace(limits, workers=limits.workers - 1))
     if limits.hosts > 2:
         yield replace(plan, limits=replace(limits, hosts=limits.hosts - 1))
-    for name in ("preemption", "subset", "batch", "state_path", "placement_timeout", "threads", "room"):
+    for name in ("preemption", "subset", "batch", "placement_timeout", "threads", "room"):
         simple = 0.0 if name == "preemption" else getattr(SIMPLE, name)
         if getattr(limits, name) != simple:
             yield replace(plan, limits=replace(limits, **{name: simple}))

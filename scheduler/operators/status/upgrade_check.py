@@ -19,7 +19,6 @@ import requests
 import sqlalchemy as sa
 
 from scheduler import conf as options
-from scheduler.claims.spool_file import state_path_problem
 from scheduler.conf import derived
 from scheduler.conf.log_output import log_output
 from scheduler.conf.partitions import own_name
@@ -122,8 +121,8 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     found = False
     lost = set(derived.lost_log(conf))
-    for remark in (*options.remarks(conf), state_path_problem(conf)):
-        if not remark or remark in lost:
+    for remark in options.remarks(conf):
+        if remark in lost:
             continue
         found = True
         yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")

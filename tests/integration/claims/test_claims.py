@@ -120,7 +120,7 @@ def test_placement_is_not_there(connect, candidates, instance):
     claimer = make_claimer(connect("http://127.0.0.1:1"))
     result = claimer.claim(request_for(instance, candidates[0]))
     assert result.outcome is Outcome.UNSENT
-    assert len(claimer.spool) == 0, "nothing was sent"
+    assert len(claimer.doubts) == 0, "nothing was sent"
 
 
 @pytest.mark.parametrize("fault", [html(401), error(403, "no"), error(404, "what?")])

@@ -8,8 +8,7 @@ import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
-from scheduler.claims.spool import Kept, Spool
-from scheduler.claims.spool_file import SpoolFile
+from scheduler.claims.doubts import Doubts, Kept
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
@@ -54,10 +53,9 @@ class World:
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
         )
-        self.claimer.spool = Spool(
+        self.claimer.doubts = Doubts(
             self.claimer.writer,
             self.claimer.states_of,
-            SpoolFile(None),
             come_to=lambda hosts: [uuid for uuid, host in hosts.items() if host == "host 1"],
             make_loop=self.make_loop,
         )
@@ -122,7 +120,7 @@ def test_the_outcome_of_the_reply_decides(end, held):
     world.use("a")
     end(world.claims)
     assert world.held == held
-    assert len(world.claimer.spool) == 0
+    assert len(world.claimer.doubts) == 0
 
 
 def test_after_an_error_all_is_released_and_reserved_no_more():
@@ -177,7 +175,7 @@ def test_what_a_fence_that_fails_leaves_is_released_once_nova_has_given_it_up():
     assert world.held == {}
 
 
-def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
+def test_what_another_run_claimed_is_fenced_and_left_in_doubt():
     """Nobody knows whether that run was answered with it: it need not know that it is not the only one."""
     world = World(past=True)
     world.api.consumers["a"] = holding(A, generation=3)
@@ -188,7 +186,7 @@ def test_what_another_run_claimed_is_fenced_and_left_to_the_spool():
         assert world.api.consumers["a"].generation == 4
     world.claims.release()
     assert world.held == {"a": [A]}
-    assert len(world.claimer.spool) == 1
+    assert len(world.claimer.doubts) == 1
 
 
 def test_several_writes_are_known():
@@ -200,14 +198,14 @@ def test_several_writes_are_known():
         assert world.claims.took_several_writes
 
 
-# -- what is left to the spool
+# -- what is left in doubt
 
 
 def test_an_answer_after_a_lost_write_is_looked_at_later():
     world = World(["lost"])
     world.use("a")
     world.claims.keep()
-    assert len(world.claimer.spool) == 1
+    assert len(world.claimer.doubts) == 1
     assert world.held == {"a": [A]}
 
 
@@ -216,7 +214,7 @@ def test_an_answer_that_took_long_is_looked_at_later():
     world.use("a")
     world.clock.sleep(SOON + 1.0)
     world.claims.keep()
-    assert len(world.claimer.spool) == 1
+    assert len(world.claimer.doubts) == 1
 
 
 @pytest.mark.parametrize("found", [False, True])
@@ -246,7 +244,7 @@ def test_a_claim_that_was_interrupted_is_looked_at_later():
     world.claimer.claim = lambda *_: fail()
     with pytest.raises(ZeroDivisionError):
         world.use("a")
-    assert len(world.claimer.spool) == 1
+    assert len(world.claimer.doubts) == 1
 
 
 # -- requests and results

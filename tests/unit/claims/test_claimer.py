@@ -1,4 +1,4 @@
-"""Claims, fences and releases of a process: who holds what afterwards, and what is left to the spool."""
+"""Claims, fences and releases of a process: who holds what afterwards, and what is left in doubt."""
 
 import math
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.spool import NOTHING_KEPT
+from scheduler.claims.doubts import NOTHING_KEPT
 from scheduler.placement.allocations import NOTHING
 from scheduler.placement.outcomes import Outcome
 from tests.unit.claims.builders import (
@@ -45,7 +45,7 @@ def test_under_random_faults_what_is_claimed_is_released(writes, reads):
     if result.claimed:
         release(claimer, {UUID: result.made})
     api.settle()
-    lost = result.lost or len(claimer.spool)
+    lost = result.lost or len(claimer.doubts)
     assert lost or api.get_allocations(UUID) == NOTHING
 
 
@@ -137,12 +137,12 @@ def test_a_release_leaves_what_another_writer_has_written_since():
 
 
 @pytest.mark.parametrize("fault", ["unreachable", "403", "concurrent"])
-def test_what_cannot_be_released_goes_to_the_spool(fault):
+def test_what_cannot_be_released_is_in_doubt(fault):
     claimer, api = make_claimer(timing=SleepClock().timing)
     made = claim(claimer).made
     api.write_faults = [fault] * 99
     assert release(claimer, {UUID: made}) == set()
-    assert len(claimer.spool) == 1
+    assert len(claimer.doubts) == 1
 
 
 def test_each_event_of_a_claim_counts_as_progress_of_the_worker():

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from scheduler.claims.spool import NOTHING_KEPT
+from scheduler.claims.doubts import NOTHING_KEPT
 from tests.unit.claims.builders import make_claimer, make_request
 
 INSTANCE = "instance 1"

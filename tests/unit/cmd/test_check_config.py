@@ -190,7 +190,7 @@ handlers = nothing
 
 
 #: Nothing to warn of on any machine.
-SETTLED = "[DEFAULT]\nstate_path = /tmp\n[database]\nconnection = sqlite://\n[scheduler]\nworkers = 1\n"
+SETTLED = "[database]\nconnection = sqlite://\n[scheduler]\nworkers = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -228,10 +228,3 @@ def test_an_unknown_driver_is_named_with_one_option(check):
     assert line.startswith(
         'berth-scheduler: [DEFAULT]/transport_url cannot be used: Failed to load transport driver "rabit"'
     )
-
-
-def test_a_state_path_that_cannot_be_written_is_a_warning(check):
-    _, output, _ = check(more="[DEFAULT]\nstate_path = /no/such")
-    assert "Warning: [DEFAULT]/state_path /no/such is no directory that this user can write" in output
-    _, output, _ = check()
-    assert "Warning: [DEFAULT]/state_path is not set: claims that could not be released" in output

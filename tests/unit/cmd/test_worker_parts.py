@@ -37,7 +37,8 @@ class Row:
 def serving(monkeypatch):
     monkeypatch.setattr(service_record, "OwnService", Row)
     hosts = SimpleNamespace(engines=object(), partition=SimpleNamespace(name=""))
-    return SimpleNamespace(hosts=hosts, notifications=notifications.Notifications(()))
+    parts = SimpleNamespace(claimer=SimpleNamespace(writer=None, states_of=None), placement=None)
+    return SimpleNamespace(hosts=hosts, notifications=notifications.Notifications(()), parts=parts)
 
 
 def periodics(conf, serving):
@@ -45,8 +46,8 @@ def periodics(conf, serving):
 
 
 def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, serving):
-    (work,) = periodics(make_conf(), serving).values()
-    assert (work.name, work.interval, work.delay) == ("heartbeat", 10, 5)
+    work = periodics(make_conf(), serving)["heartbeat"]
+    assert (work.interval, work.delay) == (10, 5)
     assert work.call.__self__.beats == 1
 
 
@@ -54,7 +55,6 @@ def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(mak
     serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
     monkeypatch.setattr(worker_parts, "hosts_without_partition", lambda *_parts: [])
     serving.hosts.cells = serving.hosts.aggregates = None
-    serving.parts = SimpleNamespace(placement=None)
     work = periodics(make_conf(), serving)["partition members"]
     assert (work.interval, work.delay) == (600, 60)
     work.call()
@@ -63,18 +63,23 @@ def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(mak
 def test_a_row_that_had_to_be_made_is_told(make_conf, serving):
     told = []
     serving.notifications.service_created = lambda context, row: told.append((context.is_admin, row))
-    (work,) = periodics(make_conf(), serving).values()
+    work = periodics(make_conf(), serving)["heartbeat"]
     work.call.__self__.created({"host": "me"})
     assert told == [(True, {"host": "me"})]
 
 
 def test_silence_has_nothing_to_say_of_it(make_conf, serving):
-    (work,) = periodics(make_conf(), serving).values()
+    work = periodics(make_conf(), serving)["heartbeat"]
     assert work.call.__self__.created({"host": "me"}) is None
 
 
 def test_without_a_report_interval_there_are_no_heartbeats(make_conf, serving):
-    assert periodics(make_conf("report_interval=0\n"), serving) == {}
+    assert "heartbeat" not in periodics(make_conf("report_interval=0\n"), serving)
+
+
+def test_given_up_builds_are_looked_for_each_minute(make_conf, serving):
+    work = periodics(make_conf(), serving)["sweep"]
+    assert (work.interval, 0 <= work.delay <= 60) == (60, True)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     monkeypatch.setattr(worker_parts, "put_together", lambda *_: None)
     monkeypatch.setattr(worker_parts.Outside, "from_conf", lambda conf: None)
     monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, *_, **__: told)
-    told = worker_parts.make_manager(make_conf(text), None, Counters())
+    told = worker_parts.make_manager(make_conf(text), Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
 

@@ -21,7 +21,7 @@ def good(**changes):
     return WorkerState(**(values | changes))
 
 
-def readiness(*states, phase="serving", clock=None, state_path=None):
+def readiness(*states, phase="serving", clock=None):
     table = WorkerTable(len(states), lambda: 60.0, clock or Clock())
     table.reported(
         Report(number, 100 + number, phase, 0, state, {})
@@ -29,7 +29,7 @@ def readiness(*states, phase="serving", clock=None, state_path=None):
         if state is not None
     )
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    return Readiness(table, "controller", "1.2.3", lambda: moment, state_path=state_path)
+    return Readiness(table, "controller", "1.2.3", lambda: moment)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,6 @@ def test_why_placement_is_of_no_use_is_told_also_before_requests_are_taken(phase
     health, document = readiness(state, phase=phase).ready()
     assert health is Health.FAIL
     assert document["checks"]["placement:connection"][0]["output"] == problem
-
-
-def test_a_directory_for_claims_that_cannot_be_written_is_a_warning(tmp_path):
-    assert readiness(good(), state_path=tmp_path).ready()[0] is Health.PASS
-    health, document = readiness(good(), state_path=tmp_path / "missing").ready()
-    assert health is Health.WARN
-    assert "[DEFAULT]/state_path cannot be written" in document["checks"]["state-path:writable"][0]["output"]
 
 
 def test_the_decision_stream_is_checked_only_if_there_is_one():

@@ -72,7 +72,7 @@ class FakeClaims:
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
 
 
-class NoSpool:
+class NoDoubts:
     """Forgets everything."""
 
     def note_lost(self, lost, owner, kept=None):
@@ -89,7 +89,7 @@ class FakeClaimer:
     """A ``Claimer`` over ``FakeClaims``; these are told what is released."""
 
     batch_size = 20
-    spool = NoSpool()
+    doubts = NoDoubts()
     states_of = staticmethod(all_waiting)
 
     def __init__(self, claims):

@@ -177,7 +177,7 @@ def test_whatever_is_raised_what_was_claimed_is_given_back():
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), REFUSED, RuntimeError("bug")]})
     with pytest.raises(RuntimeError):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
-    assert claims.released == ["i1"]  # nobody knows how far the claim for i2 came: the spool has it
+    assert claims.released == ["i1"]  # nobody knows how far the claim for i2 came: it is in doubt
 
 
 def test_those_that_are_refused_together_are_claimed_one_by_one():

@@ -19,7 +19,7 @@ from tools.scenarios.transcript import Transcript
         ("var/lib/berth/report", True),
         ("var/lib/systemd/timers/stamp-berth-plan.timer", True),
         ("etc/systemd/system/timers.target.wants/berth-plan.timer", True),
-        ("var/lib/nova/berth-spool-controller", True),
+        ("var/lib/nova/berth-shadow.jsonl", True),
         ("var/lib/dpkg/info/berth-scheduler.list", False),
         ("var/log/journal/0", False),
         ("proc/1", False),

@@ -1,7 +1,6 @@
 """Each place where a request waits says what it waits for."""
 
 from contextlib import contextmanager
-import os
 import threading
 from types import SimpleNamespace
 
@@ -10,7 +9,6 @@ import pytest
 from scheduler.bounds.keystone_access import GuardedAccess
 from scheduler.bounds.outages import Outages
 from scheduler.bounds.waits import Waits, noting
-from scheduler.claims.spool_file import SpoolFile
 from scheduler.errors import HostsUnknown, PlacementUnavailable
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -183,18 +181,6 @@ def test_cells_that_are_read_again(held):
     reader = HostReader(SimpleNamespace(all=CELLS), calls, None, None, unread_max_age=lambda: 0.0)
     with held.by_another(reader.reread, CELLS):
         assert noted(reader.reread, CELLS, held=held) == "another request that reads cells again"
-
-
-def test_the_spool(held, tmp_path, monkeypatch):
-    write = os.write
-
-    def slowly(file, data):
-        held()
-        return write(file, data)
-
-    file = SpoolFile(tmp_path / "spool")
-    monkeypatch.setattr(os, "write", slowly)
-    assert noted(file.append, [{}], held=held) == "the disk of [DEFAULT]/state_path"
 
 
 def test_a_host_that_was_taken(held):

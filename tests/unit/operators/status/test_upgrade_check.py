@@ -189,9 +189,6 @@ def test_files_and_directories_that_the_daemon_opens_are_named(check):
     row = check("[placement]\nkeyfile = /no/such\n")[1]["Options"]
     assert (row["Result"], row["Next step"]) == ("Failure", "Correct nova.conf, or mount the file")
     assert row["Detail"].startswith("[placement]/keyfile: cannot open /no/such: No such file or directory")
-    row = check("[DEFAULT]\nstate_path = /no/such\n")[1]["Options"]
-    assert row["Result"] == "Warning"
-    assert row["Detail"].startswith("[DEFAULT]/state_path /no/such is no directory")
 
 
 def test_a_web_server_is_no_placement(check, requests_mock):

@@ -1,0 +1,35 @@
+"""What the audit finds of builds that were given up is released by the sweep, on each kind of database."""
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.claims.sweep import Sweep
+from scheduler.nova_db.cells import Cells
+from scheduler.nova_db.instance_states import InstanceStates
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_service.buried_builds import BuriedBuilds
+from scheduler.placement.allocation_writer import AllocationWriter
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def sweep(cloud, client):
+    conf, engines = cloud.nova.conf, cloud.nova.engines
+    cells = Cells(engines, conf)
+    cells.load()
+    cloud.nova.add_service(conf.host, binary="nova-scheduler")
+    states = InstanceStates(engines, cells, CellCalls(lambda: 30.0))
+    return Sweep(AllocationWriter(client), states.of, BuriedBuilds(conf, engines, 60).read_new)
+
+
+def test_what_given_up_builds_hold_is_released_and_nothing_else(cloud, sweep):
+    host = cloud.host("a")
+    builds = [cloud.instance(None, cell=cloud.cell0, vm_state="error", age=MINUTE) for _ in range(3)]
+    placed = cloud.instance("a", age=MINUTE)
+    for instance in (*builds[:2], placed):
+        cloud.holds(instance, host)
+    for _ in range(2):
+        sweep.run()
+    assert [bool(cloud.held(one)) for one in (*builds, placed)] == [False, False, False, True]
