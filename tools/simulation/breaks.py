@@ -14,9 +14,8 @@ from typing import Any
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import claim_session
+from scheduler.claims import claim, claim_session
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
-from scheduler.claims.claim import Claim
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.doubts import Doubts
@@ -178,12 +177,10 @@ def _nothing_on_error(read_many: Any) -> Any:
     return read
 
 
-def _without_source(keep_source: Any) -> Any:
-    def keep(claim: Claim, source: Any) -> None:
-        keep_source(claim, source)
-        claim.write = replace(claim.write, allocations=claim.request.candidate.allocations)
-
-    return keep
+def _without_source(write_of: Any) -> Any:
+    return lambda source, request, history: replace(
+        write_of(source, request, history), allocations=request.candidate.allocations
+    )
 
 
 def _not_waiting(_send: Any) -> Any:
@@ -349,7 +346,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unread",
         _wrap(AllocationReader, "read_many", _nothing_on_error),
     ),
-    "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
+    "an evacuated instance loses what it had": ("placement", _wrap(claim, "_write_of", _without_source)),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _not_waiting)),
     "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
     "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),

@@ -121,9 +121,9 @@ def test_what_an_evacuated_instance_holds_is_read_before_its_first_write():
     assert [event.next_step.name for event in world.result.events] == ["KEEPING_SOURCE", "GRANTED"]
 
 
-def test_an_evacuated_instance_that_cannot_be_read_is_read_after_its_first_write():
+def test_an_evacuated_instance_that_cannot_be_read_waits_for_the_end_of_the_outage():
     world = World(held=holding(B), source={B}, reads=["silent"]).run()
-    assert (world.result.claimed, world.api.calls) == (True, ["read", "put", "read", "put"])
+    assert (world.result.outcome, world.result.unavailable, world.api.calls) == (UNSENT, True, ["read"])
 
 
 @pytest.mark.parametrize(
