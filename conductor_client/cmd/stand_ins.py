@@ -21,7 +21,7 @@ from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
 from conductor_client.cell_rows import CellRows
 from conductor_client.cells import Cell, CellMap, client_of_each_cell
-from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.claims import Allocations
 from conductor_client.client import SchedulerClient
 from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.journal import Journal, Reporter
@@ -92,7 +92,7 @@ def _super_conductor(conf: cfg.ConfigOpts) -> messaging.MessageHandlingServer:
             scheduler,
             cells,
             client_of_each_cell(open_bus, fake_compute.TOPIC),
-            Allocations(placement_adapter(conf)),
+            Allocations.from_conf(conf),
             records,
             conf.scheduler.max_attempts,
         ),
@@ -102,7 +102,7 @@ def _super_conductor(conf: cfg.ConfigOpts) -> messaging.MessageHandlingServer:
 def _of_cell(conf: cfg.ConfigOpts) -> list[messaging.MessageHandlingServer]:
     own = conf.conductor_client
     bus, api_bus = Bus(conf), Bus(conf, own.api_transport_url)
-    allocations, reports = Allocations(placement_adapter(conf)), Reporter(api_bus, own.cell)
+    allocations, reports = Allocations.from_conf(conf), Reporter(api_bus, own.cell)
     computes = bus.client(fake_compute.TOPIC, journal.VERSION)
     compute = FakeCompute(
         bus.client(journal.TOPIC, journal.VERSION),

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from conductor_client import journal
-from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.claims import Allocations
 from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
 from tools.rig import truth
@@ -30,7 +30,7 @@ class Moves:
     def __init__(self, cloud):
         self.cloud = cloud
         self.context = RequestContext(user_id=USER, project_id=PROJECT)
-        self.allocations = Allocations(placement_adapter(cloud.conf))
+        self.allocations = Allocations.from_conf(cloud.conf)
         self.providers = {host.name: host.uuid for host in cloud.fleet.hosts}
         self.instance = str(uuid.uuid4())
         self.migration = ""
@@ -171,7 +171,7 @@ def test_an_evacuated_instance_holds_both_hosts_until_the_dead_one_returns(moves
     here = moves()
     record = here.move("rebuild_instance")
     assert record.state == journal.ACTIVE
-    held = here.allocations.held(here.instance)["allocations"]
+    held = here.allocations.held(here.instance)
     assert held.keys() == {here.providers[here.host], here.providers[record.host]}
     here.ask_compute("clean_evacuated", instance_uuid=here.instance, provider=here.providers[here.host])
     here.truth_is({here.instance: (record.host, SMALL)})

@@ -60,10 +60,11 @@ ALLOWED = {
     "operators": SERVICE - {"cmd", "daemon", "router", "health"},
 }
 
-#: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface, and nova's tables.
+#: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface,
+#: nova's tables, and Placement.
 INTERFACE = (
     *("scheduler.objects", "scheduler.conf", "scheduler.rpc.serializer", "scheduler.rpc.context"),
-    *("scheduler.nova_db.schema", "scheduler.nova_db.cells"),
+    *("scheduler.nova_db.schema", "scheduler.nova_db.cells", "scheduler.placement"),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from conductor_client.bus import Bus
-from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.claims import Allocations
 from conductor_client.client import SchedulerClient
 from tools.rig import faults, truth
 from tools.rig.fleet import Fleet
@@ -108,7 +108,7 @@ class Rounds:
         api = sa.create_engine(cloud.conf.api_database.connection, pool_pre_ping=True)
         self._rows = ApiRows(api)
         self._client = SchedulerClient(cloud.bus, timeout=CALL_TIMEOUT)
-        self._allocations = Allocations(placement_adapter(cloud.conf))
+        self._allocations = Allocations.from_conf(cloud.conf)
 
     def run(
         self,

@@ -15,7 +15,7 @@ from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
 from conductor_client.cell_rows import CellRows
 from conductor_client.cells import CellMap, client_of_each_cell
-from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.claims import Allocations
 from conductor_client.client import SchedulerClient
 from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.move_conductor import MoveConductor
@@ -226,7 +226,7 @@ class SmallCloud(Cloud):
             scheduler,
             cells,
             self.computes,
-            Allocations(placement_adapter(self.conf)),
+            Allocations.from_conf(self.conf),
             self.conductor.journal,
             self.conf.scheduler.max_attempts,
         )
@@ -235,7 +235,7 @@ class SmallCloud(Cloud):
 
     def _start_cell(self, api_bus, cell):
         bus, reports = self._cell_bus(cell), journal.Reporter(api_bus, cell.name)
-        allocations = Allocations(placement_adapter(self.conf))
+        allocations = Allocations.from_conf(self.conf)
         conductor = CellConductor(
             bus.client(fake_compute.TOPIC, journal.VERSION),
             allocations,

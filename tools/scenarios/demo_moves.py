@@ -4,7 +4,7 @@ import dataclasses
 import uuid
 
 from conductor_client import journal
-from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.claims import Allocations
 from scheduler.rpc.context import RequestContext
 from tools.rig.load import PROJECT, USER
 from tools.scenarios import demo_report
@@ -60,10 +60,10 @@ def resize(cloud, before, after, built):
 
 def _compare(cloud, *consumers):
     """Compare what the migration and the instance hold before the resize is confirmed."""
-    allocations = Allocations(placement_adapter(cloud.conf))
+    allocations = Allocations.from_conf(cloud.conf)
     rows, problems = [], []
     for what, (consumer, host, amounts) in zip(("migration", "instance"), consumers, strict=True):
-        held = allocations.held(consumer)["allocations"]
+        held = allocations.held(consumer)
         found = {provider: value["resources"] for provider, value in held.items()}
         right = found == {host.uuid: amounts}
         mark = demo_report.GOOD if right else demo_report.BAD
