@@ -66,7 +66,7 @@ class Claims(Enum):
     KEEP = "keep"
     LEAVE = "leave to the next run of the message"
     RELEASE = "release"
-    DOUBT = "let the spool find out later whether they are needed"
+    DOUBT = "leave them in doubt: find out later whether they are needed"
 
 
 class Event(Enum):
