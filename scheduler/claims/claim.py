@@ -17,12 +17,13 @@ with the claim (KEEPING_SOURCE). Without an answer to that nothing is written::
 The states of single tries are the writer's (``placement.allocation_writer``).
 """
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from oslo_log import log
 
+from scheduler.claims.doubts import NOTHING_KEPT, Kept
 from scheduler.claims.result import ClaimResult, end_of
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import (
@@ -37,6 +38,7 @@ from scheduler.placement.claim_events import ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome, Refuses
 from scheduler.placement.writes import Write, Written
+from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = log.getLogger(f"nova.{__name__}")
 
@@ -53,69 +55,75 @@ def as_it_is(provider: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRequest:
-    """What is to be claimed.
+class Claimant:
+    """What is the same for all claims of a request.
 
     Attributes:
-        uuid: The instance.
-        candidate: What it shall hold.
-        owner: Whose quota it counts against.
+        owner: Whose quota they count against.
         context: The context of the request, for Placement's log.
-        evacuating_from: UUIDs of compute nodes whose allocations the instance keeps besides.
-        host: The name of the candidate's host; "" if it is not known.
+        kept: Compute nodes whose allocations an instance keeps besides: the hosts that the request ignores.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
-        host_name: Returns the name of the host of a compute node, by its UUID.
+        host_name: Returns the name of the host of a compute node, by its UUID, for the log.
     """
 
-    uuid: str
-    candidate: AllocationCandidate
     owner: Owner
     context: Any = None
-    evacuating_from: Collection[str] = ()
-    host: str = ""
+    kept: Kept = NOTHING_KEPT
     nodes: Container[str] = ()
     host_name: Callable[[str], str] = as_it_is
 
-    @property
-    def host_label(self) -> str:
-        """The host for log lines: its name if known, otherwise the UUID of the root provider."""
-        return self.host or self.candidate.root
+
+def owner_of(request: SchedulingRequest) -> Owner:
+    """Return whose the claims of a request are. Without a user in its spec, that of its context counts."""
+    return Owner(request.spec.project_id, request.spec.user_id or request.context.user_id)
 
 
 def claim_all(
-    requests: Iterable[ClaimRequest],
+    candidates: Mapping[str, AllocationCandidate],
+    claimant: Claimant,
     writer: AllocationWriter,
     refusal: Refuses,
     until: float,
     on_event: Callable[[], None] = lambda: None,
 ) -> Results:
-    """Write claims for different instances, in one POST; return the result of each.
+    """Write a claim for each instance, in one POST; return the result of each.
 
     Never raises for a failure of Placement.
 
     Args:
+        candidates: What each instance shall hold, by its UUID.
         refusal: Returns why nothing more may be sent; None while it may.
         on_event: Called at each event of a claim; must not wait.
     """
-    claims = {one.uuid: (one, ClaimHistory(one.uuid, one.host_label, on_event=on_event)) for one in requests}
+    histories = {
+        uuid: ClaimHistory(uuid, claimant.host_name(one.root), on_event=on_event)
+        for uuid, one in candidates.items()
+    }
+
+    def result(uuid: str, written: Written, source: ConsumerAllocations = NOTHING) -> ClaimResult:
+        return _result(written, source, histories[uuid], claimant.host_name)
+
     if why := refusal():
         refused = Written(why.outcome, cause=why.reason, reason=why.reason)
-        return {uuid: _result(refused, NOTHING, *claim) for uuid, claim in claims.items()}
+        return {uuid: result(uuid, refused) for uuid in candidates}
     results: Results = {}
     sources: dict[str, ConsumerAllocations] = {}
-    for uuid, (request, history) in claims.items():
+    for uuid in candidates:
         try:
-            sources[uuid] = _source_of(request, writer.reader)
+            sources[uuid] = _source_of(uuid, claimant, writer.reader)
         except PlacementSilent as error:
-            unread = Written(Outcome.UNSENT, cause=str(error), reason=str(error))
-            results[uuid] = _result(unread, NOTHING, request, history)
+            results[uuid] = result(uuid, Written(Outcome.UNSENT, cause=str(error), reason=str(error)))
         except _Another as error:
-            results[uuid] = _result(Written(Outcome.CHANGED, error.held), NOTHING, request, history)
-    writes = {uuid: _write_of(source, *claims[uuid]) for uuid, source in sources.items()}
-    context = next(request.context for request, _history in claims.values())
-    written = writer.write(writes, until=until, refusal=refusal, context=context) if writes else {}
-    return results | {uuid: _result(one, sources[uuid], *claims[uuid]) for uuid, one in written.items()}
+            results[uuid] = result(uuid, Written(Outcome.CHANGED, error.held))
+    writes = {
+        uuid: _write_of(source, candidates[uuid], claimant.owner, histories[uuid])
+        for uuid, source in sources.items()
+    }
+    if not writes:
+        return results
+    written = writer.write(writes, until=until, refusal=refusal, context=claimant.context)
+    return results | {uuid: result(uuid, one, sources[uuid]) for uuid, one in written.items()}
 
 
 class _Another(Exception):
@@ -125,19 +133,19 @@ class _Another(Exception):
         self.held = held
 
 
-def _source_of(request: ClaimRequest, reader: AllocationReader) -> ConsumerAllocations:
+def _source_of(uuid: str, claimant: Claimant, reader: AllocationReader) -> ConsumerAllocations:
     """Return what an instance holds on hosts that it leaves, and what these share; NOTHING for most.
 
     Raises:
         PlacementSilent: It is not known.
         _Another: It holds something else.
     """
-    leaves = request.evacuating_from
-    held = reader.read(request.uuid, request.context) if leaves else NOTHING
+    leaves = claimant.kept.providers
+    held = reader.read(uuid, claimant.context) if leaves else NOTHING
     beside = {provider for provider in held.allocations if provider not in leaves}
-    if any(provider in request.nodes for provider in beside):
+    if any(provider in claimant.nodes for provider in beside):
         raise _Another(held)
-    beside = {one for one in beside if reader.root_of(one, request.context) not in leaves}
+    beside = {one for one in beside if reader.root_of(one, claimant.context) not in leaves}
     # These share something with hosts, or are hosts of another partition.
     if any(COMPUTE & held.allocations[provider]["resources"].keys() for provider in beside):
         raise _Another(held)
@@ -146,21 +154,23 @@ def _source_of(request: ClaimRequest, reader: AllocationReader) -> ConsumerAlloc
     return held
 
 
-def _write_of(source: ConsumerAllocations, request: ClaimRequest, history: ClaimHistory) -> Write:
+def _write_of(
+    source: ConsumerAllocations, candidate: AllocationCandidate, owner: Owner, history: ClaimHistory
+) -> Write:
     """Return what is to be written.
 
     A provider in both keeps its old amounts: source and destination share it.
     """
-    write = replace(Write.of(request.candidate, request.owner), history=history)
+    write = replace(Write.of(candidate, owner), history=history)
     if not source.allocations:
         return write
     history.add(ClaimState.KEEPING_SOURCE, "the instance holds allocations of an evacuated host")
-    allocations = {**request.candidate.allocations, **source.allocations}
-    return Write(allocations, request.owner, source.generation, history=history)
+    allocations = {**candidate.allocations, **source.allocations}
+    return Write(allocations, owner, source.generation, history=history)
 
 
 def _result(
-    written: Written, source: ConsumerAllocations, request: ClaimRequest, history: ClaimHistory
+    written: Written, source: ConsumerAllocations, history: ClaimHistory, host_name: Callable[[str], str]
 ) -> ClaimResult:
     """Return how a claim ended, and note that in its history."""
     outcome = written.outcome
@@ -169,7 +179,7 @@ def _result(
     if outcome is Outcome.CONTENDED:
         LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", written.cause)
     if final:
-        host = request.host_name(written.provider)
+        host = host_name(written.provider)
         history.add(ClaimState.GIVEN_UP, KEPT_IS_REFUSED + written.cause, written.status, host)
     else:
         cause = "; ".join(filter(None, [written.cause, ANOTHER])) if changed else written.cause

@@ -1,6 +1,6 @@
 """Claiming for one request, until the outcome of its reply is known: kept then, or released."""
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 import math
@@ -10,12 +10,12 @@ from typing import Protocol, Self
 from oslo_log import log as logging
 
 from scheduler.claims.capacity import Excess, OvercommitCheck
-from scheduler.claims.claim import ClaimRequest, as_it_is
+from scheduler.claims.claim import Claimant
 from scheduler.claims.claimer import TOO_LATE, Claimer
-from scheduler.claims.doubts import NOTHING_KEPT, Answered, Kept
+from scheduler.claims.doubts import Answered
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, end_of
-from scheduler.placement.allocations import ConsumerAllocations, Owner
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
@@ -36,29 +36,9 @@ class Reservations(Protocol):
         """Release what is reserved for these instances."""
 
 
-def owner_of(request: SchedulingRequest) -> Owner:
-    """Return whose the claims of a request are. Without a user in its spec, that of its context counts."""
-    return Owner(request.spec.project_id, request.spec.user_id or request.context.user_id)
-
-
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
     """Let every host be claimed: the query to Placement was sent after the request came."""
     return {}
-
-
-@dataclass(frozen=True, slots=True)
-class ComputeNodes:
-    """What a request has to know of compute nodes when it claims.
-
-    Attributes:
-        kept: Those whose hosts the request ignores. An evacuated instance keeps what it holds on them.
-        known: UUIDs of all.
-        host_name: Returns the name of the host of one, by its UUID, for the log.
-    """
-
-    kept: Kept = NOTHING_KEPT
-    known: Container[str] = ()
-    host_name: Callable[[str], str] = as_it_is
 
 
 @dataclass(slots=True)
@@ -73,7 +53,7 @@ class ClaimSession:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
         request: Says for which project and until when to claim.
-        nodes: What is known of the compute nodes.
+        claimant: For whom it claims, and what is known of the compute nodes.
         clock: Returns the time in seconds.
         observer: Receives the outcome of the claims; None: nothing does.
         capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.
@@ -87,7 +67,7 @@ class ClaimSession:
     claimer: Claimer
     reservations: Reservations
     request: SchedulingRequest
-    nodes: ComputeNodes = ComputeNodes()
+    claimant: Claimant
     clock: Callable[[], float] = time.monotonic
     observer: ClaimObserver | None = None
     capacity: OvercommitCheck | None = None
@@ -102,11 +82,6 @@ class ClaimSession:
     _closed_at: float = field(default=math.inf, init=False)
     _writes: int = field(default=0, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
-
-    @property
-    def owner(self) -> Owner:
-        """Whose the claims are."""
-        return owner_of(self.request)
 
     # -- claims ----------------------------------------------------------------------------------------------
 
@@ -124,11 +99,10 @@ class ClaimSession:
 
         A claim that put a provider over its capacity is released, and refused.
         """
-        requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
-        results = self._unsent(requests)
-        if left := [request for request in requests if request.uuid not in results]:
+        results = self._unsent(candidates)
+        if left := {uuid: one for uuid, one in candidates.items() if uuid not in results}:
             with self._timed(), self._noting_lost_on_error(left):
-                results |= self.claimer.claim(left, self.request.deadline)
+                results |= self.claimer.claim(left, self.claimant, self.request.deadline)
         self._remember(results, candidates)
         return self._checked(results)
 
@@ -146,7 +120,9 @@ class ClaimSession:
         hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
         request = self.request
         with self._timed():
-            results = self.claimer.fence(self.made, self.owner, hosts, request.deadline, request.context)
+            results = self.claimer.fence(
+                self.made, self.claimant.owner, hosts, request.deadline, request.context
+            )
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
             if result.made:
@@ -161,7 +137,7 @@ class ClaimSession:
         """Note instances whose writes had no response, and may come yet."""
         uuids = set(lost)
         self._lost |= uuids
-        self.claimer.doubts.note_lost(uuids, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_lost(uuids, self.claimant.owner, self.claimant.kept)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -181,13 +157,13 @@ class ClaimSession:
         """Keep the claims: the reply that names them was delivered."""
         if self.clock() > self._closed_at + SOON:
             # Its caller may have left before, as when the process was frozen: that is looked at later.
-            self.claimer.doubts.note_unknown(self.made, self.owner, self.nodes.kept)
+            self.claimer.doubts.note_unknown(self.made, self.claimant.owner, self.claimant.kept)
         self.claimer.doubts.note_answered({uuid: self._answered(one) for uuid, one in self.made.items()})
 
     def leave(self) -> None:
         """Leave the claims in doubt, as another run was first. What no reply names is released later."""
         # The next round may find no host in what the instances hold: then nobody else would release it.
-        self.claimer.doubts.note_unknown(self.made, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_unknown(self.made, self.claimant.owner, self.claimant.kept)
 
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
@@ -195,14 +171,14 @@ class ClaimSession:
         # Another run of the message wrote it, or may have. That one may be answered with it, without a
         # fence if it does not know that it is not the only one. What nova says later decides.
         unclear = made.keys() & (self._found | self._lost)
-        self.claimer.doubts.note_unknown(unclear, self.owner, self.nodes.kept)
+        self.claimer.doubts.note_unknown(unclear, self.claimant.owner, self.claimant.kept)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
         self.reservations.remove(self.request.instance_uuids)
 
     def _answered(self, made: ConsumerAllocations) -> Answered:
-        taken = [each for each in made.allocations if each in self.nodes.known]
-        new = [each for each in taken if each not in self.nodes.kept.providers]
-        return Answered(self.nodes.host_name(new[0]) if new else "", made.allocations)
+        taken = [each for each in made.allocations if each in self.claimant.nodes]
+        new = [each for each in taken if each not in self.claimant.kept.providers]
+        return Answered(self.claimant.host_name(new[0]) if new else "", made.allocations)
 
     def _release(self, made: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in made.items():
@@ -211,38 +187,37 @@ class ClaimSession:
             if self.observer is not None:
                 self.observer.released(uuid, rows)
         self.released = self.released or bool(made)
-        changed = self.claimer.release(made, self._left, self.nodes.kept, self.request.context)
+        changed = self.claimer.release(made, self._left, self.claimant.kept, self.request.context)
         # After a lost write of this run it may have come from that one.
         self.overtaken = self.overtaken or bool(changed - self._lost)
 
     # -- requests and results --------------------------------------------------------------------------------
 
-    def _claim_request(self, uuid: str, candidate: AllocationCandidate) -> ClaimRequest:
-        return ClaimRequest(
-            uuid,
-            candidate,
-            self.owner,
-            self.request.context,
-            self.nodes.kept.providers,
-            self.nodes.host_name(candidate.root),
-            self.nodes.known,
-            self.nodes.host_name,
-        )
-
-    def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
+    def _unsent(self, candidates: Mapping[str, AllocationCandidate]) -> dict[str, ClaimResult]:
         """Return the results of the claims that must not be sent, by instance UUID."""
         if self._is_late():
-            return {one.uuid: _unsent_claim(one, Outcome.UNSENT, TOO_LATE) for one in requests}
+            return self._end_unsent(candidates, Outcome.UNSENT, TOO_LATE)
         try:
             with self._timed():
-                reasons = self.check({request.candidate.root for request in requests})
+                reasons = self.check({one.root for one in candidates.values()})
         except PlacementError as error:
-            return {one.uuid: _unsent_claim(one, Outcome.UNSENT, str(error)) for one in requests}
-        return {
-            one.uuid: _unsent_claim(one, Outcome.REFUSED, reasons[one.candidate.root])
-            for one in requests
-            if one.candidate.root in reasons
-        }
+            return self._end_unsent(candidates, Outcome.UNSENT, str(error))
+        results: dict[str, ClaimResult] = {}
+        for root, reason in reasons.items():
+            refused = {uuid: one for uuid, one in candidates.items() if one.root == root}
+            results |= self._end_unsent(refused, Outcome.REFUSED, reason)
+        return results
+
+    def _end_unsent(
+        self, candidates: Mapping[str, AllocationCandidate], outcome: Outcome, reason: str
+    ) -> dict[str, ClaimResult]:
+        """Return the results of claims that failed before anything was sent, and log each."""
+        results: dict[str, ClaimResult] = {}
+        for uuid, candidate in candidates.items():
+            history = ClaimHistory(uuid, self.claimant.host_name(candidate.root))
+            history.add(end_of(outcome), reason)
+            results[uuid] = ClaimResult(outcome, reason, events=tuple(history.events))
+        return results
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -253,12 +228,12 @@ class ClaimSession:
             self.seconds += self.clock() - started
 
     @contextmanager
-    def _noting_lost_on_error(self, requests: Sequence[ClaimRequest]) -> Iterator[None]:
+    def _noting_lost_on_error(self, uuids: Iterable[str]) -> Iterator[None]:
         """After an error in a claim it is not known how far the claim came."""
         try:
             yield
         except BaseException:
-            self.note_lost(request.uuid for request in requests)
+            self.note_lost(uuids)
             raise
 
     def _remember(
@@ -310,13 +285,6 @@ class ClaimSession:
 
     def _is_late(self) -> bool:
         return self.clock() > self.request.deadline
-
-
-def _unsent_claim(request: ClaimRequest, outcome: Outcome, reason: str) -> ClaimResult:
-    """Return the result of a claim that failed before anything was sent, and log it."""
-    history = ClaimHistory(request.uuid, request.host_label)
-    history.add(end_of(outcome), reason)
-    return ClaimResult(outcome, reason, events=tuple(history.events))
 
 
 def _added_by(result: ClaimResult) -> Resources:

@@ -5,18 +5,19 @@ generation decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 import math
 import threading
 from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.claim import ClaimRequest, Results, claim_all
+from scheduler.claims.claim import Claimant, Results, claim_all
 from scheduler.claims.doubts import ComeTo, Doubts, Kept, NodesOfHosts, no_nodes, none_come
 from scheduler.claims.result import ClaimResult, end_of
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
-from scheduler.placement.answer import Resources
+from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimHistory
 from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.writes import Write
@@ -82,31 +83,40 @@ class Claimer:
         """
         self._stopping.set()
 
-    def claim(self, requests: Sequence[ClaimRequest], deadline: float = math.inf) -> Results:
+    def claim(
+        self,
+        candidates: Mapping[str, AllocationCandidate],
+        claimant: Claimant,
+        deadline: float = math.inf,
+    ) -> Results:
         """Give each instance what its candidate says, some in one write.
 
         Never raises for a failure of Placement.
 
-        What an instance holds on the nodes of ``evacuating_from`` it keeps besides. Instances with
+        What an instance holds on the nodes of ``claimant.kept`` it keeps besides. Instances with
         ``try_next`` want another candidate. After one with ``hopeless`` the rest may not have been tried, and
         has the same outcome.
+
+        Args:
+            candidates: What each instance shall hold, by its UUID.
 
         Returns:
             Instance UUID -> result.
         """
         # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
-        ordered = sorted(requests, key=lambda request: request.candidate.root)
-        for request in ordered:
-            LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
+        ordered = sorted(candidates, key=lambda uuid: candidates[uuid].root)
+        for uuid in ordered:
+            LOG.debug("Attempting to claim resources in the placement API for instance %s", uuid)
         results: Results = {}
         until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
         for start in range(0, len(ordered), self.batch_size):
-            piece = ordered[start : start + self.batch_size]
-            results |= claim_all(piece, self.writer, lambda: self._refusal(deadline), until, self.on_event)
+            piece = {uuid: candidates[uuid] for uuid in ordered[start : start + self.batch_size]}
+            refusal = partial(self._refusal, deadline)
+            results |= claim_all(piece, claimant, self.writer, refusal, until, self.on_event)
             last = next((result for result in results.values() if result.hopeless), None)
             if last:
                 rest = ClaimResult(last.outcome, last.reason)
-                return {one.uuid: rest for one in ordered} | results
+                return dict.fromkeys(ordered, rest) | results
         return results
 
     def fence(

@@ -5,7 +5,7 @@ import time
 
 from oslo_log import log as logging
 
-from scheduler.claims.claim_session import owner_of
+from scheduler.claims.claim import owner_of
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.errors import CallerLeft, NoValidHost
 from scheduler.placement.allocations import ConsumerAllocations

@@ -8,7 +8,8 @@ import time
 from oslo_config import cfg
 
 from scheduler.claims.capacity import OvercommitCheck
-from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
+from scheduler.claims.claim import Claimant, owner_of
+from scheduler.claims.claim_session import Check, ClaimSession, check_nothing
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import ClaimObserver
 from scheduler.hosts.free_amounts import FreeAmounts
@@ -62,7 +63,9 @@ class Claiming:
             self._claimer,
             self._pending,
             request,
-            ComputeNodes(kept, table.row_of_uuid, partial(host_of_provider, table)),
+            Claimant(
+                owner_of(request), request.context, kept, table.row_of_uuid, partial(host_of_provider, table)
+            ),
             clock=self._clock,
             observer=self._observer,
             capacity=self._capacity_check(table, request),

@@ -5,6 +5,7 @@ For the conftest modules of the packages that use them.
 
 import math
 from types import SimpleNamespace
+from typing import NamedTuple
 import uuid
 
 from keystoneauth1 import token_endpoint
@@ -13,11 +14,12 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim import Claimant
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.doubts import NOTHING_KEPT
+from scheduler.claims.doubts import NOTHING_KEPT, Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
@@ -38,14 +40,24 @@ QUICK_WRITES = WritePolicy(
 )
 
 
+class Request(NamedTuple):
+    """A claim for one instance."""
+
+    uuid: str
+    candidate: AllocationCandidate
+    claimant: Claimant
+
+
 class OneByOne(Claimer):
     """A claimer that takes single requests too, and whose doubts are settled."""
 
-    def claim(self, requests, deadline=math.inf):
-        """As ``Claimer.claim``; for one request, its result."""
-        if isinstance(requests, ClaimRequest):
-            return super().claim([requests], deadline)[requests.uuid]
-        return super().claim(requests, deadline)
+    def claim(self, wanted, *more):
+        """As ``Claimer.claim``; also for what ``request_for`` returns: for one its result."""
+        if isinstance(wanted, Request):
+            return self.claim([wanted])[wanted.uuid]
+        if isinstance(wanted, list):
+            return super().claim({one.uuid: one.candidate for one in wanted}, wanted[0].claimant)
+        return super().claim(wanted, *more)
 
     def release_result(self, instance, result):
         """Release a claim that was granted."""
@@ -164,6 +176,6 @@ def instance():
     return str(uuid.uuid4())
 
 
-def request_for(uuid, candidate, **kwargs):
-    """The claim of an instance of ``OWNER``."""
-    return ClaimRequest(uuid, candidate, OWNER, **kwargs)
+def request_for(uuid, candidate, owner=OWNER, evacuating_from=()):
+    """The claim of an instance."""
+    return Request(uuid, candidate, Claimant(owner, kept=Kept(frozenset(evacuating_from))))

@@ -38,8 +38,8 @@ from scheduler.manager import SchedulerManager
 from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.parts import Outside, Parts, put_together
-from scheduler.placement.allocations import ConsumerAllocations
-from scheduler.placement.answer import Candidates
+from scheduler.placement.allocations import ConsumerAllocations, Owner
+from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.client import PlacementClient
@@ -148,6 +148,15 @@ class FakeHosts:
         pass
 
 
+class Asked(NamedTuple):
+    """A claim for one instance."""
+
+    uuid: str
+    candidate: AllocationCandidate
+    owner: Owner
+    kept: frozenset[str]
+
+
 class FakePlacement:
     """Candidates of the hosts, claims that are granted unless told otherwise, and all that was asked."""
 
@@ -173,8 +182,9 @@ class FakePlacement:
         offer = self.offer if truncated else self.offer | self.beyond_limit
         return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
-    def claim(self, requests, deadline=None):
-        return {request.uuid: self._claim(request) for request in requests}
+    def claim(self, candidates, claimant, deadline=None):
+        owner, kept = claimant.owner, claimant.kept.providers
+        return {uuid: self._claim(Asked(uuid, one, owner, kept)) for uuid, one in candidates.items()}
 
     def _claim(self, request):
         self.before_a_claim()
@@ -182,7 +192,7 @@ class FakePlacement:
         answer = self.answer(request)
         if answer.claimed:
             who = owner.project_id, owner.user_id
-            self.claimed.append((request.uuid, root, *who, set(request.evacuating_from)))
+            self.claimed.append((request.uuid, root, *who, set(request.kept)))
             self.held[request.uuid] = request.candidate.allocations
         return granted(answer, request.candidate)
 
@@ -300,7 +310,7 @@ def test_of_a_partition_only_the_aggregates_are_asked_for(make_world):
 def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_world):
     world = make_world(two_hosts(), clock=lambda: 1000.0)
     begun, claim = [], world.placement.claim
-    world.placement.claim = lambda requests, deadline: begun.append(deadline) or claim(requests, deadline)
+    world.placement.claim = lambda *wanted: begun.append(wanted[-1]) or claim(*wanted)
     for received in (math.inf, 700.0):
         ask(world, call=Call(received=received))
     assert begun[0] - begun[1] == 300.0
@@ -751,7 +761,7 @@ def test_a_repeated_evacuation_is_answered_with_the_host_that_the_first_one_got(
 
 
 def conflict_unless_h2_is_kept(request):
-    if uuid_of("h2") in request.evacuating_from:
+    if uuid_of("h2") in request.kept:
         return ClaimResult(Outcome.DONE)
     return in_conflict("h1", "h2")
 

@@ -178,8 +178,8 @@ def _nothing_on_error(read_many: Any) -> Any:
 
 
 def _without_source(write_of: Any) -> Any:
-    return lambda source, request, history: replace(
-        write_of(source, request, history), allocations=request.candidate.allocations
+    return lambda source, candidate, *rest: replace(
+        write_of(source, candidate, *rest), allocations=candidate.allocations
     )
 
 

@@ -4,7 +4,6 @@ import uuid
 
 import pytest
 
-from scheduler.claims.claim import ClaimRequest
 from scheduler.placement.allocations import NOTHING, Owner
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
@@ -57,7 +56,7 @@ def test_full_host_refuses_and_says_of_what(claim, candidates, cloud, claimer, i
 
 @pytest.mark.parametrize(("project", "uuid"), [(None, None), ("project", "no-uuid")])
 def test_malformed_claim_is_not_worth_another_host(claimer, candidates, instance, project, uuid):
-    result = claimer.claim(ClaimRequest(uuid or instance, candidates[0], Owner(project, "user")))
+    result = claimer.claim(request_for(uuid or instance, candidates[0], Owner(project, "user")))
     assert result.outcome is Outcome.INVALID
     assert not result.try_next
 
@@ -240,7 +239,7 @@ class TestRelease:
         assert cloud.held(instance) == NOTHING
 
     def test_failed_claim_needs_none(self, claimer, candidates, instance, proxy):
-        result = claimer.claim(ClaimRequest(instance, candidates[0], Owner(None, "user")))
+        result = claimer.claim(request_for(instance, candidates[0], Owner(None, "user")))
         before = len(proxy.seen)
         claimer.release_result(instance, result)
         assert len(proxy.seen) == before

@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from scheduler.claims.capacity import OvercommitCheck
+from scheduler.claims.claim import Claimant, owner_of
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.answer import AllocationCandidate
@@ -46,7 +47,10 @@ class Scheduler:
         entries = {provider: {"resources": {"VCPU": 1}}}
         candidate = AllocationCandidate.of(provider, (provider,), entries, {"": [provider]})
         request = make_request(make_spec(project_id="project", user_id="user"), [instance])
-        with ClaimSession(self.claimer, PendingPlacements(), request, capacity=self.check) as claims:
+        claimant = Claimant(owner_of(request))
+        with ClaimSession(
+            self.claimer, PendingPlacements(), request, claimant, capacity=self.check
+        ) as claims:
             result = claims.claim_many({instance: candidate})[instance]
             assert result.outcome in {Outcome.DONE, Outcome.REFUSED, Outcome.CONTENDED}, result
         claims.keep()

@@ -2,8 +2,9 @@
 
 from hypothesis import strategies as st
 
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim import Claimant
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.doubts import Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate
@@ -75,8 +76,8 @@ def holding(*where, generation=1):
     return ConsumerAllocations(candidate(*where).allocations, generation, OWNER)
 
 
-def make_request(uuid=UUID, where=A, evacuating_from=(), host=""):
-    return ClaimRequest(uuid, candidate(where), OWNER, None, evacuating_from, host)
+def make_claimant(evacuating_from=(), **fields):
+    return Claimant(OWNER, kept=Kept(frozenset(evacuating_from)), **fields)
 
 
 def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
@@ -94,4 +95,4 @@ def writer_of(api, policy=PROMPT, timing=None):
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):
-    return claimer.claim([make_request(uuid, where, evacuating_from)])[uuid]
+    return claimer.claim({uuid: candidate(where)}, make_claimant(evacuating_from))[uuid]

@@ -19,8 +19,9 @@ from tests.unit.claims.builders import (
     B,
     C,
     SleepClock,
+    candidate,
     holding,
-    make_request,
+    make_claimant,
     writer_of,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -39,12 +40,12 @@ class World:
             self.api.consumers[UUID] = held
         self.clock = SleepClock()
         self.writer = writer_of(self.api, policy, self.clock.timing)
-        self.request = replace(
-            make_request(where=where, evacuating_from=source, host="host 1"), nodes={A, B, C}, **request
-        )
+        named = {"nodes": {A, B, C}, "host_name": lambda _provider: "host 1"} | request
+        self.candidate, self.claimant = candidate(where), make_claimant(source, **named)
 
     def run(self, refusal=lambda: None):
-        self.result = claim_all([self.request], self.writer, refusal, self.clock.now + 60.0)[UUID]
+        wanted, until = {UUID: self.candidate}, self.clock.now + 60.0
+        self.result = claim_all(wanted, self.claimant, self.writer, refusal, until)[UUID]
         return self
 
     @property
@@ -137,7 +138,7 @@ def test_an_evacuation_that_is_refused_for_what_its_instance_keeps_ends(refused,
         held=holding("f0"),
         source={"f0"},
         where="f011",
-        host_name=lambda provider: names[provider],
+        host_name=lambda provider: names.get(provider, "host 1"),
     )
     world.api.capacity["f0"] = 1
     result = world.run().result

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim_session import ClaimSession, ComputeNodes
+from scheduler.claims.claim import Claimant, owner_of
+from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.doubts import Doubts, Kept
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
@@ -61,16 +62,14 @@ class World:
         )
         call = Call("message", past=lambda: past)
         context = SimpleNamespace(user_id="caller", call=call)
+        spec = make_spec(project_id="project", user_id=None)
+        request = make_request(spec, ["a", "b", "c"], context=context, deadline=deadline)
+        kept = Kept(frozenset(ignored))
         self.claims = ClaimSession(
             self.claimer,
             PendingPlacements(),
-            make_request(
-                make_spec(project_id="project", user_id=None),
-                ["a", "b", "c"],
-                context=context,
-                deadline=deadline,
-            ),
-            ComputeNodes(Kept(frozenset(ignored)), {A, B}, {A: "host 1"}.get),
+            request,
+            Claimant(owner_of(request), context, kept, {A, B}, {A: "host 1"}.get),
             clock=self.clock,
             observer=Told(),
         )
@@ -253,12 +252,12 @@ def test_a_claim_that_was_interrupted_is_looked_at_later():
 def test_the_claimer_is_told_owner_host_and_kept_nodes():
     asked = []
     world = World(ignored={B})
-    world.claimer.claim = lambda requests, _: asked.extend(requests) or {}
+    world.claimer.claim = lambda _wanted, claimant, _deadline: asked.append(claimant) or {}
     with contextlib.suppress(KeyError):
         world.use("a")
-    (request,) = asked
-    assert (request.owner.project_id, request.owner.user_id) == ("project", "caller")
-    assert (request.host, request.evacuating_from) == ("host 1", {B})
+    (claimant,) = asked
+    assert (claimant.owner.project_id, claimant.owner.user_id) == ("project", "caller")
+    assert (claimant.host_name(A), claimant.kept.providers) == ("host 1", {B})
 
 
 def test_an_observer_learns_of_refusals_that_concern_one_host():

@@ -14,13 +14,15 @@ from tests.unit.claims.builders import (
     OWNER,
     READS,
     UUID,
+    A,
     B,
     SleepClock,
+    candidate,
     claim,
     claimer_of,
     holding,
+    make_claimant,
     make_claimer,
-    make_request,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
 
@@ -35,7 +37,7 @@ def fence(claimer, held, deadline=math.inf):
 
 def make_many(names="abc", batch_size=20):
     api = FakeConsumers(dict.fromkeys(names, 1))
-    return claimer_of(api, batch_size=batch_size), api, [make_request(f"i-{name}", name) for name in names]
+    return claimer_of(api, batch_size=batch_size), api, {f"i-{name}": candidate(name) for name in names}
 
 
 @given(st.lists(FAULTS, max_size=8), st.lists(READS, max_size=8))
@@ -50,21 +52,21 @@ def test_under_random_faults_what_is_claimed_is_released(writes, reads):
 
 
 def test_many_are_claimed_in_one_request():
-    claimer, api, requests = make_many()
-    assert all(one.claimed for one in claimer.claim(requests).values())
+    claimer, api, wanted = make_many()
+    assert all(one.claimed for one in claimer.claim(wanted, make_claimant()).values())
     assert api.calls == ["post"]
 
 
 def test_more_than_a_batch_are_claimed_in_pieces():
-    claimer, api, requests = make_many(batch_size=2)
-    assert all(one.claimed for one in claimer.claim(requests).values())
+    claimer, api, wanted = make_many(batch_size=2)
+    assert all(one.claimed for one in claimer.claim(wanted, make_claimant()).values())
     assert api.calls == ["post", "put"]
 
 
 def test_after_one_that_is_hopeless_the_rest_is_not_tried():
-    claimer, api, requests = make_many(batch_size=1)
+    claimer, api, wanted = make_many(batch_size=1)
     api.write_faults = ["403"]
-    assert {one.outcome for one in claimer.claim(requests).values()} == {Outcome.DENIED}
+    assert {one.outcome for one in claimer.claim(wanted, make_claimant()).values()} == {Outcome.DENIED}
     assert api.calls == ["put"]
 
 
@@ -80,7 +82,7 @@ def test_after_the_stop_claims_are_refused_and_releases_are_made():
 
 def test_after_the_deadline_nothing_is_sent():
     claimer, api = make_claimer(timing=SleepClock().timing)
-    result = claimer.claim([make_request()], deadline=-1.0)[UUID]
+    result = claimer.claim({UUID: candidate(A)}, make_claimant(), deadline=-1.0)[UUID]
     assert (result.outcome, api.calls) == (Outcome.UNSENT, [])
 
 
@@ -88,8 +90,8 @@ def test_after_the_deadline_nothing_is_sent():
 
 
 def test_a_fence_gives_all_a_new_generation_in_one_request():
-    claimer, api, requests = make_many()
-    held = {uuid: one.made for uuid, one in claimer.claim(requests).items()}
+    claimer, api, wanted = make_many()
+    held = {uuid: one.made for uuid, one in claimer.claim(wanted, make_claimant()).items()}
     api.calls.clear()
     results = fence(claimer, held)
     assert all(one.made == api.consumers[uuid] for uuid, one in results.items())
@@ -108,8 +110,8 @@ def test_after_a_fence_a_release_by_another_run_that_read_before_is_void():
 
 @pytest.mark.parametrize("fault", ["ok", "unanswered", "lost"])
 def test_of_a_fence_and_a_release_one_wins_for_all(fault):
-    claimer, api, requests = make_many()
-    held = {uuid: one.made for uuid, one in claimer.claim(requests).items()}
+    claimer, api, wanted = make_many()
+    held = {uuid: one.made for uuid, one in claimer.claim(wanted, make_claimant()).items()}
     release(claimer_of(api), {"i-a": held["i-a"]})
     api.write_faults = [fault]
     results = fence(claimer, held)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from scheduler.claims.doubts import NOTHING_KEPT
-from tests.unit.claims.builders import make_claimer, make_request
+from tests.unit.claims.builders import candidate, make_claimant, make_claimer
 
 INSTANCE = "instance 1"
 
@@ -19,7 +19,7 @@ def log(caplog):
 
 def claim(faults=(), host="aaaa"):
     claimer, _ = make_claimer(write_faults=faults)
-    return claimer, claimer.claim([make_request(INSTANCE, host)])[INSTANCE]
+    return claimer, claimer.claim({INSTANCE: candidate(host)}, make_claimant())[INSTANCE]
 
 
 def test_a_claim_and_its_release(log):

@@ -95,9 +95,9 @@ class FakeClaimer:
     def __init__(self, claims):
         self.claims = claims
 
-    def claim(self, requests, deadline=None):
-        results = self.claims.claim_many({request.uuid: request.candidate for request in requests})
-        return {one.uuid: granted(results[one.uuid], one.candidate) for one in requests}
+    def claim(self, candidates, claimant, deadline=None):
+        results = self.claims.claim_many(candidates)
+        return {uuid: granted(results[uuid], one) for uuid, one in candidates.items()}
 
     def fence(self, held, owner, hosts, deadline, context=None):
         return {uuid: ClaimResult(Outcome.DONE, made=one) for uuid, one in held.items()}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler import objects
+from scheduler.claims.claim import Claimant, owner_of
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.result import ClaimResult
 from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost, PlacementUnavailable
@@ -49,7 +50,7 @@ def select(hosts, uuids, claims=None, spec=None, alternates=True, observer=NO_OB
     spec = spec or make_spec()
     request = make_request(spec, uuids, context=CONTEXT, with_alternates=alternates)
     claimer = FakeClaimer(claims or FakeClaims())
-    with ClaimSession(claimer, PendingPlacements(), request) as of_request:
+    with ClaimSession(claimer, PendingPlacements(), request, Claimant(owner_of(request))) as of_request:
         reply = driver(**options).select(make_view(hosts), request, of_request, observer=observer)
     request.write_progress()
     return reply
@@ -80,7 +81,8 @@ def test_what_a_request_saw_of_its_hosts_is_released_when_it_ends():
         column = weakref.ref(view.numbers("free_ram_mb"))
         view.hosts()
         request = make_request(make_spec(), ["i1"], context=CONTEXT, with_alternates=True)
-        with ClaimSession(FakeClaimer(FakeClaims()), PendingPlacements(), request) as claims:
+        claimant = Claimant(owner_of(request))
+        with ClaimSession(FakeClaimer(FakeClaims()), PendingPlacements(), request, claimant) as claims:
             driver().select(view, request, claims)
         del view
         assert column() is None
@@ -257,7 +259,7 @@ def test_what_a_request_released_is_not_pending_any_more():
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), away], uuid_of("h2"): away})
     (view,) = views_of(hosts, pending, 1)
     request = make_request(uuids=["i1", "i2"], context=CONTEXT, with_alternates=True)
-    claiming = ClaimSession(FakeClaimer(claims), pending, request)
+    claiming = ClaimSession(FakeClaimer(claims), pending, request, Claimant(owner_of(request)))
     with pytest.raises(PlacementUnavailable), claiming as of_request:
         driver().select(view, request, of_request)
     assert len(pending) == 0

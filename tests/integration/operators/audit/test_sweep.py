@@ -28,6 +28,9 @@ def test_what_given_up_builds_hold_is_released_and_nothing_else(cloud, sweep):
     host = cloud.host("a")
     builds = [cloud.instance(None, cell=cloud.cell0, vm_state="error", age=MINUTE) for _ in range(3)]
     placed = cloud.instance("a", age=MINUTE)
+    for instance in builds:
+        cloud.mapping(instance, cloud.cell0)
+    cloud.mapping(placed, cloud.nova.cell1)
     for instance in (*builds[:2], placed):
         cloud.holds(instance, host)
     for _ in range(2):
