@@ -53,7 +53,7 @@ class ClaimSession:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
         request: Says for which project and until when to claim.
-        claimant: For whom it claims, and what is known of the compute nodes.
+        claimant: The owner of the claims, and what is known of the compute nodes.
         clock: Returns the time in seconds.
         observer: Receives the outcome of the claims; None: nothing does.
         capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.

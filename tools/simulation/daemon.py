@@ -27,7 +27,6 @@ class Daemon:
         name: The host that it runs on; "" if there is no other one.
 
     Attributes:
-        ended: When a worker ended last, and lost its doubts; 0 for never.
         alarms: Workers that were ended by their alarm, although they were never paused.
     """
 
@@ -52,7 +51,6 @@ class Daemon:
         self._stopping = False
         self._starts = 0
         self.alarms: list[str] = []
-        self.ended = 0.0
 
     def start(self) -> None:
         """Start a master, which starts its workers."""
@@ -158,7 +156,6 @@ class Daemon:
         self._runtime.spawn(process, "main", main)
 
     def _ended(self, number: int, incarnation: int) -> None:
-        self.ended = self._runtime.clock
         self._runtime.after(WORKER_RESTART, self._start_worker, number, incarnation)
 
     def _alarm(self, process: Process) -> None:

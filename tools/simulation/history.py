@@ -380,12 +380,11 @@ class History:
 
     def _check(self) -> list[Violation]:
         callers, limits = self._callers, self.plan.limits
-        # Nova has no record of these that would tell that they are given up.
-        ended = max(daemon.ended for daemon in self._daemons)
+        # A process that ended took its doubts along, and nova does not bury these.
         forgotten = {
             instance.name
             for call in callers.calls
-            if call.message.published < ended
+            if not all(process.alive for process in call.message.runs)
             for instance in call.instances
             if instance.source or instance.deleted or call.orphaned
         }
