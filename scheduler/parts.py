@@ -109,7 +109,7 @@ def put_together(
         lambda uuids: hosts.snapshot(math.inf).totals(uuids, CLASSES),
     )
     # The stream lays what others decide over the table and the mirror, so both exist before it.
-    stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror.known))
+    stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
     # Each write is noted in the mirror. Otherwise the next decision would choose by amounts without it.
     writer = AllocationWriter(placement, timing=outside.timing, written=mirror.known.written)
     # The claimer after the host table, too: what it releases depends on nova's state of the instance.

@@ -1,9 +1,10 @@
 """Answering queries from the mirror of Placement's compute nodes, and keeping it true in the background.
 
-``MirrorReader`` reads every few seconds while queries come, and rarely while none does. Meanwhile queries are
-answered from what is known. ``WinnerCheck`` reads a node before it is claimed, so what is late here costs a
-further host and no wrong claim. If nova's databases know more of a node, it is read before the choice
-(``look_up``): another host that passes would hide it otherwise until the next round.
+``MirrorReader`` reads every few seconds while queries come, or other schedulers claim, and rarely while
+nobody does. Meanwhile queries are answered from what is known. ``WinnerCheck`` reads a node before it is
+claimed, so what is late here costs a further host and no wrong claim. If nova's databases know more of a
+node, it is read before the choice (``look_up``): another host that passes would hide it otherwise until the
+next round.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -173,14 +174,17 @@ class CandidateMirror:
 
     def _is_usable(self) -> bool:
         """Whether queries are answered. After a rest a round is waited for: it costs less than their own."""
-        if self._idle_rounds and not self._wanted:
-            self._loop.wake()
-        self._wanted = True
+        self._want()
         if self._usable and self._is_old() and self._loop.running:
             timeout = deadline.current().bound(WAIT_FOR_ROUND)
             with self._round_done, waiting_for("the mirror of Placement"):
                 self._round_done.wait_for(lambda: self._failing or not self._is_old(), timeout)
         return self._usable and not self._is_old() and not self._reader.trees.blocked
+
+    def _want(self) -> None:
+        if self._idle_rounds and not self._wanted:
+            self._loop.wake()
+        self._wanted = True
 
     def _is_old(self) -> bool:
         return self.age() > max(TOO_OLD, 3 * self._interval)
@@ -272,6 +276,14 @@ class CandidateMirror:
     def released(self, allocations: Allocations) -> None:
         """Count that a claim is released."""
         self.known.released(allocations)
+
+    def heard(self, allocations: Allocations, age: float, sign: int) -> None:
+        """Count a claim of another scheduler, or its release, as ``Mirror.heard``.
+
+        If that scheduler stops, this one is asked next. A mirror at rest would let its first request wait.
+        """
+        self._want()
+        self.known.heard(allocations, age, sign)
 
     def refused(self, provider: str, resource_class: str) -> None:
         """Note a claim that was refused while another host may be granted.

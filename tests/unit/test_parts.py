@@ -30,13 +30,28 @@ def clocks_of(held, path="", seen=None):
     return found
 
 
+def outside_of(nova, clock):
+    nova.conf.set_override("auth_type", "none", "placement")
+    client = PlacementClient(None, clock=clock)
+    return Outside(Inventory(nova.conf, clock), client, None, Timing(clock))
+
+
 def test_all_parts_have_the_clock_of_the_hosts(nova):
     """Requests compare moments of all parts. Logs and the stream, which are not among them, count seconds."""
     clock = Clock()
-    nova.conf.set_override("auth_type", "none", "placement")
-    client = PlacementClient(None, clock=clock)
-    outside = Outside(Inventory(nova.conf, clock), client, None, Timing(clock))
+    outside = outside_of(nova, clock)
     parts = put_together(nova.conf, outside, make_stream=no_stream)
     found = clocks_of([parts, make_steps(nova.conf, parts, None)])
     assert len(found) > 20
     assert {path: each for path, each in found.items() if each is not clock} == {}
+
+
+def test_claims_of_other_schedulers_go_to_the_mirror_that_they_keep_fresh(nova):
+    """And not to the nodes in it alone, which would be minutes old at the first request after a fail-over."""
+    states = []
+    parts = put_together(
+        nova.conf,
+        outside_of(nova, Clock()),
+        make_stream=lambda conf, state: states.append(state) or no_stream(conf, state),
+    )
+    assert [state.mirror for state in states] == [parts.mirror]

@@ -29,6 +29,7 @@ from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
 from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.waiting import eventually
 from tests.unit.placement.test_mirror import allocation
 
 INTERVAL = 8.0
@@ -222,6 +223,29 @@ def test_after_a_rest_a_query_waits_for_a_round(client):
     mirror.stop()
 
 
+def test_the_first_query_after_others_claimed_for_long_waits_for_no_reading(client, clock):
+    """Of another scheduler, which stops then: this one had no query since its start."""
+    mirror = Mirror(client, clock)
+    next_round(mirror)
+    begun = clock.now
+    while clock.now < begun + 900:
+        mirror.heard(allocation("b", MEMORY_MB=1), 0.0, 1)
+        wait, _ = next_round(mirror, later=INTERVAL)
+        assert wait <= INTERVAL
+    client.asked.clear()
+    assert (found(mirror), client.asked) == (["a", "b"], [])
+
+
+def test_a_claim_of_another_scheduler_ends_a_rest(client):
+    mirror = CandidateMirror(client, lambda: LONGEST_INTERVAL)
+    mirror.start()
+    mirror.wait_until_tried(10)
+    client.asked.clear()
+    mirror.heard(allocation("b", MEMORY_MB=1), 0.0, 1)
+    assert eventually(lambda: client.asked)
+    mirror.stop()
+
+
 # -- rounds --------------------------------------------------------------------------------------------------
 
 
@@ -239,10 +263,10 @@ def test_own_writes_are_no_reason_to_read_a_node(mirror, client):
 
 
 def test_announced_writes_of_others_are_none_either(mirror, client):
-    mirror.known.heard(allocation("b", MEMORY_MB=1024), 0.0, 1)
+    mirror.heard(allocation("b", MEMORY_MB=1024), 0.0, 1)
     client.providers["b"].change()
     assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
-    mirror.known.heard(allocation("b", MEMORY_MB=1024), 0.0, -1)
+    mirror.heard(allocation("b", MEMORY_MB=1024), 0.0, -1)
     assert found(mirror) == ["a", "b"]
 
 
