@@ -9,7 +9,8 @@ import pytest
 
 from tests.integration import services
 from tools.rig import faults, rounds
-from tools.rig.chaos_cloud import ChaosCloud
+from tools.rig.world import RunningWorld
+from tools.scenarios import chaos
 
 pytestmark = [
     pytest.mark.rabbitmq,
@@ -26,7 +27,7 @@ SECONDS = 4.0  # that an outage lasts; the command lets it last for a minute
 def cloud(tmp_path_factory):
     for command in ("rabbitmq-server", "mariadbd", "mariadb-install-db", "pg_config"):
         services.need(command)
-    with ChaosCloud(tmp_path_factory.mktemp("outages"), "quorum", hosts=6) as running:
+    with RunningWorld(chaos.world("quorum", hosts=6), tmp_path_factory.mktemp("outages")) as running:
         yield running
 
 

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import psutil
 
 from tools.rig import loopback
-from tools.rig.chaos_cloud import ChaosCloud
 from tools.rig.cloud import SchedulerProcess
 from tools.rig.machine import Clock
 from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
+from tools.rig.world import RunningWorld
 
 JUMPS = (-86400, -3600, -60, 60, 3600, 86400)  # seconds
 THROTTLED_FOR = 0.05  # seconds for which a throttled server runs at a time
@@ -115,7 +115,7 @@ def together(faults: Sequence[Fault], seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def workers_killed(cloud: ChaosCloud, rng: random.Random, seconds: float) -> Iterator[None]:
+def workers_killed(cloud: RunningWorld, rng: random.Random, seconds: float) -> Iterator[None]:
     """Workers are killed one after the other; their master starts others."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -157,7 +157,7 @@ def daemon_restarted(scheduler: SchedulerProcess, _seconds: float) -> Iterator[N
 
 
 @contextlib.contextmanager
-def disks_full(cloud: ChaosCloud, kills: Fault | None, seconds: float) -> Iterator[None]:
+def disks_full(cloud: RunningWorld, kills: Fault | None, seconds: float) -> Iterator[None]:
     """The disks with what daemons keep, and the decision logs, are full; meanwhile workers may be killed."""
     pairs = list(zip(cloud.disks, cloud.schedulers, strict=True))
     for disk, scheduler in pairs:
@@ -174,7 +174,7 @@ CONNECTIONS = {"held": Passage.HOLD, "lossy": Passage.LOSE, "trickling": Passage
 SERVERS = ("broker", "mariadb", "postgresql", "placement")
 
 #: Makes the fault of a name in a cloud.
-Maker = Callable[[ChaosCloud, random.Random], Fault]
+Maker = Callable[[RunningWorld, random.Random], Fault]
 
 #: Load alone: whether the schedulers stay as large as they are.
 NOTHING = "nothing"
@@ -210,7 +210,7 @@ NAMES = (
 )
 
 
-def make(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault | None:
+def make(name: str, cloud: RunningWorld, rng: random.Random) -> Fault | None:
     """Return a fault by its name; None if this machine cannot have it."""
     if name == "clock jumps" and not cloud.clock:
         return None
@@ -223,15 +223,15 @@ def _clock_shifted(clock: Clock, jump: int) -> Fault:
     return partial(broken, partial(clock.shift, jump), partial(clock.shift, 0))
 
 
-def _refusing(cloud: ChaosCloud, ways: Sequence[TcpProxy]) -> Fault:
+def _refusing(cloud: RunningWorld, ways: Sequence[TcpProxy]) -> Fault:
     return partial(refused, ways, cloud.proxies["placement"].port)
 
 
-def _all_servers(what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+def _all_servers(what: str, cloud: RunningWorld, rng: random.Random) -> Fault:
     return partial(together, [_of_server(name, what, cloud, rng) for name in SERVERS])
 
 
-def _of_server(name: str, what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+def _of_server(name: str, what: str, cloud: RunningWorld, rng: random.Random) -> Fault:
     if what in CONNECTIONS:
         directions = rng.choice([[Direction.TO_SERVER], [Direction.TO_CLIENT], list(Direction)])
         proxy = cloud.proxies[name]

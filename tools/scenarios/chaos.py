@@ -8,13 +8,34 @@ import random
 import time
 
 from tools.rig import command, faults
-from tools.rig.chaos_cloud import QUEUES, ChaosCloud
 from tools.rig.rounds import CALLERS, LONGEST, RECOVERY_LIMIT, SHORTEST, Outcome, Rounds
+from tools.rig.world import Daemon, RunningWorld, World
 from tools.scenarios import flatness
 from tools.scenarios.flatness import Sample
 
 COLUMNS = ("requests", "answered", "refused", "lost", "wrong", "leaked")
+#: What makes requests outlive a restart of the broker.
+QUEUES = {
+    "classic": "amqp_durable_queues = true\n",
+    "quorum": "rabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true\n",
+}
+PATIENCE = 90  # seconds that requests wait during an outage: a minute, and the start of a database server
 MOST_PROBLEMS = 5  # lines of each round that are printed
+
+
+def world(queues: str, hosts: int = 12) -> World:
+    """Return what is broken: two daemons that reach servers of all kinds through proxies."""
+    return World(
+        hosts,
+        databases="mixed",
+        proxied=True,
+        options=f"[berth]\noutage_patience = {PATIENCE}\n",
+        queues=QUEUES[queues],
+        daemons=tuple(
+            Daemon(f"controller{number}", workers=2, breakable=True, own_clock=number == 2)
+            for number in (1, 2)
+        ),
+    )
 
 
 def draw(names: Sequence[str], rounds: int | None, rng: random.Random) -> list[str]:
@@ -50,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     with command.running("chaos", options.directory) as directory:
         logging.disable(logging.CRITICAL)  # of the callers' libraries, which tell of each lost connection
         started = time.monotonic()
-        with ChaosCloud(directory, options.queues) as cloud:
+        with RunningWorld(world(options.queues), directory) as cloud:
             seconds = time.monotonic() - started
             print(f"A cloud with {options.queues} queues, started in {seconds:.0f} s", flush=True)
             if not all(disk.mounted for disk in cloud.disks):
@@ -64,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if flat and all(outcome.kept for outcome in outcomes) else 1
 
 
-def is_flat(cloud: ChaosCloud, samples: Sequence[Sample]) -> bool:
+def is_flat(cloud: RunningWorld, samples: Sequence[Sample]) -> bool:
     """Print what grew without a fault, and the errors of the logs; return whether there is neither."""
     try:
         growths = flatness.judge(samples)
@@ -78,7 +99,7 @@ def is_flat(cloud: ChaosCloud, samples: Sequence[Sample]) -> bool:
 
 
 def _run(
-    cloud: ChaosCloud, drawn: Iterable[str], options: argparse.Namespace, samples: list[Sample]
+    cloud: RunningWorld, drawn: Iterable[str], options: argparse.Namespace, samples: list[Sample]
 ) -> Iterator[Outcome]:
     started, requests = time.monotonic(), 0
     end = started + options.minutes * 60

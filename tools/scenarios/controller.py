@@ -187,7 +187,7 @@ def remove(steps: Controller) -> None:
         show.say(path)
     steps.expect([], [path for path in left if not path.startswith(WRITTEN)], "what is left by the purge")
     show.say("Queues on the broker:")
-    show.say(" ".join(sorted(steps.cloud.rabbit.queues("nova"))))
+    show.say(" ".join(sorted(steps.cloud.rabbit.queues("/"))))
 
 
 #: Those without which the others have nothing to act on, and the others by their names.

@@ -78,13 +78,13 @@ class Case:
 def never_chosen(cloud: CasesCloud) -> Iterator[None]:
     """Of az1 one host is disabled, and the others are full; a build there has failed."""
     first, *others = cloud.of_zone("az1")
-    taken = list(map(cloud.placement.fill, others))
+    taken = list(map(cloud.admin.fill, others))
     with _disabled(cloud, [first]):
         failed = Case("never-chosen-az1", "m1.medium", "az1")
         failed.boot(cloud)
         yield
         for consumer in taken:
-            cloud.placement.release(consumer)
+            cloud.admin.release(consumer)
 
 
 @contextlib.contextmanager
@@ -100,7 +100,7 @@ def _disabled(cloud: CasesCloud, hosts: Sequence[Host]) -> Iterator[None]:
     """Hosts are disabled, which their computes also tell Placement."""
     for host in hosts:
         set_disabled(cloud, host, disabled=True, reason="kernel update")
-    with cloud.placement.trait_on("COMPUTE_STATUS_DISABLED", hosts):
+    with cloud.admin.trait_on("COMPUTE_STATUS_DISABLED", hosts):
         yield
     cloud.refresh_mirror()
     for host in hosts:
@@ -113,14 +113,14 @@ def lost_claims(cloud: CasesCloud) -> Iterator[None]:
     taken: list[str] = []
 
     def fill() -> None:
-        taken.extend(map(cloud.placement.fill, cloud.of_zone("az2")))
+        taken.extend(map(cloud.admin.fill, cloud.of_zone("az2")))
 
     for method in ("PUT", "POST"):
         cloud.proxy.on(method, "/allocations", after_doing(fill))
     yield
     cloud.proxy.clear_faults()
     for consumer in taken:
-        cloud.placement.release(consumer)
+        cloud.admin.release(consumer)
     cloud.refresh_mirror()
 
 
@@ -129,7 +129,7 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
     """The only hosts with a GPU are in a cell whose database cannot be opened."""
     path = cloud.directory / "cell2.sqlite"
     aside = path.with_suffix(".aside")
-    with cloud.placement.trait_on("CUSTOM_GPU", [host for host in cloud.of_zone("az2") if host.number % 2]):
+    with cloud.admin.trait_on("CUSTOM_GPU", [host for host in cloud.of_zone("az2") if host.number % 2]):
         cloud.refresh_mirror()
         path.rename(aside)
         path.mkdir()

@@ -16,11 +16,11 @@ from scheduler.nova_db import schema
 from scheduler.placement.providers import list_path
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools.rig.daemon_cloud import DaemonCloud
-from tools.rig.fleet import Aggregate, Host
+from tools.rig.fleet import Aggregate, Cell, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.providers import send
 from tools.rig.service import ROOT
+from tools.rig.world import RunningWorld, World
 
 HOSTS = 12
 
@@ -76,29 +76,28 @@ def write_flavors(connection: sa.Connection, flavors: Iterable[Flavor]) -> None:
             connection.execute(sa.insert(schema.flavor_extra_specs).values(spec))
 
 
-class CasesCloud(DaemonCloud):
+class CasesCloud(RunningWorld):
     """A cloud whose Placement can be told to serve others first. Its hosts are in zones az1, az2 and az3."""
-
-    sections = SECTIONS
 
     def __init__(self, directory: str | Path, transport_url: str) -> None:
         """Describe a cloud on a virtual host of a RabbitMQ; it is started on entry."""
-        super().__init__(directory, transport_url, HOSTS)
-        isolated = Aggregate("tenants", {"filter_tenant_id": OTHER_PROJECT}, self.of_zone("az3"))
-        self.fleet.aggregates.append(isolated)
+        super().__init__(World(HOSTS, bus=transport_url, options=SECTIONS), directory)
 
     def _start(self) -> None:
         super()._start()
         self._client = SchedulerClient.from_conf(self.bus)
 
-    def _start_placement(self) -> None:
-        super()._start_placement()
-        self.placement = PlacementAdmin(self.placement_url)
-        self.placement.make_trait("CUSTOM_GPU")
+    def make_fleet(self, hosts: int, cells: Sequence[Cell], partitions: int = 1) -> None:
+        """Describe the hosts; those of a zone are for other tenants only."""
+        super().make_fleet(hosts, cells, partitions)
+        isolated = Aggregate("tenants", {"filter_tenant_id": OTHER_PROJECT}, self.of_zone("az3"))
+        self.fleet.aggregates.append(isolated)
+
+    def _prepare(self) -> None:
+        self.admin = PlacementAdmin(self.placement_url)
+        self.admin.make_trait("CUSTOM_GPU")
         self.proxy = self.enter_context(FaultyProxy(self.placement_url))
         self.placement_url = self.proxy.url
-
-    def _prepare_databases(self) -> None:
         with self.connection("api") as connection:
             write_flavors(connection, FLAVORS)
 
