@@ -13,15 +13,13 @@ import requests
 import sqlalchemy as sa
 
 from conductor_client import errors
-from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db.schema import instance_mappings
 from tests.integration.deployed import until
 from tests.support.faulty_proxy import FaultyProxy, delayed
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
-from tools.rig.cloud import BerthSchedulerProcess, Cloud
-from tools.rig.fleet import Cell
 from tools.rig.providers import HEADERS
+from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,35 +33,20 @@ database_start_timeout = 60
 """
 
 
-class PromisedCloud(Cloud):
+class PromisedCloud(RunningWorld):
     """Placement behind a proxy, databases, and schedulers that a test starts."""
 
-    def __init__(self, directory, rabbit):
-        super().__init__(directory)
-        self.transport_url = rabbit.vhost()
-        self.schedulers = []
-        self.make_fleet(HOSTS, [Cell("cell1", self.database("cell1"))])
-
-    def _start(self):
-        self.behind = self.start_placement()
+    def _prepare(self):
+        self.behind = self.placement_url
         self.proxy = self.enter_context(FaultyProxy(self.behind))
         self.placement_url = self.proxy.url
-        self.write_databases()
-        self.configure(self.transport_url)
-        self.bus = Bus(self.conf)
-        self.callback(self.bus.close)
 
     def start_scheduler(self, name, workers=1, **options):
         """Start a scheduler of its own host name, and wait until it answers."""
         defaults = "".join(f"{option} = {value}\n" for option, value in options.items())
-        config = self.configure(
-            self.transport_url, host=name, workers=workers, defaults=defaults, sections=MORE
-        )
-        scheduler = BerthSchedulerProcess(config, self.directory / f"{name}.log")
-        known = scheduler.log.read_text().count(STARTED) if scheduler.log.exists() else 0
-        scheduler.start()
-        self.schedulers.append(scheduler)
-        self.callback(scheduler.stop)
+        log = self.directory / f"{name}.log"
+        known = log.read_text().count(STARTED) if log.exists() else 0
+        scheduler = self.start_daemon(Daemon(name, workers, defaults))
         until(
             lambda: scheduler.log.read_text().count(STARTED) > known or scheduler.status is not None,
             "the scheduler does not start",
@@ -115,7 +98,8 @@ class PromisedCloud(Cloud):
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory, rabbit):
-    with PromisedCloud(tmp_path_factory.mktemp("cloud"), rabbit) as cloud:
+    world = World(HOSTS, bus=rabbit.vhost(), options=MORE, daemons=())
+    with PromisedCloud(world, tmp_path_factory.mktemp("cloud")) as cloud:
         yield cloud
 
 

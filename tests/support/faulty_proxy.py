@@ -86,13 +86,6 @@ def late(seconds: float) -> Fault:
     return fault
 
 
-class HeldBack:
-    """A fault: the client sees the connection break at once; the request is carried out when a test says so."""
-
-    def __call__(self, forward: Callable[[], Answer]) -> None:
-        self.carry_out = forward
-
-
 class FaultyProxy:
     """A context manager. Rules are tried in the order they were added; a rule whose faults are used up is gone."""
 

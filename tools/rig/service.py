@@ -62,11 +62,6 @@ class ServiceProcess:
         self._user = user
         self._process: subprocess.Popen[bytes]
 
-    @classmethod
-    def of_module(cls, module: str, config_file: Path, log: Path) -> "ServiceProcess":
-        """Describe a command of Berth, by its module."""
-        return cls(command_of(module, config_file), log, environment_of_berth())
-
     @property
     def pid(self) -> int:
         """The process ID of the master."""

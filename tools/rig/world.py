@@ -36,12 +36,14 @@ class Daemon:
     Attributes:
         host: Its ``[DEFAULT]/host``, by which its files are named.
         workers: Its workers.
+        defaults: Lines of the section DEFAULT of its configuration.
         breakable: Its decision log is on a small disk, and a proxy of its own leads to Placement.
         own_clock: Its wall clock can be changed, where there is a C compiler.
     """
 
     host: str = "controller"
     workers: int = 1
+    defaults: str = ""
     breakable: bool = False
     own_clock: bool = False
 
@@ -121,7 +123,7 @@ class RunningWorld(Cloud):
         self._prepare()
         self.callback(self._stop_daemons)
         for daemon in self.world.daemons:
-            self._start_daemon(daemon)
+            self.start_daemon(daemon)
         self._connect_callers()
 
     def _start_bus(self) -> None:
@@ -170,14 +172,15 @@ class RunningWorld(Cloud):
     def _prepare(self) -> None:
         """Write what is special before a daemon starts."""
 
-    def _start_daemon(self, daemon: Daemon) -> None:
-        environment, defaults, options = dict(AS_SHIPPED), "", self._options()
+    def start_daemon(self, daemon: Daemon) -> SchedulerProcess:
+        """Start a scheduler, one more or one that ended before; it need not serve yet."""
+        environment, defaults, options = dict(AS_SHIPPED), daemon.defaults, self._options()
         reached, port = self.placement_url, self._placement_port
         if daemon.breakable:
             disk = self.enter_context(SmallDisk.made(self.directory / f"{daemon.host}-disk"))
             (disk.path / "decisions").mkdir()
             self.disks.append(disk)
-            defaults = f"state_path = {disk.path}"
+            defaults += f"state_path = {disk.path}\n"
             options += f"[berth]\ndecision_log = {disk.path / 'decisions'}\n"
             way = self.enter_context(TcpProxy(self._placement_port))
             self.ways_to_placement.append(way)
@@ -200,6 +203,7 @@ class RunningWorld(Cloud):
         scheduler = BerthSchedulerProcess(path, self.directory / f"{daemon.host}.log", environment)
         scheduler.start()
         self.schedulers.append(scheduler)
+        return scheduler
 
     def _options(self) -> str:
         return f"[oslo_messaging_rabbit]\n{self.world.queues}"
