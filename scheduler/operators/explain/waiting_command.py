@@ -2,12 +2,13 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 import msgspec
 
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
 from scheduler.operators.explain.decision_commands import Question
-from scheduler.operators.shown.shown import Head, Saying, Shown, Table
+from scheduler.operators.shown.shown import Columns, Head, Saying, Shown, Table, table
 
 
 class Waiting(Question):
@@ -22,7 +23,7 @@ class Waiting(Question):
         found.sort(key=lambda one: -one[1].age)
         document = [{"scheduler": worker, **msgspec.to_builtins(request)} for worker, request in found]
         head = Head("Requests in progress", sayings=[Saying(line) for line in head_lines(answers)])
-        return Shown(document, head, [table(found)], narrow_table(found))
+        return Shown(document, head, [requests_table(found)])
 
 
 def head_lines(answers: Mapping[str, Sequence[OpenRequest]]) -> list[str]:
@@ -35,27 +36,14 @@ def head_lines(answers: Mapping[str, Sequence[OpenRequest]]) -> list[str]:
     return lines
 
 
-def table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
-    rows = [
-        (
-            f"{request.age:.1f}",
-            request.step,
-            request.waits_for,
-            f"{request.waited:.1f}" if request.waits_for else "",
-            request.request_id,
-            request.instances_text,
-            worker,
-        )
-        for worker, request in found
-    ]
-    columns = ("Age (s)", "Step", "Waits for", "Waits (s)", "Request", "Instances", "Scheduler")
-    return Table(columns, rows, "The oldest first", numbers=("Age (s)", "Waits (s)"), searched=bool(rows))
-
-
-def narrow_table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
-    rows = []
-    for worker, request in found:
-        waits = f", waits {request.waited:.1f} s for {request.waits_for}" if request.waits_for else ""
-        request_id = request.request_id or request.instances_text
-        rows.append((f"{request.age:.1f}", (request_id, f"{request.step}{waits}", worker)))
-    return Table(("Age (s)", "Request"), rows)
+def requests_table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
+    columns: Columns = {
+        "Age (s)": lambda one: f"{one[1].age:.1f}",
+        "Step": lambda one: one[1].step,
+        "Waits for": lambda one: one[1].waits_for,
+        "Waits (s)": lambda one: f"{one[1].waited:.1f}" if one[1].waits_for else "",
+        "Request": lambda one: one[1].request_id,
+        "Instances": lambda one: one[1].instances_text,
+        "Scheduler": itemgetter(0),
+    }
+    return table(found, columns, "The oldest first", numbers=("Age (s)", "Waits (s)"), searched=bool(found))

@@ -1,7 +1,8 @@
 """Plans as they are shown: lines, pictures and tables of each kind."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from scheduler.operators.shown.shown import (
     BAD,
     GOOD,
     Bars,
-    Cell,
+    Columns,
     Fact,
     Head,
     Part,
@@ -22,6 +23,7 @@ from scheduler.operators.shown.shown import (
     Shown,
     Table,
     bars,
+    table,
 )
 
 Plan = Mapping[str, Any]
@@ -84,40 +86,29 @@ def _group(one: Plan) -> str:
     return one.get("server_group_name") or one["server_group"]
 
 
-def _stuck(found: Sequence[Plan]) -> Table:
-    columns = ("Instance", *_NAMES, "Flavor", "State", "On", "Why it has no place")
-    rows = [
-        (one["instance"], *_named(one), flavor_of(one), one["state"], one["from"], one["why"]["text"])
-        for one in found
-    ]
-    return Table(columns, rows, "Instances without a place", pictures=_NAMES[1:])
-
-
 #: Columns with the names of an instance; of these a text has the first.
-_NAMES = ("Server", "Project", "Server group")
+_NAMES: Columns = {
+    "Server": lambda one: one.get("name"),
+    "Project": lambda one: one.get("project_id"),
+    "Server group": lambda one: _group(one) if one.get("server_group") else "",
+}
+_ON_PAGES = tuple(_NAMES)[1:]
 
 
-def _named(one: Plan) -> tuple[str, ...]:
-    group = _group(one) if one.get("server_group") else ""
-    return one.get("name") or "", one.get("project_id") or "", group
+def _stuck(found: Sequence[Plan]) -> Table:
+    columns = {
+        "Instance": "instance", **_NAMES, "Flavor": flavor_of, "State": "state", "On": "from",
+        "Why it has no place": lambda one: one["why"]["text"],
+    }  # fmt: skip
+    return table(found, columns, "Instances without a place", pictures=_ON_PAGES)
 
 
-def _moves(found: Sequence[Plan], more: Sequence[str], values: Callable[[Plan], tuple[Cell, ...]]) -> Table:
-    columns = ("Step", "Instance", *_NAMES, "Flavor", "From", "To", "Way", *more)
-    rows = [
-        (
-            one["step"],
-            one["instance"],
-            *_named(one),
-            flavor_of(one),
-            one["from"],
-            one["to"],
-            one["way"],
-            *values(one),
-        )
-        for one in found
-    ]
-    return Table(columns, rows, "Moves", numbers=("Gain",), pictures=_NAMES[1:], searched=bool(rows))
+def _moves(found: Sequence[Plan], more: Columns) -> Table:
+    columns = {
+        "Step": "step", "Instance": "instance", **_NAMES, "Flavor": flavor_of,
+        "From": "from", "To": "to", "Way": "way", **more,
+    }  # fmt: skip
+    return table(found, columns, "Moves", numbers=("Gain",), pictures=_ON_PAGES, searched=bool(found))
 
 
 # -- each kind of plan -----------------------------------------------------------------------------------
@@ -133,7 +124,7 @@ def _drain(plan: Plan) -> tuple[Head, list[Part]]:
         words = f"{count_text(len(stays), 'instance')} without a place{missing}"
         sayings.append(Saying(words, details=_causes(stays)))
     subject = f"{named}: {len(plan['moves'])} of {count_text(plan['instances'], 'instance')} can move"
-    moves = _moves(plan["moves"], ("Zone",), lambda one: (one["zone"],))
+    moves = _moves(plan["moves"], {"Zone": "zone"})
     return Head("Emptying hosts", subject, _look(plan), sayings=sayings), [
         _targets(plan),
         *([_stuck(stays)] if stays else []),
@@ -175,18 +166,11 @@ def _survive(plan: Plan) -> tuple[Head, list[Part]]:
     elif plan["flavor"]:
         added = f"{plan['may_be_added']} more of flavor {plan['flavor']} can be added"
         sayings.append(Saying(f"{added} until a failure is not survived"))
-    columns = ("Failure", "Hosts", "Instances", "Placed", "Of these by hand", "Missing")
-    rows = [
-        (
-            one["domain"],
-            one["hosts"],
-            one["instances"],
-            one["placed"],
-            ", ".join(f"{number} {state}" for state, number in one["by_hand"].items()),
-            amounts(one["missing"]),
-        )
-        for one in plan["answers"]
-    ]
+    columns: Columns = {
+        "Failure": "domain", "Hosts": "hosts", "Instances": "instances", "Placed": "placed",
+        "Of these by hand": lambda one: ", ".join(f"{count} {why}" for why, count in one["by_hand"].items()),
+        "Missing": lambda one: amounts(one["missing"]),
+    }  # fmt: skip
     subject = f"{plan['survived']} of {count_text(plan['domains'], 'failure')} would be survived"
     drawn = (
         (name, all_, placed, f"{placed} of {all_} placed", "" if placed == all_ else BAD)
@@ -197,18 +181,15 @@ def _survive(plan: Plan) -> tuple[Head, list[Part]]:
     legend = (("pale", "on the failed hosts"), ("strong", "placed on the rest"))
     return Head("Losing hosts", subject, _look(plan), sayings=sayings), [
         bars("Instances of each failure", drawn, legend),
-        Table(columns, rows, "Failures"),
+        table(plan["answers"], columns, "Failures"),
     ]
 
 
 def _failures(plan: Plan) -> tuple[Head, list[Part]]:
     kinds = [one["kind"] for one in plan["kinds"]]
-    worst = tuple(f"Loss of {kind}" for kind in kinds)
-    flavors = Table(
-        ("Flavor at risk", "Instances", *worst),
-        [(one["flavor"], one["instances"], *_lost(one, kinds)) for one in plan["flavors"]],
-        "Flavors at risk",
-    )
+    worst: Columns = {f"Loss of {kind}": partial(_lost, kind=kind) for kind in kinds}
+    columns = {"Flavor at risk": "flavor", "Instances": "instances", **worst}
+    flavors = table(plan["flavors"], columns, "Flavors at risk")
     counts = [(one["kind"], one["domains"], _survived(one)) for one in plan["kinds"]]
     drawn = (
         (name, all_, good, f"{good} of {all_}", "" if good == all_ else BAD) for name, all_, good in counts
@@ -236,11 +217,10 @@ def _kind_of_failure(one: Plan) -> str:
     return line
 
 
-def _lost(one: Plan, kinds: Sequence[str]) -> Iterator[str]:
-    """Yield the most instances of a flavor without a place in one failure of each kind."""
-    for kind in kinds:
-        lost = one["without_place"][kind]
-        yield f"{lost} without a place" if lost else "survived"
+def _lost(one: Plan, kind: str) -> str:
+    """Return the most instances of a flavor without a place in one failure of a kind."""
+    lost = one["without_place"][kind]
+    return f"{lost} without a place" if lost else "survived"
 
 
 def _copies(moves: Sequence[Plan]) -> str:
@@ -265,15 +245,11 @@ def _balance(plan: Plan) -> tuple[Head, list[Part]]:
     if plan["emptied"]:
         facts.append(Fact("emptied:", ", ".join(plan["emptied"])))
     subject = f"{count_text(len(plan['moves']), 'move')} to {plan['goal']}"
-    moves = _moves(
-        plan["moves"],
-        ("Memory, GiB", "Disk, GiB", "Gain"),
-        lambda one: (
-            one["memory_gib"],
-            one["disk_gib"],
-            "" if one["gain"] is None else f"{one['gain']:.3f}",
-        ),
-    )
+    more: Columns = {
+        "Memory, GiB": "memory_gib", "Disk, GiB": "disk_gib",
+        "Gain": lambda one: None if one["gain"] is None else f"{one['gain']:.3f}",
+    }  # fmt: skip
+    moves = _moves(plan["moves"], more)
     look = GOOD if plan["moves"] else ""
     head = Head("Moves that help", subject, look, facts=facts)
     return head, [_histogram(before, after, "before", "after"), moves]
@@ -302,18 +278,12 @@ def _capacity(plan: Plan) -> tuple[Head, list[Part]]:
     ]
     if plan["reason"]:
         facts.append(Fact("reason:", plan["reason"]))
-    columns = ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then")
-    rows = [
-        (
-            place["cell"],
-            place["zone"],
-            place["instances"],
-            f"{place['hosts_with_room']} of {place['hosts'] + place['not_offered']}",
-            _limits(place) if place["hosts"] else "not offered by Placement",
-            amounts(place["stranded"]),
-        )
-        for place in plan["places"]
-    ]
+    columns: Columns = {
+        "Cell": "cell", "Zone": "zone", "Instances": "instances",
+        "Hosts with room": lambda one: f"{one['hosts_with_room']} of {one['hosts'] + one['not_offered']}",
+        "Runs out first (hosts)": lambda one: _limits(one) if one["hosts"] else "not offered by Placement",
+        "Stranded then": lambda one: amounts(one["stranded"]),
+    }  # fmt: skip
     drawn = (
         (f"{one['cell']} {one['zone']}", 0, one["instances"], str(one["instances"]),
          "" if one["instances"] else BAD)
@@ -325,7 +295,7 @@ def _capacity(plan: Plan) -> tuple[Head, list[Part]]:
         "" if plan["all_placed"] else BAD,
         facts=facts,
     )
-    return head, [bars("Instances that fit", drawn), Table(columns, rows, "Places")]
+    return head, [bars("Instances that fit", drawn), table(plan["places"], columns, "Places")]
 
 
 def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
@@ -333,12 +303,15 @@ def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
     flavors = sorted(plan["flavors"], key=lambda one: (one["headroom"], _total(one), one["flavor"]))
     sayings = [Saying(f"{one['flavor']}: {one['reason']}") for one in flavors if one["reason"]]
     nothing = {"zone": "none", "instances": 0, "headroom": 0, "stranded": {}}
-    rows = [
-        (one["flavor"], zone["zone"], zone["instances"], zone["headroom"], amounts(zone["stranded"]))
-        for one in flavors
-        for zone in one["zones"] or [nothing]
-    ]
-    columns = ("Flavor", "Zone", "Instances", "After the loss of a host", "Stranded then")
+    zones = [{"flavor": one["flavor"], **zone} for one in flavors for zone in one["zones"] or [nothing]]
+    of_zones: Columns = {
+        "Flavor": "flavor", "Zone": "zone", "Instances": "instances", "After the loss of a host": "headroom",
+        "Stranded then": lambda one: amounts(one["stranded"]),
+    }  # fmt: skip
+    of_flavors: Columns = {
+        "Flavor": "flavor", "Instances": _total, "After the loss of a host": "headroom",
+        "Worst host": "worst_loss",
+    }  # fmt: skip
     drawn = (
         (
             one["flavor"],
@@ -356,11 +329,7 @@ def _capacities(plan: Plan) -> tuple[Head, list[Part]]:
         "Each bar has the scale of its flavor.",
         most=1,
     )
-    totals = [(one["flavor"], _total(one), one["headroom"], one["worst_loss"] or "") for one in flavors]
-    tables = [
-        Table(("Flavor", "Instances", "After the loss of a host", "Worst host"), totals, "Flavors"),
-        Table(columns, rows, "Flavors by zone", searched=True),
-    ]
+    tables = [table(flavors, of_flavors, "Flavors"), table(zones, of_zones, "Flavors by zone", searched=True)]
     head = Head("What still fits", sayings=sayings)
     return head, [picture, *tables]
 
@@ -391,30 +360,15 @@ def _policy(plan: Plan) -> tuple[Head, list[Part]]:
         )
         facts.append(Fact("not decided again:", ", ".join(reasons)))
     before, after = plan["sides"]["now"], plan["sides"]["changed"]
-    sides = Table(
-        ("Measure", "Now", "Changed"),
-        [(words, before[name], after[name]) for name, words in SIDES.items()],
-        "Before and after",
-        numbers=("Now", "Changed"),
-    )
+    columns: Columns = {"Measure": 0, "Now": 1, "Changed": 2}
+    measures = [(words, before[name], after[name]) for name, words in SIDES.items()]
+    sides = table(measures, columns, "Before and after", numbers=("Now", "Changed"))
     choices = [one for one in plan["choices"] if one["now"] != one["changed"]]
-    rows = [
-        (
-            one["instance"],
-            one.get("name") or "",
-            one["flavor"] or "",
-            one["is_on"],
-            one["now"] or "none",
-            one["changed"] or "none",
-        )
-        for one in choices
-    ]
-    instances = Table(
-        ("Instance", "Server", "Flavor", "Is on", "Now", "Changed"),
-        rows,
-        "Instances that would go elsewhere",
-        searched=bool(rows),
-    )
+    columns = {
+        "Instance": "instance", "Server": lambda one: one.get("name"), "Flavor": "flavor", "Is on": "is_on",
+        "Now": lambda one: one["now"] or "none", "Changed": lambda one: one["changed"] or "none",
+    }  # fmt: skip
+    instances = table(choices, columns, "Instances that would go elsewhere", searched=bool(choices))
     subject = f"{plan['differing']} of {count_text(plan['instances'], 'instance')} would go elsewhere"
     if plan["differing"] and not plan["with_rows"]:
         subject += "; --rows lists them"
@@ -435,14 +389,11 @@ def _dry_run(plan: Plan) -> tuple[Head, list[Part]]:
     head = decision.head(decided, SOURCE)
     notes = [Fact("note:", note) for note in plan["notes"]]
     head = replace(head, title=f"Dry run: {head.title}", subject=subject, facts=[*notes, *head.facts])
-    chosen = Table(
-        ("Instance", "Host", "Cell", "Zone", "Alternates"),
-        [
-            (one["number"], one["host"], one["cell"], one["zone"], ", ".join(one["alternates"]))
-            for one in plan["hosts"]
-        ],
-        "Chosen hosts",
-    )
+    columns: Columns = {
+        "Instance": "number", "Host": "host", "Cell": "cell", "Zone": "zone",
+        "Alternates": lambda one: ", ".join(one["alternates"]),
+    }  # fmt: skip
+    chosen = table(plan["hosts"], columns, "Chosen hosts")
     found = decision.reasons(decided, BEST)
     return head, [*found, chosen] if plan["hosts"] else found
 

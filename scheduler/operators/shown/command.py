@@ -17,7 +17,6 @@ from scheduler.operators.shown.shown import Shown, Table, lines_of
 from scheduler.operators.shown.tables import (
     UNLIMITED,
     Plain,
-    fits,
     fitted,
     printable,
     table_width,
@@ -97,8 +96,6 @@ class ShownCommand(ConfiguredCommand, Lister):
         commands: list[str] = []
         tables = [self._texts(table, args, commands) for table in shown.tables]
         width = table_width(args)
-        if shown.narrow is not None and width and not args.columns and not fits(tables[-1], width):
-            tables[-1] = self._texts(shown.narrow, args, commands)
         if args.columns and tables:
             tables[-1] = _chosen(tables[-1], args.columns)
         # The formatter itself would break words

@@ -3,8 +3,9 @@
 Texts are plain: the formats escape markup and control characters.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 # -- words and cells -------------------------------------------------------------------------------------
@@ -67,6 +68,10 @@ Picture = Bar | Counts
 
 #: What a cell has: words, several lines of them, or a picture, which only pages have.
 Cell = Words | Picture | tuple[Words, ...]
+
+
+#: Heading -> a key of each record, or what returns a cell of it.
+Columns = dict[str, str | int | Callable[[Any], Cell]]
 
 
 def some(names: Sequence["Words"], most: int, count: int | None = None) -> "Words":
@@ -156,6 +161,17 @@ class Table:
         return column in self.numbers or (
             bool(cells) and all(isinstance(plain(cell), int | float) for cell in cells)
         )
+
+
+def table(rows: Iterable[Any], columns: Columns, title: str = "", **more: Any) -> Table:
+    """Return a table of some records; None is an empty cell.
+
+    Args:
+        more: Further attributes of the table.
+    """
+    read = [column if callable(column) else itemgetter(column) for column in columns.values()]
+    cells = [tuple("" if (cell := get(one)) is None else cell for get in read) for one in rows]
+    return Table(tuple(columns), cells, title, **more)
 
 
 def _is_empty(cell: Cell) -> bool:
@@ -362,14 +378,12 @@ class Shown:
         head: What comes first.
         parts: Pictures and tables in the order of a page. The last table of texts is also that of CSV and of
             values.
-        narrow: The last table in a form for a narrow terminal, if there is one.
         status: The exit status of the command.
     """
 
     document: Any
     head: Head = Head()
     parts: Sequence[Part] = ()
-    narrow: Table | None = None
     status: int = 0
 
     @property

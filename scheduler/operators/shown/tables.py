@@ -56,11 +56,6 @@ def fitted(table: Plain, width: int) -> Plain:
     return columns, wrapped
 
 
-def fits(table: Plain, width: int) -> bool:
-    """Return whether a table can be made as narrow as this without breaking a word."""
-    return _line(_widths(table, width)) <= width
-
-
 def wrapped_cells(table: Plain, width: int) -> Plain:
     """Return a table in which no cell is wider than this, if it has no longer word."""
     columns, rows = table
