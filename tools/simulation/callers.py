@@ -22,6 +22,9 @@ LATE = 10.0
 # Seconds that a conductor takes for each instance of an answer, at most: in truth it writes to two databases.
 TAKE = 0.2
 
+# Seconds from an answer until a compute has taken its instance.
+LAND = 1.0
+
 # Seconds for which the disk of an instance that is moved is copied: longer than any caller waits. Also those
 # after which an operator looks at an instance whose conductor died while it asked for a host.
 COPY = 2500.0
@@ -38,6 +41,8 @@ class Instance:
         deleted: The user has deleted it.
         buried: Its conductor has given it up.
         copied: If it is moved: its disk is on the new host.
+        landed: The databases have it on its host.
+        group: The number of its server group; 0 for none.
     """
 
     number: int
@@ -48,6 +53,8 @@ class Instance:
     deleted: bool = False
     buried: bool = False
     copied: bool = False
+    landed: bool = False
+    group: int = 0
 
     @property
     def name(self) -> str:
@@ -155,6 +162,11 @@ class Callers:
         """Return when builds were given up after some seconds of the clock, and their uuids, in order."""
         return [each for each in self._buried if each[0] > max(after, self._runtime.clock - LOOKBACK)]
 
+    def places(self, group: int) -> dict[str, str]:
+        """Return the nodes of the members of a server group as the databases have them; "" for none."""
+        members = [each for each in self.instances.values() if group and each.group == group]
+        return {each.uuid: each.host if each.host and each.landed else "" for each in members}
+
     def delete(self, number: int) -> None:
         """Let the user delete an instance now."""
         instance = self.instances.get(number)
@@ -198,7 +210,9 @@ class Callers:
 
     def _call(self, job: Job, instances: list[Instance], ignored: str) -> Call:
         call = Call(instances=instances)
-        body = product.request(job.instances, f"h{int(ignored[-12:])}" if ignored else "", job.group)
+        body = product.request(
+            job.instances, f"h{int(ignored[-12:])}" if ignored else "", job.group, self.places(job.group)
+        )
         queue = self._queue
         call.message = self._broker.publish(body, {"request_id": "req"}, queue, int(self._silence))
         self.calls.append(call)
@@ -249,6 +263,7 @@ class Callers:
             else:
                 instance.host = node
                 self._runtime.after(COPY, setattr, instance, "copied", True)
+                self._runtime.after(LAND, setattr, instance, "landed", True)
 
     def _receive(self, reply: Reply) -> None:
         """Take a reply out of the queue."""

@@ -14,13 +14,14 @@ from tools.simulation.callers import Callers, Instance
 from tools.simulation.daemon import Daemon
 from tools.simulation.http import Adapter, Faults, Server, Weather
 from tools.simulation.placement import Consumer, Placement, Provider
-from tools.simulation.plan import Event, Plan
+from tools.simulation.plan import POLICIES, Event, Plan
 from tools.simulation.promise import (
     Violation,
     check_allocations,
     check_calls,
     check_capacity,
     check_errors,
+    check_groups,
     check_receipts,
     check_waits,
 )
@@ -40,6 +41,9 @@ LASTING = "moves"
 
 # The profile in which nothing fails, so that no claim may leave a host over its capacity.
 FAIR = "crowd"
+
+# The profile in which there is room for all requests, so that none may fail.
+WITH_ROOM = "partitions"
 
 # Seconds after which faults have stopped, whatever was drawn.
 LAST_FAULT = 500.0
@@ -144,6 +148,7 @@ class History:
             lambda: self._database,
             self._callers.instance,
             self._callers.buried,
+            self._callers.places,
         )
         parts.leads = lambda: self._first() == number
         if limits.partitions:
@@ -194,7 +199,7 @@ class History:
     def _begin(self) -> None:
         for job in self.plan.jobs:
             for number in job.instances:
-                self._add_instance(number, evacuates=job.evacuates)
+                self._add_instance(number, job.group, evacuates=job.evacuates)
             self._runtime.after(1.0 + job.at, self._callers.submit, job)
         for event in self.plan.events:
             handler = getattr(self, f"_on_{event.kind.replace(' ', '_')}")
@@ -202,9 +207,9 @@ class History:
         for daemon in self._daemons:
             daemon.start()
 
-    def _add_instance(self, number: int, *, evacuates: bool) -> None:
+    def _add_instance(self, number: int, group: int, *, evacuates: bool) -> None:
         uuid = product.instance_uuid(number)
-        instance = self._callers.instances[number] = Instance(number, uuid)
+        instance = self._callers.instances[number] = Instance(number, uuid, group=group)
         if evacuates:
             instance.source = {product.host_uuid(number % self.plan.limits.hosts): dict(product.AMOUNTS)}
             self._placement.consumers[uuid] = Consumer(1, "project", "user", 0)
@@ -393,9 +398,11 @@ class History:
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         if self.plan.profile == FAIR:
             found += check_capacity(self._placement, instances)
+        for group, (policy, most) in POLICIES.items():
+            found += check_groups(policy, most, [each for each in instances if each.group == group])
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
-        if limits.partitions:
+        if self.plan.profile == WITH_ROOM:
             found += check_errors(callers.calls)
         found = [
             each for each in found if each.kind not in {"moved", "lost"} or not self._was_overtaken(each)

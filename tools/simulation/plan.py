@@ -142,9 +142,10 @@ PROFILES["partitions"] = {
 PROFILES["together"] = {"channel": 10, "redelivery": 4, "conflicts": 3, "weather": 2, "together": 1}
 # Writes of several processes put a host over its capacity, and are carried out twice. Room comes and goes.
 PROFILES["overlaps"] = {"guests": 10, "lost": 3, "crowd": 1, "overlaps": 1}
-# Schedulers share their decisions, and forward the calls of a server group to its owner.
+# Members of server groups are placed at the same time, by schedulers that share their decisions or do not.
 PROFILES["groups"] = {
     **PLACEMENT,
+    "slow": 3,
     "channel": 5,
     "redelivery": 3,
     "unconfirmed": 4,
@@ -158,6 +159,9 @@ PROFILES["groups"] = {
     "several hosts": 1,
     "groups": 1,
 }
+# The same, and each scheduler has hosts of its own.
+PROFILES["groups apart"] = {"slow": 4, "channel": 4, "kill later": 2, "delete": 1, "several hosts": 1}
+PROFILES["groups apart"] |= {"groups": 1, "partitions": 1}
 # Forwarded calls whose forwarding and replies are not confirmed, while users delete and schedulers die: two
 # schedulers run them, one of them after the call was answered.
 PROFILES["forwarded"] = {
@@ -174,6 +178,11 @@ PROFILES["moves"] = {"redelivery": 8, "channel": 4, "slow": 4, "kill": 4, "moves
 # A process is killed while its writes are carried out, and others take the room: the next run of each call
 # ends with an error. Then all processes are killed.
 PROFILES["full"] = {"guests": 4, "kill": 3, "kill master": 3, "delete": 1, "crowd": 1, "full": 1}
+
+
+#: The policy of a server group, and how many of its members may share a host, by the number of the group.
+POLICIES = {1: ("soft-affinity", 0), 2: ("anti-affinity", 1), 3: ("affinity", 0), 4: ("anti-affinity", 2)}
+HARD = (2, 3, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -346,7 +355,8 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
         limits = replace(limits, workers=chance.choice((2, 3)), schedulers=2, room=chance.choice((1, 2)))
         limits = replace(limits, placement_timeout=2, others=8, hosts=chance.choice((1, 2, 3, 4)))
     if "groups" in kinds:
-        limits = replace(limits, stream=True)
+        limits = replace(limits, stream=chance.random() < 0.7, room=chance.choice((2, 6, 20)))
+        limits = replace(limits, hosts=max(limits.hosts, chance.choice((2, 3, 4))))
     if "forwarded" in kinds:
         limits = replace(limits, workers=1, schedulers=2)
     if "full" in kinds:
@@ -411,7 +421,7 @@ def _crowd(chance: random.Random, limits: Limits, *, alone: bool) -> Limits:
 def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     jobs, number = [], 1
     crowd = "crowd" in kinds
-    soon = "together" in kinds or "forwarded" in kinds
+    soon = "together" in kinds or "groups" in kinds
     span = (0.02, 0.3) if crowd else (0.1, 0.5, 2.0) if soon else (1.0, SPAN)
     for _ in range(chance.choice((4, 8) if crowd else (1, 2, 4, 6))):
         evacuates = not (crowd or "together" in kinds) and chance.random() < (
@@ -425,16 +435,21 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
             evacuates=evacuates,
             patience=round(chance.choice((0.1, 2.0, 30.0)) * chance.random(), 3) if hurried else None,
             repeats=chance.choice((0, 1, 1, 3)) if hurried else 0,
-            group=chance.choice((0, 1, 1, 2)) if "groups" in kinds else 0,
+            group=_draw_group(chance, evacuates=evacuates) if "groups" in kinds else 0,
         )
         jobs.append(job)
         number += many
     return jobs
 
 
+def _draw_group(chance: random.Random, *, evacuates: bool) -> int:
+    """Return the group of a request; an instance that is evacuated may be anywhere before."""
+    return chance.choice((0, 1)) if evacuates else chance.choice((0, 1, *HARD, *HARD))
+
+
 def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
     """Return how many instances a request may be for."""
-    if "crowd" in kinds or "forwarded" in kinds:
+    if "crowd" in kinds or "groups" in kinds:
         return (1, 1, 2)
     if "several hosts" in kinds:
         return (1, 2, 3, 5)

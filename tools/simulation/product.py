@@ -46,7 +46,7 @@ from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.shared_decisions import LocalState
 from tools.simulation import amqp, stream, threads
 from tools.simulation.broker import Broker
-from tools.simulation.plan import Limits
+from tools.simulation.plan import POLICIES, Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
 FLAVOR = {"memory_mb": 512, "vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
@@ -68,7 +68,7 @@ connection = sqlite://
 [database]
 connection = sqlite://
 [filter_scheduler]
-enabled_filters = ImagePropertiesFilter
+enabled_filters = ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
 shuffle_best_same_weighed_hosts = true
 weight_classes = scheduler.weights.amounts.RAMWeigher
 """
@@ -138,6 +138,7 @@ class Hosts:
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
         states_of: Returns what nova says of instances.
         on_their_way: Returns those instances that nova has on a host, or on their way there.
+        places: Returns the nodes of the members of a server group, by its number; "" for none.
         share: The number of the partition, and how many there are; None: there are none.
     """
 
@@ -150,9 +151,11 @@ class Hosts:
         database: Callable[[], str],
         states_of: Callable[..., dict[str, InstanceState]],
         on_their_way: Callable[[Mapping[str, str]], set[str]],
+        places: Callable[[int], Mapping[str, str]],
         share: tuple[int, int] | None = None,
     ) -> None:
         self._whole = whole
+        self._places = places
         self._table = whole if share is None else _part(whole, share)
         self._database = database
         self.clock = threads.MODULES["time"].monotonic
@@ -211,12 +214,22 @@ class Hosts:
         return False
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
-        """Return that no instance is anywhere."""
-        return {}
+        """Return where members of server groups are: no other instance is asked for."""
+        wanted, readable = set(uuids), self._database() not in {"away", "broken"}
+        nodes = {uuid: node for group in POLICIES for uuid, node in self._places(group).items()}
+        found = {uuid: [(CELL, with_names(nodes[uuid]))] for uuid in wanted & nodes.keys() if nodes[uuid]}
+        return found if readable else {}
 
     def members_of(self, group: str) -> Collection[str]:
-        """Return no members but those that the request names."""
-        return ()
+        """Return all members of a server group; none if the database cannot be read."""
+        return () if self._database() in {"away", "broken"} else list(self._places(int(group[-12:])))
+
+    def hosts_of_instances(self, uuids: Sequence[str]) -> tuple[set[str], bool]:
+        """Return the hosts of instances, with those that are chosen for them, and whether that is all."""
+        expected = {self.pending.row_of(uuid, self._table) for uuid in uuids}
+        hosts = {host for places in self.locate(uuids).values() for _, host in places}
+        hosts |= {self._table.rows[row].host for row in expected if row is not None}
+        return hosts, self._database() not in {"away", "broken"}
 
     def cell_names(self) -> dict[str, str | None]:
         """Return no names: log lines have the uuids of cells."""
@@ -339,6 +352,7 @@ class Parts:
         database: Returns how the databases are now.
         instance: Returns an instance by its uuid (``tools.simulation.callers.Instance``).
         buried: Returns the builds that were given up after some seconds of the clock, with the seconds.
+        places: Returns the nodes of the members of a server group, by its number; "" for none.
 
     Attributes:
         share: The number of its partition, and how many there are; None: there are none.
@@ -359,6 +373,7 @@ class Parts:
         database: Callable[[], str],
         instance: Callable[[str], Any],
         buried: Callable[[float], list[tuple[float, str]]],
+        places: Callable[[int], Mapping[str, str]],
     ) -> None:
         self._queues = itertools.count(1)
         self._conf = conf
@@ -368,6 +383,7 @@ class Parts:
         self._database = database
         self._instance = instance
         self._buried = buried
+        self._places = places
 
     def _make_periodics(self, _conf: cfg.ConfigOpts, manager: SchedulerManager) -> Iterator[Periodic]:
         claimer, last = manager.parts.claimer, -math.inf
@@ -410,7 +426,7 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         table = make_table(self._limits.hosts, self._limits.room)
-        hosts = Hosts(table, self._database, self._states_of, self._come_to, self.share)
+        hosts = Hosts(table, self._database, self._states_of, self._come_to, self._places, self.share)
         made = self.make_stream
         shared = no_stream if made is None else lambda _conf, state: made(state)
         parts = put_together(conf, Outside(hosts, client, None), shared)
@@ -450,7 +466,7 @@ class Parts:
 
 
 @functools.cache
-def _spec(number: int, ignored: str, group: int) -> dict[str, Any]:
+def _spec(number: int, ignored: str, group: int, places: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     flavor = objects.Flavor(**FLAVOR, extra_specs={})
     spec = objects.RequestSpec(
         flavor=flavor,
@@ -458,28 +474,37 @@ def _spec(number: int, ignored: str, group: int) -> dict[str, Any]:
         user_id="user",
         num_instances=number,
         ignore_hosts=[ignored] if ignored else None,
-        **({"instance_group": _group(group)} if group else {}),
+        **({"instance_group": _group(group, dict(places))} if group else {}),
     )
     return serializer.ObjectSerializer().serialize_entity(None, spec)
 
 
-def _group(number: int) -> objects.InstanceGroup:
-    uuid = f"30000000-0000-4000-8000-{number:012d}"
+def _group(number: int, places: Mapping[str, str]) -> objects.InstanceGroup:
+    policy, most = POLICIES[number]
     return objects.InstanceGroup(
-        uuid=uuid, name=f"group {number}", policy="soft-affinity", members=[], hosts=[]
+        uuid=f"30000000-0000-4000-8000-{number:012d}",
+        name=f"group {number}",
+        policy=policy,
+        policies=[policy],
+        _rules={"max_server_per_host": str(most)} if most else {},
+        members=list(places),
+        hosts=sorted({with_names(node) for node in places.values() if node}),
     )
 
 
-def request(instances: Sequence[int], ignored: str = "", group: int = 0) -> dict[str, Any]:
+def request(
+    instances: Sequence[int], ignored: str = "", group: int = 0, places: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the body of a call for some instances.
 
     Args:
         ignored: The host that an evacuation leaves.
         group: The number of their server group; 0 for none.
+        places: The nodes of its members, as the conductor has read them; "" for none.
     """
     uuids = [instance_uuid(number) for number in instances]
     arguments = {
-        "spec_obj": _spec(len(uuids), ignored, group),
+        "spec_obj": _spec(len(uuids), ignored, group, tuple((places or {}).items())),
         "instance_uuids": uuids,
         "return_objects": True,
         "return_alternates": True,

@@ -5,7 +5,8 @@ and nothing else holds anything that Berth wrote; every caller is answered or it
 broker; every wait is bounded in total.
 """
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.simulation.broker import Message
@@ -101,6 +102,19 @@ def check_capacity(placement: Placement, instances: list[Instance]) -> Iterator[
         ]
         if left and placement.is_over(provider):
             yield Violation("over capacity", f"{_node(provider)} is over its capacity with {', '.join(left)}")
+
+
+def check_groups(policy: str, most: int, members: Sequence[Instance]) -> Iterator[Violation]:
+    """Find members of a server group that callers were told hosts for against its policy.
+
+    Args:
+        most: How many members of an anti-affinity group may share a host.
+    """
+    hosts = Counter(one.host for one in members if one.host is not None)
+    too_many = policy == "anti-affinity" and max(hosts.values(), default=0) > most
+    if too_many or (policy == "affinity" and len(hosts) > 1):
+        where = ", ".join(f"{one.name} on {_node(one.host)}" for one in members if one.host)
+        yield Violation("policy", f"the members of a group with {policy} are on hosts that it forbids: {where}")
 
 
 def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation]:
