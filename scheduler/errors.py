@@ -287,6 +287,22 @@ class AllocationUpdateFailed(BerthError):
         super().__init__(f"Failed to update allocations for consumer {consumer_uuid}. Error: {error}")
 
 
+class AgainstGroupPolicy(BerthError):
+    """Another process has placed members of the server group where its policy forbids what was claimed.
+
+    The request is begun again.
+
+    Attributes:
+        consumer_uuid: The instance.
+        hosts: The service hosts of members that an instance of an affinity group has to join.
+    """
+
+    def __init__(self, consumer_uuid: str, group: str, hosts: Iterable[str] = ()) -> None:
+        self.consumer_uuid = consumer_uuid
+        self.hosts = tuple(hosts)
+        super().__init__(f"members of group {group} are on {', '.join(self.hosts) or 'the same host'}")
+
+
 class CallerLeft(BerthError):
     """Nobody waits for the instances of the request any more. What they held for nobody is released."""
 

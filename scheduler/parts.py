@@ -148,7 +148,7 @@ def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications)
         groups=ServerGroups(),
         callers=Callers(parts.claimer, candidate_hosts, parts.clock),
         claims=Claiming(
-            conf, parts.placement, parts.claimer, hosts.pending, candidate_hosts, observer, parts.clock
+            conf, parts.placement, parts.claimer, hosts, candidate_hosts, observer, parts.clock
         ),
         notifications=notifications,
         clock=parts.clock,

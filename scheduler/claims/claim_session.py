@@ -13,8 +13,10 @@ from scheduler.claims.capacity import Excess, OvercommitCheck
 from scheduler.claims.claim import Claimant
 from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.doubts import Answered
+from scheduler.claims.group_policy import GroupCheck
 from scheduler.claims.observers import ClaimObserver
 from scheduler.claims.result import ClaimResult, end_of
+from scheduler.errors import AgainstGroupPolicy
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
@@ -57,6 +59,7 @@ class ClaimSession:
         clock: Returns the time in seconds.
         observer: Receives the outcome of the claims; None: nothing does.
         capacity: Checks what was granted. Claims that are one too many are released. None: nothing does.
+        group: Checks what was granted to members of a server group. None: nothing does.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
         made: By instance what it holds because of these claims, with the generation that proves it.
@@ -71,6 +74,7 @@ class ClaimSession:
     clock: Callable[[], float] = time.monotonic
     observer: ClaimObserver | None = None
     capacity: OvercommitCheck | None = None
+    group: GroupCheck | None = None
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
     made: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
@@ -97,14 +101,19 @@ class ClaimSession:
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance UUID, as ``Claimer.claim``.
 
-        A claim that put a provider over its capacity is released, and refused.
+        A claim that put a provider over its capacity, or that the policy of its server group forbids, is
+        released, and refused.
+
+        Raises:
+            AgainstGroupPolicy: Members of an affinity group are on other hosts.
+            PlacementUnavailable: Placement does not say where the members of a group are.
         """
         results = self._unsent(candidates)
         if left := {uuid: one for uuid, one in candidates.items() if uuid not in results}:
             with self._timed(), self._noting_lost_on_error(left):
                 results |= self.claimer.claim(left, self.claimant, self.request.deadline)
         self._remember(results, candidates)
-        return self._checked(results)
+        return self._within_policy(self._checked(results), candidates)
 
     def adopt(self, found: Mapping[str, ConsumerAllocations]) -> None:
         """Take what instances hold for claims of this request: another run of it has made them."""
@@ -116,6 +125,10 @@ class ClaimSession:
 
         Returns:
             None if another run was first. Nothing is released then: that run may have answered.
+
+        Raises:
+            AgainstGroupPolicy: The policy of the server group forbids one of the hosts.
+            PlacementUnavailable: Placement does not say whether it does.
         """
         hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
         request = self.request
@@ -131,6 +144,7 @@ class ClaimSession:
         if any(result.outcome is Outcome.CHANGED for result in results.values()):
             self.leave()
             return None
+        self._check_fenced()
         return results
 
     def note_lost(self, lost: Iterable[str]) -> None:
@@ -275,6 +289,41 @@ class ClaimSession:
                 self.observer.refused(result)
         with self._timed():
             self._release({uuid: self.made.pop(uuid) for uuid in refused})
+        return {**results, **refused}
+
+    def _check_fenced(self) -> None:
+        """Look after the group once more: the fence is a write, perhaps over what another run has claimed."""
+        if self.group is None:
+            return
+        rows = {uuid: one.allocations.keys() - self.nodes.kept.providers for uuid, one in self.made.items()}
+        names = self.group.hosts_of(set().union(*rows.values()))
+        nodes = {uuid: next(filter(names.__contains__, each), "") for uuid, each in rows.items()}
+        with self._timed():
+            forbidden = self.group.check(nodes, is_first=True)
+        if forbidden:
+            raise AgainstGroupPolicy(next(iter(forbidden)), self.group.group.text)
+
+    def _within_policy(
+        self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
+    ) -> Mapping[str, ClaimResult]:
+        """Return the results once claims were released that the policy of their server group forbids."""
+        if self.group is None:
+            return results
+        nodes = {uuid: candidates[uuid].root for uuid, one in results.items() if one.claimed}
+        try:
+            with self._timed():
+                forbidden = self.group.check(nodes, is_first=self.made.keys() <= nodes.keys())
+        except AgainstGroupPolicy as error:
+            self._add_event(error.consumer_uuid, ClaimState.AGAINST_POLICY, str(error))
+            raise
+        for uuid, reason in forbidden.items():
+            self._add_event(uuid, ClaimState.AGAINST_POLICY, reason)
+        with self._timed():
+            self._release({uuid: self.made.pop(uuid) for uuid in forbidden})
+        refused = {
+            uuid: ClaimResult(Outcome.CONTENDED, reason, events=results[uuid].events)
+            for uuid, reason in forbidden.items()
+        }
         return {**results, **refused}
 
     def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:

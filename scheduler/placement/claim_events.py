@@ -25,6 +25,7 @@ class ClaimState(StrEnum):
         GRANTED: The instance has its allocations. The end.
         WITHIN_CAPACITY: The host was found within its capacity after the claim.
         OVER_CAPACITY: The granted claim is released, as claims of several processes overlapped. The end.
+        AGAINST_POLICY: The granted claim is released, as the server group of the instance forbids it. The end.
         NEXT_HOST: This host is not claimed, another may be. The end.
         GIVEN_UP: No host would do now. The end.
     """
@@ -40,12 +41,21 @@ class ClaimState(StrEnum):
     GRANTED = "the claim is complete"
     WITHIN_CAPACITY = "keeping the claim"
     OVER_CAPACITY = "giving the claim back, and trying the next host"
+    AGAINST_POLICY = "giving the claim back, and trying another host"
     NEXT_HOST = "trying the next host"
     GIVEN_UP = "giving the claim up"
 
 
 #: The states in which a claim has ended.
-ENDS = frozenset({ClaimState.GRANTED, ClaimState.OVER_CAPACITY, ClaimState.NEXT_HOST, ClaimState.GIVEN_UP})
+ENDS = frozenset(
+    {
+        ClaimState.GRANTED,
+        ClaimState.OVER_CAPACITY,
+        ClaimState.AGAINST_POLICY,
+        ClaimState.NEXT_HOST,
+        ClaimState.GIVEN_UP,
+    }
+)
 
 #: What operators want to know of; the rest is for debugging. ``GRANTED`` counts if something preceded it.
 _AT_INFO = ENDS | {

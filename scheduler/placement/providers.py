@@ -107,6 +107,10 @@ class _Usages(msgspec.Struct):
     resource_provider_generation: int = -1
 
 
+class _Consumers(msgspec.Struct):
+    allocations: dict[str, msgspec.Raw]
+
+
 class _TraitNames(msgspec.Struct):
     traits: frozenset[str]
 
@@ -128,6 +132,7 @@ _list = msgspec.json.Decoder(_List)
 _generation = msgspec.json.Decoder(_Generation)
 _inventories = msgspec.json.Decoder(_Inventories)
 _usages = msgspec.json.Decoder(_Usages)
+_consumers = msgspec.json.Decoder(_Consumers)
 _trait_names = msgspec.json.Decoder(_TraitNames)
 _traits = msgspec.json.Decoder(_Traits)
 _aggregates = msgspec.json.Decoder(_Aggregates)
@@ -232,6 +237,12 @@ def which_traits_exist(client: PlacementClient, names: Collection[str]) -> froze
     if reply.status != 200:
         raise QuestionRefused(reply.summary)
     return _decode(reply.body, _trait_names).traits
+
+
+def read_consumers(client: PlacementClient, provider: str, context: Any = None) -> frozenset[str]:
+    """Return the uuids of what holds something of a provider; raises as ``read_list``."""
+    found = _get(client, provider, "/allocations", _consumers, context)
+    return frozenset() if found is None else frozenset(found.allocations)
 
 
 def read_usage(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Usage]:

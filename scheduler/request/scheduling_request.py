@@ -18,6 +18,8 @@ from scheduler.request.past import Past
 from scheduler.request.progress import Progress
 from scheduler.request.query import Query
 
+AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
+
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
@@ -57,6 +59,16 @@ class ServerGroup:
     @property
     def text(self) -> str:
         return f"{self.name} ({self.uuid})" if self.name else str(self.uuid)
+
+    @property
+    def is_anti_affinity(self) -> bool:
+        """Whether its members must not share hosts, or only some of them."""
+        return self.policy == ANTI_AFFINITY
+
+    @property
+    def is_affinity(self) -> bool:
+        """Whether its members must share one host."""
+        return AFFINITY in self.policies
 
     @property
     def max_server_per_host(self) -> int:

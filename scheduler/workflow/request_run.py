@@ -7,14 +7,14 @@ process that the broker gives a call may run it, and Placement's generations dec
 instances hold (``recovery``). Before a reply that another run could contradict, the claims are fenced.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 import math
 
 from scheduler.claims.claim_session import Check, ClaimSession, check_nothing
 from scheduler.decisions.trace import Trace
-from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost
+from scheduler.errors import AgainstGroupPolicy, AllocationUpdateFailed, DependencyUnavailable, NoValidHost
 from scheduler.hosts.table import HostTable
 from scheduler.request.past import SOON
 from scheduler.request.query import Query
@@ -46,6 +46,7 @@ class RequestRun:
         self._begun = world.steps.clock()
         self._sessions: list[ClaimSession] = []
         self._decided: SchedulingRequest | None = None
+        self._joins: Sequence[str] = ()
 
     def reply_to(self, request: SchedulingRequest) -> Selections:
         """Return the reply.
@@ -109,10 +110,12 @@ class RequestRun:
             except DependencyUnavailable:
                 self._past = True  # when it is tried once more
                 raise
+            except AgainstGroupPolicy as error:
+                self._joins = error.hosts
             except NoValidHost:
                 if not self._is_answered_elsewhere(request):
                     raise
-            self._past, request = True, request.restarted()
+            self._past, request = True, self._joining(request.restarted())
         self._steps.callers.note_unknown(request)
         raise AllocationUpdateFailed(request.instance_uuids[0], "other requests change it all the time")
 
@@ -134,6 +137,11 @@ class RequestRun:
             return None
         self._announce_end()
         return reply
+
+    def _joining(self, request: SchedulingRequest) -> SchedulingRequest:
+        """Return the request with the hosts of its affinity group that no table has, if a claim met some."""
+        group = request.server_group
+        return request.with_group(group.members, self._joins) if group and self._joins else request
 
     def _recovery(self) -> Recovery:
         return Recovery(self._steps, self._world.driver)
@@ -157,11 +165,6 @@ class RequestRun:
 
         Another run of the request may have read some before all were there. And what was released and claimed
         again may have the generation that a late try of the release expects: it begins again with a consumer.
-
-        The turn of a server group has ended. Its next request counts these claims as a member, although they
-        may still be released: it then joins their host, and this request, decided again in another turn,
-        counts that one. So the group's policy holds, unless another run of this request is answered with
-        another host. That run takes no turn here, so holding this one during the fence would not prevent it.
 
         Args:
             decided: The request whose progress is written into its spec; None for hosts that were held.

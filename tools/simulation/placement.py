@@ -158,6 +158,7 @@ class Placement:
             return Answer(200, orjson.dumps(self._named(provider)))
         parts = {
             "aggregates": [],
+            "allocations": {each: {"resources": rows[uuid]} for each, rows in self._shown_on(uuid)},
             "inventories": {
                 name: {"total": most, "reserved": 0, "allocation_ratio": 1.0}
                 for name, most in provider.inventory.items()
@@ -167,6 +168,10 @@ class Placement:
         }
         body = {what: parts[what], "resource_provider_generation": provider.generation}
         return Answer(200, orjson.dumps(body))
+
+    def _shown_on(self, provider: str) -> list[tuple[str, Rows]]:
+        """Return the consumers that Placement shows on a provider, with their rows."""
+        return [(each, rows) for each, rows in self.rows.items() if each in self.consumers and provider in rows]
 
     @staticmethod
     def _named(provider: Provider) -> dict[str, Any]:
