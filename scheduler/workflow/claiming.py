@@ -108,7 +108,6 @@ class Claiming:
             partial(read_consumers, self._placement, context=request.context),
             partial(self._claimer.get_held_many, context=request.context),
             partial(self._names_of_nodes, table),
-            self._claimer.writer.timing,
         )
 
     def _names_of_nodes(self, table: HostTable, providers: Collection[str]) -> dict[str, str]:

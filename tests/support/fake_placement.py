@@ -125,6 +125,7 @@ class FakePlacement:
             "": self._listed(one),
             "inventories": {"inventories": one.inventories, **generation},
             "usages": {"usages": {name: one.used.get(name, 0) for name in one.inventories}, **generation},
+            "allocations": {"allocations": {}, **generation},
             "traits": {"traits": sorted(one.traits), **generation},
             "aggregates": {"aggregates": sorted(one.aggregates), **generation},
         }[what]
