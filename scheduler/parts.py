@@ -147,9 +147,7 @@ def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications)
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending, looks_up=True),
         groups=ServerGroups(),
         callers=Callers(parts.claimer, candidate_hosts, parts.clock),
-        claims=Claiming(
-            conf, parts.placement, parts.claimer, hosts, candidate_hosts, observer, parts.clock
-        ),
+        claims=Claiming(conf, parts.placement, parts.claimer, hosts, candidate_hosts, observer, parts.clock),
         notifications=notifications,
         clock=parts.clock,
     )

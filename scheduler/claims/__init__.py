@@ -4,6 +4,7 @@
 - claimer: the claims, fences and releases of a process
 - claim: which write follows what became of the last one
 - capacity: whether overlapping claims of several processes were too many for a provider
+- group_policy: whether the members of a server group are where its policy allows
 - result: what the caller of a claim receives
 - observers: what receives the outcome of claims
 - held: what instances hold already, as a candidate for a call with a past

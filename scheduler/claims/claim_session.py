@@ -295,7 +295,9 @@ class ClaimSession:
         """Look after the group once more: the fence is a write, perhaps over what another run has claimed."""
         if self.group is None:
             return
-        rows = {uuid: one.allocations.keys() - self.nodes.kept.providers for uuid, one in self.made.items()}
+        rows = {
+            uuid: one.allocations.keys() - self.claimant.kept.providers for uuid, one in self.made.items()
+        }
         names = self.group.hosts_of(set().union(*rows.values()))
         nodes = {uuid: next(filter(names.__contains__, each), "") for uuid, each in rows.items()}
         with self._timed():

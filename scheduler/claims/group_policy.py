@@ -2,7 +2,7 @@
 
 Several processes may place members at the same time: schedulers, also those of other partitions, and
 nova-schedulers. Placement orders their writes, and each looks after its own one. So of two the one that
-writes second sees the first, and gives its host back.
+writes second sees the first, and releases its claim.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ class GroupCheck:
         read_many: Returns what consumers hold now.
         hosts_of: Returns the service hosts of those providers that are compute nodes.
         timing: Sleep and randomness.
-        policy: The delay before a host is given back.
+        policy: The delay before a claim is released.
     """
 
     group: ServerGroup
@@ -50,10 +50,10 @@ class GroupCheck:
     policy: WritePolicy = field(default_factory=WritePolicy)
 
     def check(self, nodes: Mapping[str, str], *, is_first: bool) -> Mapping[str, str]:
-        """Return why instances have to give their hosts back, by UUID.
+        """Return why claims have to be released, by instance UUID.
 
         Of several schedulers that find the policy violated each waits for a random time, and looks again: the
-        first ones give way, and the last ones find that enough.
+        first ones release, and the last ones find that enough.
 
         Args:
             nodes: The compute node that each instance has just got.
@@ -75,7 +75,7 @@ class GroupCheck:
         except PlacementError as error:
             raise unavailable(error, f"Cannot read where group {self.group.text} is") from error
         if found and not self.group.is_anti_affinity:
-            raise AgainstGroupPolicy(next(iter(nodes)), self.group.text, sorted(found))
+            raise AgainstGroupPolicy(next(iter(nodes)), self.group.text, sorted(set(found.values())))
         return found
 
     def _members(self) -> set[str]:
@@ -94,23 +94,23 @@ class GroupCheck:
                 crowded[uuid] = f"members of group {self.group.text} on host: {number}, limit {most}"
         return crowded
 
-    def _apart(self, nodes: Mapping[str, str]) -> set[str]:
-        """Return other hosts that have members of the group."""
+    def _apart(self, nodes: Mapping[str, str]) -> dict[str, str]:
+        """Return a host of each member that is on others."""
         own = {*nodes.values()}
         others = self._members() - self.instances
         there = {*others}.intersection(frozenset().union(*map(self.consumers_of, own)))
-        # Nobody gives back the host of a member that is built: whoever looked after its claim would have seen
-        # others elsewhere. So most requests read no more.
+        # The claim of a member that is built was looked after, and is not released any more. Most requests
+        # meet such a member, and read no more.
         if there and InstanceState.PLACED in self.states_of(there, ()).values():
-            return set()
+            return {}
         absent = others - there
         states = self.states_of(absent, ()) if absent else {}
         latest = [uuid for uuid in self._in_order(absent) if states[uuid] not in _WITHOUT_HOST][-MOST_READ:]
         held = self.read_many(latest) if latest else {}
         names = self.hosts_of({provider for each in held.values() for provider in each.allocations} | own)
         here = {names.get(node, node) for node in own}
-        of_each = [_hosts_in(each, names) for each in held.values()]
-        return {host for hosts in of_each if not hosts & here for host in hosts}
+        of_each = {uuid: _hosts_in(each, names) for uuid, each in held.items()}
+        return {uuid: min(hosts) for uuid, hosts in of_each.items() if hosts and not hosts & here}
 
     def _in_order(self, uuids: Collection[str]) -> list[str]:
         order = dict.fromkeys([*self.group.members, *sorted(uuids)])

@@ -25,7 +25,7 @@ class ClaimState(StrEnum):
         GRANTED: The instance has its allocations. The end.
         WITHIN_CAPACITY: The host was found within its capacity after the claim.
         OVER_CAPACITY: The granted claim is released, as claims of several processes overlapped. The end.
-        AGAINST_POLICY: The granted claim is released, as the server group of the instance forbids it. The end.
+        AGAINST_POLICY: The granted claim is released, as a server group forbids the host. The end.
         NEXT_HOST: This host is not claimed, another may be. The end.
         GIVEN_UP: No host would do now. The end.
     """
@@ -41,7 +41,7 @@ class ClaimState(StrEnum):
     GRANTED = "the claim is complete"
     WITHIN_CAPACITY = "keeping the claim"
     OVER_CAPACITY = "giving the claim back, and trying the next host"
-    AGAINST_POLICY = "giving the claim back, and trying another host"
+    AGAINST_POLICY = "releasing the claim, and trying another host"
     NEXT_HOST = "trying the next host"
     GIVEN_UP = "giving the claim up"
 

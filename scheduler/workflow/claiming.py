@@ -21,7 +21,6 @@ from scheduler.placement.providers import read_consumers, read_usage
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
-
 #: The filters that enforce the policies of server groups; without them nothing does.
 OF_AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})
 OF_ANTI_AFFINITY = frozenset({"ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"})

@@ -174,7 +174,10 @@ class FakePlacement:
         self.fenced, self.refused_fences = [], []
 
     def get(self, path, *_args):
-        raise PlacementUnreachable("no")
+        if not path.endswith("/allocations"):
+            raise PlacementUnreachable("no")
+        consumers = {uuid: {} for uuid, rows in self.held.items() if path.split("/")[2] in rows}
+        return Reply(200, json.dumps({"allocations": consumers}).encode())
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -1003,6 +1006,29 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     )
     reply = ask(make_world(hosts), make_spec(project_id="p", instance_group=members))
     assert [one.service_host for one in reply[0]] == ["h2"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "member_on", "chosen"),
+    [
+        ("affinity", "h1", "h1"),
+        ("affinity", "h2", "h2"),
+        ("anti-affinity", "h1", "h2"),
+        ("anti-affinity", "h2", "h1"),
+        ("soft-affinity", "h2", "h1"),
+    ],
+)
+def test_a_member_that_another_scheduler_placed_meanwhile_is_met_after_the_claim(
+    make_world, policy, member_on, chosen
+):
+    """No table has the member yet, so the host with most room is claimed first."""
+    world = make_world(two_hosts())
+    members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=[])
+    world.placement.before_a_claim = lambda: world.placement.held.update(member=held(member_on))
+    reply = ask(world, make_spec(project_id="p", instance_group=members))
+    assert reply[0][0].service_host == chosen
+    assert world.placement.held["i1"].keys() == {uuid_of(chosen)}
+    assert world.placement.released == ["i1"] * (chosen == "h2")
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ class Placement:
 
     def _shown_on(self, provider: str) -> list[tuple[str, Rows]]:
         """Return the consumers that Placement shows on a provider, with their rows."""
-        return [(each, rows) for each, rows in self.rows.items() if each in self.consumers and provider in rows]
+        return [(each, rows) for each in self.consumers if provider in (rows := self.held(each))]
 
     @staticmethod
     def _named(provider: Provider) -> dict[str, Any]:

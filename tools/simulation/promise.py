@@ -114,7 +114,9 @@ def check_groups(policy: str, most: int, members: Sequence[Instance]) -> Iterato
     too_many = policy == "anti-affinity" and max(hosts.values(), default=0) > most
     if too_many or (policy == "affinity" and len(hosts) > 1):
         where = ", ".join(f"{one.name} on {_node(one.host)}" for one in members if one.host)
-        yield Violation("policy", f"the members of a group with {policy} are on hosts that it forbids: {where}")
+        yield Violation(
+            "policy", f"the members of a group with {policy} are on hosts that it forbids: {where}"
+        )
 
 
 def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation]:

@@ -17,6 +17,7 @@ INFO = {
     ClaimState.RESENDING,
     ClaimState.SPLIT,
     ClaimState.OVER_CAPACITY,
+    ClaimState.AGAINST_POLICY,
     ClaimState.NEXT_HOST,
     ClaimState.GIVEN_UP,
 }
