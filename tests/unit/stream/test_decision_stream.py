@@ -124,7 +124,7 @@ def test_old_records_have_no_effect_when_they_are_read_again(broker, start):
     broker.bodies = bodies(
         record(at=long_ago, instance="i1"),
         record(Kind.BEAT, counter=1, at=time.time() - 20),
-        record(counter=2, instance="i2"),
+        record(counter=2, at=time.time() - 16, instance="i2"),
     )
     one = start("a")
     assert [one.pending.node_of(instance) for instance in ("i1", "i2")] == [None, H1]
