@@ -11,7 +11,6 @@ import pytest
 import requests
 import sqlalchemy as sa
 
-from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler import conf as options
 from scheduler.nova_db.engines import Engines
@@ -19,11 +18,10 @@ from scheduler.placement.session import make_adapter
 from tests.integration import services
 from tests.integration.certificates import make_certificates
 from tools.rig import servers
-from tools.rig.cloud import BerthSchedulerProcess, Cloud
-from tools.rig.fleet import Cell
 from tools.rig.load import BootRequest, ask, make_requests
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS, fill
+from tools.rig.providers import HEADERS
+from tools.rig.world import DATABASES, Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.postgresql, pytest.mark.slow]
 
@@ -162,38 +160,28 @@ class TestPlacement:
             self.ask(tmp_path, placement, stranger)
 
 
-class TlsCloud(Cloud):
+class TlsCloud(RunningWorld):
     """All databases and Placement speak TLS only: one cell is on MariaDB, the other one on PostgreSQL."""
 
     def __init__(self, directory, rabbit, servers_, placement, authority):
-        super().__init__(directory)
-        self._rabbit = rabbit
-        self._servers = servers_
-        self._authority = authority
-        self.placement_url, self._placement_database = placement
+        trust = f"[placement]\ncafile = {authority.ca_file}\n"
+        daemon = Daemon(defaults=f"state_path = {directory}\n")
+        super().__init__(World(6, bus=rabbit.vhost(), options=trust, daemons=(daemon,)), directory)
+        self._given = {
+            name: over_tls(servers_["cell2" if name == "cell2" else "api"], authority.ca_file, f"tls_{name}")
+            for name in DATABASES
+        }
+        self._placement = placement
 
-    def database(self, name):
-        server = self._servers["cell2" if name == "cell2" else "api"]
-        return over_tls(server, self._authority.ca_file, f"tls_{name}")
+    def _start_databases(self):
+        for url in self._given.values():
+            self._create(sa.make_url(url))
+        self.urls = self._given
 
-    def _start(self):
-        self.make_fleet(6, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
-        fill(self._placement_database, self.fleet.providers())
-        for name in ("api", "cell0", "cell1", "cell2"):
-            self._create(name)
-        self.write_databases()
-        trust = f"[placement]\ncafile = {self._authority.ca_file}\n"
-        state = f"state_path = {self.directory}\n"
-        path = self.configure(self._rabbit.vhost(), defaults=state, sections=trust)
-        self.bus = Bus(self.conf)
-        self.callback(self.bus.close)
-        self.scheduler = BerthSchedulerProcess(path, self.directory / "scheduler.log")
-        self.scheduler.start()
-        self.callback(self.scheduler.stop)
-        self.scheduler.wait_until_it_answers(self.bus)
+    def _start_placement(self):
+        self.placement_url, self.urls["placement"] = self._placement
 
-    def _create(self, name):
-        url = sa.make_url(self.database(name))
+    def _create(self, url):
         maintenance = "postgres" if url.get_backend_name() == "postgresql" else "mysql"
         engine = sa.create_engine(
             url.set(database=maintenance), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool

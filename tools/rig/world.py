@@ -5,7 +5,6 @@
     with RunningWorld(World(databases="mixed", daemons=(Daemon("a"), Daemon("b"))), directory) as cloud: ...
 """
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +81,7 @@ class RunningWorld(Cloud):
         disks: The directories with the decision log of each of these.
         clock: That of the daemon with a clock of its own; None where it cannot be changed.
         schedulers: The daemons.
+        urls: Of databases on servers, by their names.
     """
 
     rabbit: servers.Rabbit
@@ -100,7 +100,8 @@ class RunningWorld(Cloud):
         self.disks: list[SmallDisk] = []
         self.clock: Clock | None = None
         self.schedulers: list[SchedulerProcess] = []
-        self._urls: Mapping[str, str] = {}
+        self.urls: dict[str, str] = {}
+        self._placement_port = 0
 
     @property
     def scheduler(self) -> SchedulerProcess:
@@ -109,7 +110,7 @@ class RunningWorld(Cloud):
 
     def database(self, name: str) -> str:
         """Return the URL of a database, as daemons reach it."""
-        return self._urls.get(name) or super().database(name)
+        return self.urls.get(name) or super().database(name)
 
     def waiting_messages(self) -> int:
         """Return how many requests the broker still has."""
@@ -155,10 +156,10 @@ class RunningWorld(Cloud):
             # By TCP: neither a proxy nor a machine of its own sees the socket
             url = url.set(host="127.0.0.1", port=port, query={})
             urls[name] = url.render_as_string(hide_password=False)
-        self._urls = urls
+        self.urls = urls
 
     def _start_placement(self) -> None:
-        database = self._urls.get("placement") or self.directory / "placement.sqlite"
+        database = self.urls.get("placement") or self.directory / "placement.sqlite"
         port = servers.free_port(PLACEMENT_PORTS)
         self.placement = PlacementProcess(database, port, log=self.directory / "placement.log")
         self.placement_url = self.enter_context(self.placement)
@@ -166,7 +167,7 @@ class RunningWorld(Cloud):
 
     def _write_fleet(self) -> None:
         self.make_fleet(self.world.hosts, [Cell(name, self.database(name)) for name in CELLS])
-        fill(self._urls.get("placement") or self.directory / "placement.sqlite", self.fleet.providers())
+        fill(self.urls.get("placement") or self.directory / "placement.sqlite", self.fleet.providers())
         self.write_databases()
 
     def _prepare(self) -> None:
