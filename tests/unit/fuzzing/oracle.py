@@ -91,6 +91,8 @@ def _is_of_arguments(answer: Answer) -> bool:
 def _of_log(records: Iterable[logging.LogRecord]) -> Iterable[str]:
     for record in records:
         text = record.getMessage()
+        if record.name == "nova.scheduler.bounds.background" and record.levelno >= logging.ERROR:
+            yield f"a background loop failed: {text[:200]!r}: {_error_text(record)[-200:]!r}"
         where = f"in a log line of {record.name}:{record.lineno}"
         if SECRET in text or SECRET in _error_text(record):
             yield f"secret {where}: {text[:200]!r}"
