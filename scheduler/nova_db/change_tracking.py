@@ -194,11 +194,16 @@ _DUE_SERVICES = _SERVICES.where(
 )
 
 
+# Columns of which drivers return texts: the day zero of MySQL, and whatever SQLite has stored.
+# A text in the place of a number would end the reading of all cells.
+_NO_TEXTS = {"last_seen_up": datetime, "created_at": datetime, "updated_at": datetime, "version": int}
+
+
 def _service(row: sa.Row) -> ServiceRow:
     values = {column.name: getattr(row, column.name) for column in _SERVICE_COLUMNS}
-    for name in ("last_seen_up", "created_at", "updated_at"):
-        if not isinstance(values[name], datetime):
-            values[name] = None  # drivers return the text of MySQL's day zero
+    for name, kind in _NO_TEXTS.items():
+        if not isinstance(values[name], kind):
+            values[name] = None
     for name in ("disabled", "forced_down"):
         values[name] = bool(values[name])
     if not isinstance(values["version"], int):

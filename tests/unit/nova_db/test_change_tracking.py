@@ -96,6 +96,12 @@ def computes(nova):
     return Services(nova)
 
 
+def test_a_version_that_is_a_text_is_unknown(computes):
+    computes.add("cmp1", version="x")
+    computes.add("cmp2", version=66)
+    assert {host: row.version for host, row in computes.update().items()} == {"cmp1": None, "cmp2": 66}
+
+
 def test_of_services_that_are_alive_no_heartbeat_is_read(computes):
     computes.add("cmp1", "cmp2")
     before = computes.update()
