@@ -46,14 +46,14 @@ class LostHosts:
         return placed == answer["placed"] - by_hand and answer["instances"] == len(servers)
 
     def run(self) -> bool:
-        """Kill the fullest host; ``survive --run`` evacuates it: first what nova takes, then the rest."""
+        """Kill the fullest host; a drain that evacuates empties it: first what nova takes, then the rest."""
         host = self._world.fullest()
         (self._layout.directory / "runs").mkdir(exist_ok=True)
-        state = self._layout.directory / "runs" / "survive.jsonl"
+        state = self._layout.directory / "runs" / "evacuate.jsonl"
         state.unlink(missing_ok=True)
         answer = self._answer(host)
         by_hand = sum(answer["by_hand"].values())
-        words = ["survive", "--run", host, "--state", str(state), "-f", "json"]
+        words = ["drain", host, "--evacuate", "--run", "--state", str(state), "-f", "json"]
         alive = berth_plan(self._layout, *words)
         with self._dead(host):
             first = berth_plan(self._layout, *words)
@@ -64,7 +64,7 @@ class LostHosts:
         self._api.disable(host, disabled=False)
         stays = [each["why"] for each in json.loads(first.stdout or "{}").get("stays", ())]
         say(
-            f"survive --run {host}: {answer['instances']} servers, {by_hand} of them by hand; status"
+            f"drain {host} --evacuate --run: {answer['instances']} servers, {by_hand} of them by hand; status"
             f" {alive.returncode} while it was up; {first.returncode} with {left} left {stays};"
             f" {second.returncode} with --reset-states, {last} left; {undone.returncode} of --undo"
         )

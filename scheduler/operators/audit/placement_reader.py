@@ -80,6 +80,11 @@ class PlacementReader:
         """Return a provider, None if it does not exist."""
         return self._get(_path(provider), _provider)
 
+    def consumers(self, provider: str) -> Iterable[str]:
+        """Return what has allocations on a provider; nothing if it does not exist."""
+        found = self._get(f"{_path(provider)}/allocations", _allocations)
+        return () if found is None else found.allocations
+
     def states(self, providers: Iterable[Provider]) -> list[ProviderState | None]:
         """Return the state of each provider in order; None if it is gone."""
         return list(self._pool.map(self._state, providers))

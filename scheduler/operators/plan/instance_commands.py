@@ -21,19 +21,6 @@ from scheduler.operators.snapshot.requests import pairs
 Plan = dict[str, Any]
 
 
-def add_reset_states(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--reset-states", action="store_true",
-        help="evacuate also instances that nova evacuates only after their state was reset to error, such as "
-        "paused ones: they start again as their image or volume has them",
-    )  # fmt: skip
-
-
-def way_of_leaving(args: argparse.Namespace, *, evacuate: bool) -> drain.WayOf:
-    """Return how instances leave hosts."""
-    return partial(way_off_a_dead_host, reset_states=args.reset_states) if evacuate else way_of
-
-
 #: Requests that are decided again at most.
 MOST_REQUESTS = 10_000
 
@@ -62,7 +49,11 @@ class Drain(RunnablePlan):
         parser.add_argument(
             "--evacuate", action="store_true", help="the hosts are down: evacuate their instances"
         )
-        add_reset_states(parser)
+        parser.add_argument(
+            "--reset-states", action="store_true",
+            help="evacuate also instances that nova evacuates only after their state was reset to error, "
+            "such as paused ones: they start again as their image or volume has them",
+        )  # fmt: skip
         return parser
 
     def add_run(self, group: Any) -> None:
@@ -79,7 +70,8 @@ class Drain(RunnablePlan):
             raise WrongArgument("--commands prints a script, and --run runs the moves itself: choose one")
         if args.reset_states and not args.evacuate:
             raise WrongArgument("--reset-states needs --evacuate")
-        found = drain.drain(cloud, rows_of_hosts(cloud, args), way_of_leaving(args, evacuate=args.evacuate))
+        evacuating = partial(way_off_a_dead_host, reset_states=args.reset_states)
+        found = drain.drain(cloud, rows_of_hosts(cloud, args), evacuating if args.evacuate else way_of)
         return found | {"all_placed": not found["without_place"]}
 
     def words(self, args: argparse.Namespace) -> Sequence[str]:
@@ -99,14 +91,11 @@ class Drain(RunnablePlan):
             self.app.stdout.write(f"{line}\n")
 
 
-class Survive(RunnablePlan):
+class Survive(PlanCommand):
     """Check for each failure domain whether the other hosts have room for all its instances.
 
-    Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made. With --run:
-    as drain.
+    Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made.
     """
-
-    kind = "survive"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -120,7 +109,6 @@ class Survive(RunnablePlan):
             "--flavor", metavar="NAME|ID",
             help="count how many instances of this flavor may be added (default: the most frequent flavor)",
         )  # fmt: skip
-        add_reset_states(parser)
         parser.add_argument(
             "--all", action="store_true",
             help="check all kinds of failures: of one host, of a failure domain and of a zone, with the "
@@ -132,35 +120,6 @@ class Survive(RunnablePlan):
             help="with --all: write the result as metrics for the textfile collector of node-exporter",
         )  # fmt: skip
         return parser
-
-    def add_run(self, group: Any) -> None:
-        group.add_argument(
-            "--run", metavar="FAILURE",
-            help="this failure has happened: evacuate all instances of its hosts, which have to be down",
-        )  # fmt: skip
-
-    def words(self, args: argparse.Namespace) -> Sequence[str]:
-        return [args.run]
-
-    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Plan:
-        if args.all:
-            raise WrongArgument("--run takes a host or a failure of --by, and no --all")
-        return drain.drain(cloud, self._rows(cloud, args), way_of_leaving(args, evacuate=True))
-
-    @staticmethod
-    def _rows(cloud: PlannedCloud, args: argparse.Namespace) -> Sequence[int]:
-        """Return the rows of the failure that is named, also if its hosts are empty by now."""
-        rows_named = cloud.snapshot.table.rows_named
-        names = args.run.split("+")
-        if args.by is None and all(name in rows_named for name in names):
-            return sorted(int(row) for name in names for row in rows_named[name])
-        domains = {each.name: each for each in survive.domains_of(cloud.snapshot, args.by)}
-        if args.run not in domains:
-            raise WrongArgument(unknown("failure", args.run, list(domains)))
-        return domains[args.run].rows
-
-    def evacuates(self, args: argparse.Namespace) -> bool:
-        return True
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         if args.all:

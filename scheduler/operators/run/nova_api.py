@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
@@ -100,42 +100,15 @@ class Action:
     goes_on: bool = False
 
 
-class NovaApi(Protocol):
-    """What a run needs of nova. Each call raises Refused, NotAllowed or Unanswered."""
-
-    def service(self, host: str) -> Service | None:
-        """Return the service of a host; None if there is none."""
-
-    def disable(self, service: Service, reason: str) -> None:
-        """Keep new instances off a host."""
-
-    def enable(self, service: Service) -> None:
-        """Let a host get new instances."""
-
-    def server(self, uuid: str) -> Server | None:
-        """Return an instance; None if it has been deleted."""
-
-    def move(self, uuid: str, way: str, target: str) -> None:
-        """Begin to move an instance."""
-
-    def confirm(self, uuid: str) -> None:
-        """Confirm a cold migration."""
-
-    def reset_state(self, uuid: str) -> None:
-        """Set the state of an instance to ``error``."""
-
-    def latest_action(self, uuid: str) -> Action | None:
-        """Return the latest request to move or resize an instance; None if there is none."""
-
-
-class SdkNova:
-    """Nova by a connection of openstacksdk."""
+class NovaApi:
+    """Nova by a connection of openstacksdk. Each call raises Refused, NotAllowed or Unanswered."""
 
     def __init__(self, connection: Any) -> None:
         self._compute = connection.compute
         self._compute.default_microversion = MICROVERSION
 
     def service(self, host: str) -> Service | None:
+        """Return the service of a host; None if there is none."""
         with _translated():
             found = list(self._compute.services(host=host, binary="nova-compute"))
         for one in found:
@@ -154,6 +127,7 @@ class SdkNova:
             self._compute.update_service(service.id, status="enabled")
 
     def server(self, uuid: str) -> Server | None:
+        """Return an instance; None if it has been deleted."""
         from openstack.exceptions import NotFoundException
 
         with _translated():
@@ -180,6 +154,7 @@ class SdkNova:
             self._compute.reset_server_state(uuid, "error")
 
     def latest_action(self, uuid: str) -> Action | None:
+        """Return the latest request to move or resize an instance; None if there is none."""
         with _translated():
             found = [one for one in self._compute.server_actions(uuid) if one.action in ACTIONS]
             if not found:
@@ -194,7 +169,7 @@ class SdkNova:
         return Action(latest.action, seconds_of(latest.start_time), error, moved, goes_on)
 
 
-def connect(cloud: str | None) -> SdkNova:
+def connect(cloud: str | None) -> NovaApi:
     """Connect as clouds.yaml or the variables ``OS_*`` say.
 
     Args:
@@ -218,7 +193,7 @@ def connect(cloud: str | None) -> SdkNova:
             raise NotAllowed(
                 f"No cloud is named by --os-cloud, OS_CLOUD or OS_AUTH_URL: {brief(error)}"
             ) from error
-        return SdkNova(connection)
+        return NovaApi(connection)
 
 
 @contextmanager

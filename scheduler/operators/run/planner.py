@@ -1,7 +1,7 @@
 """The plan of a run, made from the cloud as it is now."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_config import cfg
 
@@ -14,25 +14,12 @@ from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 Make = Callable[[PlannedCloud, int], Document]
 
 
-class Planner(Protocol):
-    """Makes plans.
+class Planner:
+    """Makes plans, and reads the cloud for each.
 
     Attributes:
         repeats: Whether a plan that was carried out is followed by another one, until that has no move left.
     """
-
-    repeats: bool
-
-    def plan(self, moved: int) -> Plan:
-        """Return a plan for what is left after so many moves.
-
-        Raises:
-            BerthError: The cloud cannot be read.
-        """
-
-
-class CloudPlanner:
-    """Reads the cloud for each plan."""
 
     def __init__(
         self, conf: cfg.ConfigOpts, make: Make, progress: snapshot.ShowProgress, *, repeats: bool
@@ -43,6 +30,11 @@ class CloudPlanner:
         self.repeats = repeats
 
     def plan(self, moved: int) -> Plan:
+        """Return a plan for what is left after so many moves.
+
+        Raises:
+            BerthError: The cloud cannot be read.
+        """
         with snapshot.read(self._conf, self._progress) as read:
             cloud = PlannedCloud(read)
             return plan_of(cloud, self._make(cloud, moved))

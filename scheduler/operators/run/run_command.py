@@ -13,17 +13,16 @@ import threading
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.logs import sanitize
 from scheduler.operators.command.arguments import positive_integer, positive_number
-from scheduler.operators.plan.command_base import PlanCommand, ProgressLine, WrongArgument, quiet
+from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, quiet
 from scheduler.operators.plan.moves import Document
 from scheduler.operators.plan.shown import NO_PLACE
 from scheduler.operators.run import nova_api, report, undo
 from scheduler.operators.run.journal import DONE, Journal
 from scheduler.operators.run.one_move import Limits, Reader, Timing
-from scheduler.operators.run.placement_view import ReadPlacement
-from scheduler.operators.run.planner import CloudPlanner
-from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Runner, Wanted
+from scheduler.operators.run.placement_view import PlacementView
+from scheduler.operators.run.planner import Planner
+from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Runner, Terminal, Wanted
 from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
@@ -40,22 +39,6 @@ RIGHTS = (
     "os-instance-actions (list, show, events), and for --evacuate also os-evacuate and "
     "os-admin-actions:reset_state."
 )
-
-
-class Terminal:
-    """Lines and the progress bar on standard error."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.bar = ProgressLine(stream)
-
-    def line(self, text: str) -> None:
-        self.bar.clear()
-        self._stream.write(f"{sanitize(text)}\n")
-        self._stream.flush()
-
-    def progress(self, done: int, total: int) -> None:
-        self.bar("instances moved", done, total)
 
 
 class Halt:
@@ -175,7 +158,7 @@ class RunnablePlan(PlanCommand):
 
     def _carry_out(self, args: argparse.Namespace) -> Shown:
         terminal, halt = Terminal(self.app.stderr), Halt()
-        planner = CloudPlanner(
+        planner = Planner(
             self.conf, lambda cloud, moved: self.left(cloud, args, moved), terminal.bar, repeats=self.repeats
         )
         nova = nova_api.connect(args.os_cloud)
@@ -187,7 +170,7 @@ class RunnablePlan(PlanCommand):
                 plan = planner.plan(0)
                 runner = Runner(
                     nova,
-                    ReadPlacement.from_conf(self.conf),
+                    PlacementView.from_conf(self.conf),
                     planner,
                     journal,
                     limits=_limits(args),

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any
 
 from scheduler.errors import BerthError
-from scheduler.logs import count_text
+from scheduler.logs import count_text, sanitize
+from scheduler.operators.plan.command_base import ProgressLine
 from scheduler.operators.run.journal import BEGIN, DISABLE, DONE, END, Journal, JournalUnusable
 from scheduler.operators.run.nova_api import ApiError, NovaApi, Service
 from scheduler.operators.run.one_move import Limits, OneMove, Reader, Surprise, Timing
@@ -32,14 +33,20 @@ class Halted(BerthError):
     """The operator wants the run to end."""
 
 
-class Display(Protocol):
-    """Where a run shows what it does."""
+class Terminal:
+    """Lines and the progress bar on standard error."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.bar = ProgressLine(stream)
 
     def line(self, text: str) -> None:
-        """Show a line that stays."""
+        self.bar.clear()
+        self._stream.write(f"{sanitize(text)}\n")
+        self._stream.flush()
 
     def progress(self, done: int, total: int) -> None:
-        """Show how many instances have left their hosts."""
+        self.bar("instances moved", done, total)
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class Runner:
         journal: Journal,
         *,
         limits: Limits,
-        display: Display,
+        display: Terminal,
         is_halted: Callable[[], bool] = lambda: False,
         timing: Timing | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ import pytest
 import requests_mock
 
 from scheduler.operators.run import nova_api
-from scheduler.operators.run.nova_api import Action, NotAllowed, Refused, SdkNova, Server, Service, Unanswered
+from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, Refused, Server, Service, Unanswered
 
 #: Of the library about itself.
 pytestmark = [
@@ -44,7 +44,7 @@ def http():
 
 @pytest.fixture
 def nova(http):
-    return SdkNova(
+    return NovaApi(
         openstack.connect(
             auth_type="none", endpoint=NOVA, compute_endpoint_override=NOVA, load_yaml_config=False
         )

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 import io
 import json
-import signal
 import sys
 
 import pytest
@@ -68,7 +67,7 @@ def cloud(monkeypatch, tmp_path):
 
     nova.begin = with_nodes
     monkeypatch.setattr(nova_api, "connect", lambda _name: nova)
-    monkeypatch.setattr(run_command.ReadPlacement, "from_conf", lambda _conf: nova)
+    monkeypatch.setattr(run_command.PlacementView, "from_conf", lambda _conf: nova)
     monkeypatch.setattr(run_command.RunnablePlan, "timing", nova.timing)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
@@ -183,31 +182,12 @@ def test_a_failure_is_evacuated_with_the_part_that_needs_an_operator(run, cloud)
     cloud.put("i3", "h0", state="paused")
     cloud.nova.machines["h0"].up = False
     cloud.nova.evacuates = True
-    status, output, _ = run("survive", "--run", "h0")
+    status, output, _ = run("drain", "h0", "--run", "--evacuate")
     assert status == NO_PLACE
     assert "nova evacuates no instance that is paused before its state is reset" in output
     assert on(cloud, "h0") == [uuid_of("i3")]
-    assert run("survive", "--run", "h0", "--reset-states")[0] == 0
+    assert run("drain", "h0", "--run", "--evacuate", "--reset-states")[0] == 0
     assert on(cloud, "h0") == []
-
-
-def test_a_failure_that_does_not_exist_is_a_clear_error(run, cloud):
-    status, _, errors = run("survive", "--run", "h7")
-    assert status == app.NOT_RUN
-    assert "There is no failure h7" in errors
-    assert cloud.nova.calls == []
-
-
-def test_the_first_signal_lets_open_moves_end_and_the_second_one_does_not():
-    halt = run_command.Halt()
-    before = signal.getsignal(signal.SIGTERM)
-    with halt.installed():
-        assert not halt()
-        signal.raise_signal(signal.SIGTERM)
-        assert halt()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(
