@@ -2,7 +2,7 @@
 
 - claim_session: claiming for one request, until the outcome of its reply
 - claimer: the claims, fences and releases of a process
-- claim: which write follows what became of the last one
+- claim: what is written for each instance, and what follows
 - capacity: whether overlapping claims of several processes were too many for a provider
 - group_policy: whether the members of a server group are where its policy allows
 - result: what the caller of a claim receives

@@ -398,7 +398,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
     # what is in doubt
     "the sweep finds nothing": ("full", _wrap(Sweep, "_unsettled", _constant(()))),
-    "doubts are never settled": ("full", _wrap(Doubts, "_settle_due", _constant(False))),
+    "doubts are never settled": ("overlaps", _wrap(Doubts, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Doubts, "_put", _at_once)),
     "a move is given up as soon as a build": ("moves", _wrap(Doubts, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
@@ -406,11 +406,11 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ClaimSession, "note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
-        "full",
+        "full and moved",
         _wrap(Callers, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (
-        "many",
+        "many and deleted",
         _wrap(Doubts, "note_unreleased", _constant(None)),
     ),
     "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),

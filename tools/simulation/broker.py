@@ -41,7 +41,7 @@ class Message:
         replies: Times at which the broker took a reply.
         waits: For each time that a thread served it: seconds from the begin to the end.
         working: The processes in which a thread serves it, and since when.
-        runs: The processes in which a thread has served it.
+        runs: The processes in which threads have served it, in the order in which they began.
         abandoned: Times at which it was acknowledged without a reply.
     """
 
@@ -52,7 +52,7 @@ class Message:
     replies: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     working: dict[Process, float] = field(default_factory=dict)
-    runs: set[Process] = field(default_factory=set)
+    runs: list[Process] = field(default_factory=list)
     abandoned: list[float] = field(default_factory=list)
 
     @property

@@ -178,6 +178,9 @@ PROFILES["moves"] = {"redelivery": 8, "channel": 4, "slow": 4, "kill": 4, "moves
 # A process is killed while its writes are carried out, and others take the room: the next run of each call
 # ends with an error. Then all processes are killed.
 PROFILES["full"] = {"guests": 4, "kill": 3, "kill master": 3, "delete": 1, "crowd": 1, "full": 1}
+# The same for evacuations; and requests that end while users delete their instances. Nova buries none of these.
+PROFILES["full and moved"] = {"guests": 4, "kill": 3, "full": 1, "moves": 1}
+PROFILES["many and deleted"] = {**PLACEMENT, "hang": 6, "many": 1, "delete": 16}
 
 
 #: The policy of a server group, and how many of its members may share a host, by the number of the group.
@@ -360,7 +363,8 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
     if "forwarded" in kinds:
         limits = replace(limits, workers=1, schedulers=2)
     if "full" in kinds:
-        limits = replace(limits, workers=2, schedulers=1, hosts=1, room=chance.choice((1, 2)))
+        hosts = 2 if "moves" in kinds else 1
+        limits = replace(limits, workers=2, schedulers=1, hosts=hosts, room=chance.choice((1, 2)))
         limits = replace(limits, placement_timeout=2)
     return limits
 

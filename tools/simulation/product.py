@@ -455,7 +455,7 @@ class Parts:
             message, runtime = self._broker.messages[incoming[0].msg_id], self._broker.runtime
             process, begun = runtime.current.process, runtime.clock
             message.working[process] = begun
-            message.runs.add(process)
+            message.runs.append(process)
             try:
                 serve(incoming)
             finally:
