@@ -33,7 +33,7 @@ from scheduler.placement.allocations import (
     ConsumerAllocations,
     Owner,
 )
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome, Refuses
@@ -73,6 +73,11 @@ class Claimant:
     nodes: Container[str] = ()
     host_name: Callable[[str], str] = as_it_is
 
+    def host_of(self, allocations: Resources) -> str:
+        """Return the host of what an instance holds besides what it keeps; "" if it is not known."""
+        taken = [one for one in allocations if one in self.nodes and one not in self.kept.providers]
+        return self.host_name(taken[0]) if taken else ""
+
 
 def owner_of(request: SchedulingRequest) -> Owner:
     """Return whose the claims of a request are. Without a user in its spec, that of its context counts."""
@@ -102,7 +107,7 @@ def claim_all(
     }
 
     def result(uuid: str, written: Written, source: ConsumerAllocations = NOTHING) -> ClaimResult:
-        return _result(written, source, histories[uuid], claimant.host_name)
+        return result_of(written, source, histories[uuid], claimant.host_name)
 
     if why := refusal():
         refused = Written(why.outcome, cause=why.reason, reason=why.reason)
@@ -169,7 +174,7 @@ def _write_of(
     return Write(allocations, owner, source.generation, history=history)
 
 
-def _result(
+def result_of(
     written: Written, source: ConsumerAllocations, history: ClaimHistory, host_name: Callable[[str], str]
 ) -> ClaimResult:
     """Return how a claim ended, and note that in its history."""

@@ -130,12 +130,8 @@ class ClaimSession:
             AgainstGroupPolicy: The policy of the server group forbids one of the hosts.
             PlacementUnavailable: Placement does not say whether it does.
         """
-        hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
-        request = self.request
         with self._timed():
-            results = self.claimer.fence(
-                self.made, self.claimant.owner, hosts, request.deadline, request.context
-            )
+            results = self.claimer.fence(self.made, self.claimant, self.request.deadline)
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
             if result.made:
@@ -172,7 +168,9 @@ class ClaimSession:
         if self.clock() > self._closed_at + SOON:
             # Its caller may have left before, as when the process was frozen: that is looked at later.
             self.claimer.doubts.note_unknown(self.made, self.claimant.owner, self.claimant.kept)
-        self.claimer.doubts.note_answered({uuid: self._answered(one) for uuid, one in self.made.items()})
+        rows = {uuid: one.allocations for uuid, one in self.made.items()}
+        host_of = self.claimant.host_of
+        self.claimer.doubts.note_answered({uuid: Answered(host_of(one), one) for uuid, one in rows.items()})
 
     def leave(self) -> None:
         """Leave the claims in doubt, as another run was first. What no reply names is released later."""
@@ -188,11 +186,6 @@ class ClaimSession:
         self.claimer.doubts.note_unknown(unclear, self.claimant.owner, self.claimant.kept)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
         self.reservations.remove(self.request.instance_uuids)
-
-    def _answered(self, made: ConsumerAllocations) -> Answered:
-        taken = [each for each in made.allocations if each in self.claimant.nodes]
-        new = [each for each in taken if each not in self.claimant.kept.providers]
-        return Answered(self.claimant.host_name(new[0]) if new else "", made.allocations)
 
     def _release(self, made: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in made.items():

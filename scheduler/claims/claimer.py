@@ -12,11 +12,11 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.claim import Claimant, Results, claim_all
+from scheduler.claims.claim import Claimant, Results, claim_all, result_of
 from scheduler.claims.doubts import ComeTo, Doubts, Kept, NodesOfHosts, no_nodes, none_come
-from scheduler.claims.result import ClaimResult, end_of
+from scheduler.claims.result import ClaimResult
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import ConsumerAllocations, Owner
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimHistory
 from scheduler.placement.outcomes import Outcome, Refusal
@@ -120,12 +120,7 @@ class Claimer:
         return results
 
     def fence(
-        self,
-        held: Mapping[str, ConsumerAllocations],
-        owner: Owner,
-        hosts: Mapping[str, str],
-        deadline: float = math.inf,
-        context: Any = None,
+        self, held: Mapping[str, ConsumerAllocations], claimant: Claimant, deadline: float = math.inf
     ) -> Results:
         """Write what instances hold once more, for all or for none, in one request to Placement.
 
@@ -133,33 +128,31 @@ class Claimer:
 
         Args:
             held: What each instance holds, with the generation that was read.
-            hosts: The host of each instance, for the log.
 
         Returns:
             Instance UUID -> result. CHANGED: another run or request was first.
         """
         if refusal := self._refusal(deadline):
             return {uuid: ClaimResult(*refusal) for uuid in held}
-        until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
-        histories = {uuid: ClaimHistory(uuid, hosts.get(uuid, ""), on_event=self.on_event) for uuid in held}
+        histories = {
+            uuid: ClaimHistory(uuid, claimant.host_of(one.allocations), on_event=self.on_event)
+            for uuid, one in held.items()
+        }
         writes = {
-            uuid: Write(one.allocations, owner, one.generation, history=histories[uuid])
+            uuid: Write(one.allocations, claimant.owner, one.generation, history=histories[uuid])
             for uuid, one in held.items()
         }
         written = self.writer.write(
-            writes, all_or_none=True, until=until, refusal=lambda: self._refusal(deadline), context=context
+            writes,
+            all_or_none=True,
+            until=min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT),
+            refusal=partial(self._refusal, deadline),
+            context=claimant.context,
         )
-        results: Results = {}
-        for uuid, one in written.items():
-            histories[uuid].add(end_of(one.outcome), one.cause, one.status)
-            results[uuid] = ClaimResult(
-                one.outcome,
-                one.reason,
-                made=one.held if one.outcome is Outcome.DONE else None,
-                lost=one.lost > 0,
-                events=tuple(histories[uuid].events),
-            )
-        return results
+        return {
+            uuid: result_of(one, NOTHING, histories[uuid], claimant.host_name)
+            for uuid, one in written.items()
+        }
 
     def release(
         self,

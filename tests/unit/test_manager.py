@@ -202,7 +202,7 @@ class FakePlacement:
     def answer(self, request):
         return self.answers.get(request.candidate.root, ClaimResult(Outcome.DONE))
 
-    def fence(self, held, owner, hosts, deadline, context=None):
+    def fence(self, held, claimant, deadline):
         self.fenced.append({uuid: one.allocations for uuid, one in held.items()})
         if self.refused_fences:
             return dict.fromkeys(held, self.refused_fences.pop(0))

@@ -178,7 +178,7 @@ PROFILES["moves"] = {"redelivery": 8, "channel": 4, "slow": 4, "kill": 4, "moves
 # A process is killed while its writes are carried out, and others take the room: the next run of each call
 # ends with an error. Then all processes are killed.
 PROFILES["full"] = {"guests": 4, "kill": 3, "kill master": 3, "delete": 1, "crowd": 1, "full": 1}
-# The same for evacuations; and requests that end while users delete their instances. Nova buries none of these.
+# The same for evacuations; and large requests whose users delete instances meanwhile. Nova buries neither.
 PROFILES["full and moved"] = {"guests": 4, "kill": 3, "full": 1, "moves": 1}
 PROFILES["many and deleted"] = {**PLACEMENT, "hang": 6, "many": 1, "delete": 16}
 

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from scheduler.claims.claim import Claimant
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, put, request_for
@@ -24,7 +25,7 @@ def requests_(claimer, candidates):
 def confirm(claimer, requests, then=lambda: None):
     held = claimer.get_held_many([request.uuid for request in requests])
     then()
-    return claimer.fence(held, OWNER, {})
+    return claimer.fence(held, Claimant(OWNER))
 
 
 def generations(cloud, requests):

@@ -3,6 +3,14 @@
 import pytest
 import requests
 
+from scheduler.claims.sweep import Sweep
+from scheduler.nova_db.cells import Cells
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.instance_states import InstanceStates
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_service.buried_builds import BuriedBuilds
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.client import PlacementClient
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.support import forked
@@ -67,6 +75,28 @@ def test_boot_that_fits_nowhere_is_buried_with_the_reason(cloud, seen):
     assert (one["cell"], one["state"]) == ("cell0", "error")
     assert one["fault"] == [500, "No valid host was found. "]
     assert held(cloud, one["instance"]) == {}
+
+
+def test_what_a_buried_build_holds_is_released(cloud, seen):
+    """Whoever wrote it."""
+    instance, host = seen["boot_that_fits_nowhere"]["instance"], cloud.fleet.hosts[0]
+    wanted = {"allocations": {host.uuid: {"resources": SMALL}}, "consumer_generation": None}
+    body = {**wanted, "project_id": "project", "user_id": "user"}
+    url = f"{cloud.placement_url}/allocations/{instance}"
+    assert requests.put(url, json=body, headers=HEADERS, timeout=10).status_code == 204
+    engines = Engines(cloud.conf)
+    cells = Cells(engines, cloud.conf)
+    cells.load()
+    sweep = Sweep(
+        AllocationWriter(PlacementClient.from_conf(cloud.conf)),
+        InstanceStates(engines, cells, CellCalls(lambda: 30.0)).of,
+        BuriedBuilds(cloud.conf, engines, 60).read_new,
+    )
+    sweep.run()
+    assert held(cloud, instance) == {host.name: SMALL}
+    sweep.run()
+    assert held(cloud, instance) == {}
+    engines.dispose()
 
 
 def test_boot_of_a_group_whose_members_are_kept_apart(seen):

@@ -11,7 +11,6 @@ from scheduler.placement.allocations import NOTHING
 from scheduler.placement.outcomes import Outcome
 from tests.unit.claims.builders import (
     FAULTS,
-    OWNER,
     READS,
     UUID,
     A,
@@ -32,7 +31,7 @@ def release(claimer, held, left=None):
 
 
 def fence(claimer, held, deadline=math.inf):
-    return claimer.fence(held, OWNER, {}, deadline)
+    return claimer.fence(held, make_claimant(), deadline)
 
 
 def make_many(names="abc", batch_size=20):

@@ -99,7 +99,7 @@ class FakeClaimer:
         results = self.claims.claim_many(candidates)
         return {uuid: granted(results[uuid], one) for uuid, one in candidates.items()}
 
-    def fence(self, held, owner, hosts, deadline, context=None):
+    def fence(self, held, claimant, deadline):
         return {uuid: ClaimResult(Outcome.DONE, made=one) for uuid, one in held.items()}
 
     def release(self, held, left, kept, context=None):
