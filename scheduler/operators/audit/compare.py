@@ -79,10 +79,6 @@ class Topology:
         alike = of_name or self._alike.get((cell, host, None), set())
         return next(iter(alike)) if len(alike) == 1 else None
 
-    def is_only_node(self, node: ComputeNode) -> bool:
-        """Return whether its service host has no other node."""
-        return len(self._alike[node.cell, node.host, None]) == 1
-
     def root_of(self, provider: str) -> str:
         """Return the root of the provider's tree; an unknown provider counts as a root."""
         known = self.providers.get(provider)

@@ -38,8 +38,8 @@ from scheduler.operators.audit.values import (
     MigrationRecord,
 )
 
-#: Compute nodes read by one statement.
-NODES = 2000
+#: Rows read by one statement.
+PAGE = 2000
 
 
 class NovaUnreadable(BerthError):
@@ -70,33 +70,36 @@ class NovaReader:
 
     def nodes(self) -> Iterator[list[ComputeNode]]:
         """Return the compute nodes of all cells, page by page."""
+        for cell, rows in self._pages(_nodes_query(), compute_nodes.c.id):
+            yield [_node(cell, row) for row in rows]
+
+    def instances(self) -> Iterator[list[InstanceRecord]]:
+        """Return the instances that are on a host, page by page."""
+        for cell, rows in self._pages(
+            _instances_query().where(instances.c.host.is_not(None)), instances.c.id
+        ):
+            yield [_instance(cell, row) for row in rows]
+
+    def _pages(self, query: sa.Select, number: sa.Column) -> Iterator[tuple[Cell, list[sa.Row]]]:
         for cell in self._cells:
             last = 0
-            while page := self._ask([cell], partial(self._node_page, after=last)).get(cell.uuid):
-                last = page[-1][0]
-                yield [node for _, node in page]
+            while cell.uuid != CELL0:
+                page = query.where(number > last).order_by(number).limit(PAGE)
+                rows = self._ask([cell], partial(self._page, page))[cell.uuid]
+                if not rows:
+                    break
+                last = rows[-1].id
+                yield cell, rows
+
+    def _page(self, query: sa.Select, cell: Cell) -> list[sa.Row]:
+        with self._engine(cell).connect() as connection:
+            return list(connection.execute(query))
 
     def nodes_at(self, hosts: Iterable[str]) -> list[ComputeNode]:
         """Return the compute nodes of these service hosts as they are now."""
         wanted = sorted(set(hosts))
         pages = self._ask(self._cells, lambda cell: self._nodes_of(cell, wanted))
         return [node for page in pages.values() for node in page]
-
-    def instances_on(
-        self, nodes: Iterable[ComputeNode], is_only_node: Callable[[ComputeNode], bool] = lambda _node: False
-    ) -> list[InstanceRecord]:
-        """Return the instances on these compute nodes.
-
-        Args:
-            is_only_node: Whether its host has no other node. All instances of the host are there then: the
-                node may have been renamed.
-        """
-        places: dict[str, list[ComputeNode]] = {}
-        for node in nodes:
-            places.setdefault(node.cell, []).append(node)
-        cells = [cell for cell in self._cells if cell.uuid in places]
-        found = self._ask(cells, lambda cell: self._on_nodes(cell, places[cell.uuid], is_only_node))
-        return [record for records in found.values() for record in records]
 
     def records(self, uuids: Iterable[str]) -> dict[str, ConsumerRecords]:
         """Return what the databases say about each of these consumers."""
@@ -185,28 +188,8 @@ class NovaReader:
                 raise NovaUnreadable(f"Cannot read the database of cell {cell}: {brief(error)}") from error
         return {uuid: answer.value for uuid, answer in answers.items()}
 
-    def _node_page(self, cell: Cell, *, after: int) -> list[tuple[int, ComputeNode]]:
-        if cell.uuid == CELL0:
-            return []
-        columns = compute_nodes.c
-        query = _nodes_query().where(columns.id > after).order_by(columns.id).limit(NODES)
-        with self._engine(cell).connect() as connection:
-            return [(row.id, _node(cell, row)) for row in connection.execute(query)]
-
     def _nodes_of(self, cell: Cell, hosts: list[str]) -> list[ComputeNode]:
         return [_node(cell, row) for row in self._rows(cell, _nodes_query(), compute_nodes.c.host, hosts)]
-
-    def _on_nodes(
-        self, cell: Cell, nodes: list[ComputeNode], is_only_node: Callable[[ComputeNode], bool]
-    ) -> list[InstanceRecord]:
-        whole = sorted({node.host for node in nodes if is_only_node(node)})
-        query = _instances_query().where(instances.c.node.in_({node.name for node in nodes}))
-        hosts = sorted({node.host for node in nodes} - set(whole))
-        rows = [
-            *self._rows(cell, query, instances.c.host, hosts),
-            *self._rows(cell, _instances_query(), instances.c.host, whole),
-        ]
-        return [_instance(cell, row) for row in rows]
 
     def _instances_and_moves(
         self, cell: Cell, uuids: list[str]
@@ -252,6 +235,7 @@ def _nodes_query() -> sa.Select:
 def _instances_query() -> sa.Select:
     columns = instances.c
     return sa.select(
+        columns.id,
         columns.uuid,
         columns.host,
         columns.node,
