@@ -105,7 +105,13 @@ def make_explanations(
     def waiting() -> list[OpenRequest]:
         return requests_in_progress(answering, serving.decisions.open())
 
-    explainer = Explainer(serving.decisions.memory, hosts_now.explain, states, waiting)
+    explainer = Explainer(
+        serving.decisions.memory,
+        hosts_now.explain,
+        states,
+        waiting,
+        complete=serving.decisions.completion.complete_now,
+    )
     return explain.build(conf, answering.transport, explainer, worker_id, options.worker_count(conf))
 
 

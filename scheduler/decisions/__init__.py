@@ -17,5 +17,6 @@
 - constraints: the constraints of a query, and the query without one of them
 - why_not: for each host the set of constraints that it fails, from arrays; in words
 - explanation: why no host suits a request that failed: the mirror, questions, filters and claims together
+- completion: asking Placement about it after the request has ended
 - remedies: what helps against a constraint in the case at hand
 """

@@ -112,6 +112,7 @@ class Why(msgspec.Struct, gc=False):
         constraints: All that a host fails.
         failing: The sets, those of one constraint first, then by number of hosts.
         notes: What was not looked at.
+        incomplete: Whether Placement is still to be asked about it.
     """
 
     hosts: int
@@ -122,6 +123,7 @@ class Why(msgspec.Struct, gc=False):
     constraints: list[Constraint] = msgspec.field(default_factory=list)
     failing: list[Failing] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
+    incomplete: bool = False
 
     def of(self, failing: Failing) -> list[Constraint]:
         """Return the constraints that these hosts fail."""

@@ -42,7 +42,14 @@ class Explainer:
         status: HostStatusReader,
         waiting: Callable[[], list[OpenRequest]],
         busy_timeout: float = BUSY_TIMEOUT,
+        complete: Callable[[str], None] = lambda _name: None,
     ) -> None:
+        """Set up.
+
+        Args:
+            complete: Completes the explanation of a decision.
+        """
+        self._complete = complete
         self._memory = memory
         self._host_now = host_now
         self._status = status
@@ -52,6 +59,7 @@ class Explainer:
 
     def decision(self, name: str) -> str | None:
         """Return the document of the latest decision on a request id or an instance; None if unknown."""
+        self._complete(name)
         found = self._memory.find(name)
         return None if found is None else found.decode()
 

@@ -1,9 +1,9 @@
-"""Why the hosts of a cloud do not suit a request that found no valid host, found when the request ends.
+"""Why the hosts of a cloud do not suit a request that found no valid host.
 
-What can be judged by the mirror's arrays is; nothing is asked for then, but the unit limits of a few compute
-nodes that would fit otherwise: a wide answer has none. Where trees, sharing providers or numbered groups
-decide, Placement is queried once without each constraint that may be the one that left no host. Filters judge
-the hosts that fail one constraint or none, all filters each of them.
+When the request ends only what is in memory is used: the mirror's arrays, and the filters, which judge the
+hosts that fail one constraint or none. Later Placement is asked for what is left open then: where trees,
+sharing providers or numbered groups decide, once without each constraint that may be the one that left no
+host, and for a few nodes that the mirror does not know well.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,6 +17,7 @@ import cachetools
 import numpy as np
 from oslo_log import log as logging
 
+from scheduler.bounds import deadline
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.constraint_names import RequestNames
@@ -39,7 +40,7 @@ from scheduler.filters.chain import FilterChain, PreparedChain
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.request_instances import InstanceSource, Needs
+from scheduler.hosts.request_instances import InstanceSource
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -173,10 +174,15 @@ class FailureExplainer:
             256, REMEMBERED_FOR, timer=clock
         )
 
-    def explain(self, failure: Failure) -> Why:
-        """Return for which constraints each host does not suit."""
+    def explain(self, failure: Failure, *, asks: bool = True) -> Why:
+        """Return for which constraints each host does not suit.
+
+        Args:
+            asks: Whether Placement and nova's databases may be read. Without it what they would say is left
+                open, and ``Why.incomplete`` says so.
+        """
         table = self._world.table() if failure.offered is None else failure.offered.table
-        one = _Explanation(self, self._world, failure, table)
+        one = _Explanation(self, self._world, failure, table, asks=asks)
         with limit_to(Deadline.after(MOST_SECONDS, self._clock)):
             return one.why()
 
@@ -237,7 +243,11 @@ class _Explanation:
         failure: Failure,
         table: HostTable,
         alone: TableRow | None = None,
+        *,
+        asks: bool = True,
     ) -> None:
+        self._asks = asks
+        self._incomplete = False
         self._explainer = explainer
         self._world = world
         self._failure = failure
@@ -257,7 +267,7 @@ class _Explanation:
         why = failed.why(lambda at: self._table.rows[TableRow(int(self._rows[at]))].host, self._cut)
         why.instances = len(self._request.instance_uuids)
         why.number, why.placed = self._failure.number + 1, len(self._failure.placed)
-        why.notes = self._notes
+        why.notes, why.incomplete = self._notes, self._incomplete
         return why
 
     def failed(self) -> FailedConstraints:
@@ -269,10 +279,12 @@ class _Explanation:
         self._of_filters(others, query.with_all(others).counts() <= 1)
         judged = not any(map(self._unjudged, judges, queries))
         suitable = ~self._offered & (query.with_all(others).counts() == 0)
-        if judged and self._read_suitable(judges, suitable):
+        if judged and not self._asks:
+            self._leave_open(query, suitable)
+        elif judged and self._read_suitable(judges, suitable):
             query = self._judged(judges, queries)
         if queries:
-            self._ask(queries[0], judges[0], query)
+            (self._ask if self._asks else self._by_elimination)(queries[0], judges[0], query)
         self._of_charges([part for parts in queries for part in parts], query, others)
         query.merge(others)
         query.explain(DISABLED.text, self._reasons_of_disabled)
@@ -307,7 +319,7 @@ class _Explanation:
             if parameter == "member_of"
             for uuid in listed(value)
         }
-        nodes = self._world.mirror.known_nodes(aggregates)
+        nodes = self._world.mirror.known_nodes(aggregates, reads=self._asks)
         if nodes is None:
             return None
         uuids = [self._table.rows[row].uuid for row in self._rows.tolist()]
@@ -315,7 +327,9 @@ class _Explanation:
         if len(nodes):
             at[(at >= 0) & nodes.gone[at]] = -1
         absent = uuids if self._alone is not None else [uuids[one] for one in np.flatnonzero(at < 0).tolist()]
-        if 0 < len(absent) <= MOST_READ and (states := self._states(absent)):
+        if 0 < len(absent) <= MOST_READ and not self._asks:
+            self._incomplete = True
+        elif 0 < len(absent) <= MOST_READ and (states := self._states(absent)):
             rows = range(len(nodes), len(nodes) + len(states))
             nodes = nodes.with_more(uuid for uuid in states)
             for row, state in zip(rows, states.values(), strict=True):
@@ -332,6 +346,8 @@ class _Explanation:
         found: dict[str, ProviderState] = {}
         try:
             for uuid in uuids:
+                if deadline.current().expired:  # which ends no read but that of candidates
+                    break
                 if state := self._explainer.state(uuid):
                     found[uuid] = state
         except PlacementError as error:
@@ -388,6 +404,24 @@ class _Explanation:
         return bool(states)
 
     # -- what Placement requires, by questions ---------------------------------------------------------------
+
+    def _leave_open(self, query: FailedConstraints, hosts: np.ndarray) -> None:
+        """Leave open what hosts fail, bool, shape (hosts,): only Placement knows it."""
+        query.add(UNKNOWN, hosts)
+        self._incomplete |= bool(hosts.any())
+
+    def _by_elimination(
+        self, parts: Sequence[Part], judge: PlainJudge | None, query: FailedConstraints
+    ) -> None:
+        """Note of hosts that were not offered what they may fail of what the mirror does not show."""
+        unjudged = self._unjudged(judge, parts)
+        if not unjudged:
+            return
+        answer, before = self._failure.answer, query.counts()
+        certain = len(unjudged) == 1 and judge is not None and not (answer and answer.truncated)
+        query.add(unjudged[0].constraint if certain else ONE_OR_MORE, ~self._offered & (before == 0))
+        self._leave_open(query, ~self._offered & (before > 0))
+        self._incomplete = True
 
     def _unjudged(self, judge: PlainJudge | None, parts: Sequence[Part]) -> list[Part]:
         return [
@@ -536,19 +570,18 @@ class _Explanation:
             Rejections(chain, view, self._rows).note(failed)
         others = self._rows[near & ~judged]
         if len(others):
-            placed = {number: row for number, (row, _) in failure.placed.items()}
-            rows = TableRows(np.unique([*others, *placed.values()]))
+            rows = TableRows(others)
             stand_ins = CandidateLists(lambda at: (_stand_in(self._table.rows[rows[at]].uuid),))
             world = self._world
             view = HostView.of(self._table, rows, stand_ins, world.instances, world.pending)
+            if failure.judged is not None and len(failure.judged):
+                view.share_instances(failure.judged)
             try:
-                view.load(Needs(chain.needs.instance_uuids))
+                if self._asks:
+                    view.load(chain.needs)
             except Exception as error:  # noqa: BLE001 - whatever a database raises, the request has failed already
                 LOG.debug("Cannot read the instances that filters need: %s", error)
-            if self._request.server_group:
-                for number, row in placed.items():
-                    view.place_instance(int(np.searchsorted(rows, row)), self._request.instance_uuids[number])
-            Rejections(chain, view.where(np.isin(rows, others)), self._rows).note(failed)
+            self._incomplete |= not Rejections(chain, view, self._rows).note(failed)
 
     def _reasons_of_disabled(self, known: Explain) -> Explain:
         """Add hosts that are disabled in Placement only: to enable their services does not help."""
@@ -657,18 +690,21 @@ class Rejections:
         self._positions = np.where(known, position_of[np.where(known, view.table_rows, 0)], -1)
         self._hosts = len(rows)
 
-    def note(self, failed: FailedConstraints) -> None:
+    def note(self, failed: FailedConstraints) -> bool:
+        """Note which hosts the filters reject; return whether all filters could say it."""
         # also those that judge once a request: hosts that they rejected for the first instance are still out
+        complete = True
         for rule, judge in self._chain.rules:
-            if judge is not None:
-                self._note(rule, judge, failed)
+            complete &= judge is None or self._note(rule, judge, failed)
+        return complete
 
-    def _note(self, rule: HostFilter, judge: Judge, failed: FailedConstraints) -> None:
+    def _note(self, rule: HostFilter, judge: Judge, failed: FailedConstraints) -> bool:
         try:
             verdict = judge.passes(self._view)
         except Exception as error:  # noqa: BLE001 - of a class of an operator, too
             LOG.debug("Filter %s does not judge the hosts: %s", rule.name, error)
-            return
+            failed.add(UNKNOWN, self._mask(np.ones(len(self._view), bool)))
+            return False
         rejected = np.ones(len(self._view), bool) if verdict is None else ~np.asarray(verdict, bool)
         if isinstance(judge, ServiceUp):
             disabled = self._view.numbers("service_disabled")
@@ -679,6 +715,7 @@ class Rejections:
             self._mask(rejected),
             self._reasons(judge),
         )
+        return True
 
     def _mask(self, rejected: np.ndarray) -> np.ndarray:
         mask = np.zeros(self._hosts, bool)

@@ -47,7 +47,16 @@ class DecisionMemory:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def add(self, decision: Decision, encoded: bytes | None = None) -> None:
+    def replace(self, kept: Kept, encoded: bytes) -> None:
+        """Give a document that was added another text."""
+        with self._lock:
+            self._waiting = [each for each in self._waiting if each[0] is not kept]
+            if any(each is kept for each in self._ring):
+                self._bytes += len(encoded) - len(kept.encoded)
+            kept.encoded = encoded
+            self._shrink()
+
+    def add(self, decision: Decision, encoded: bytes | None = None) -> Kept:
         """Keep a complete document.
 
         Args:
@@ -62,6 +71,7 @@ class DecisionMemory:
             if len(self._waiting) >= MOST_WAITING:
                 self._encode()
             self._shrink()
+        return kept
 
     def latest_first(self) -> Iterator[bytes]:
         """Yield the documents that are kept now, the latest first."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -11,12 +12,13 @@ from oslo_log import log as logging
 from scheduler.bounds.waits import noting
 from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
+from scheduler.decisions.completion import Completion
 from scheduler.decisions.decision_log import DecisionFile, DecisionLog
 from scheduler.decisions.document import Why, encode
 from scheduler.decisions.explanation import Failure
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.host_verdicts import Names
-from scheduler.decisions.memory import DecisionMemory
+from scheduler.decisions.memory import DecisionMemory, Kept
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -30,6 +32,15 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 
 #: Bytes of a file of the decision log.
 LARGEST_FILE = 64 * MIB
+
+
+class ExplainFailure(Protocol):
+    """Explains failed requests."""
+
+    def __call__(self, failure: Failure, *, asks: bool) -> Why:
+        """Return why no host suits; without asking Placement, if so."""
+        ...
+
 
 #: Called with the trace and the error of a request; it must not raise.
 Observe = Callable[[Trace, BaseException | None], None]
@@ -47,14 +58,14 @@ class DecisionRecorder:
         conf: cfg.ConfigOpts,
         clock: Callable[[], float] = time.monotonic,
         observe: Observe = ignore_decision,
-        explain: Callable[[Failure], Why] | None = None,
+        explain: ExplainFailure | None = None,
         names: Callable[[], Names] = Names,
     ) -> None:
         """Keep nothing yet.
 
         Args:
             observe: Called with the trace of each request, and the error that ended it, if any.
-            explain: Returns why no host suits a request.
+            explain: Returns why no host suits a request, as ``FailureExplainer.explain``.
             names: Returns the names of cells.
         """
         self._conf: Any = conf
@@ -64,6 +75,8 @@ class DecisionRecorder:
         self._names = names
         self._open: dict[int, Trace] = {}
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
+        self._kept: dict[int, Kept] = {}
+        self.completion = Completion(self._complete, self._keep_complete)
         options = self._conf.berth
         self._log = (
             DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
@@ -72,10 +85,12 @@ class DecisionRecorder:
         )
 
     def start(self) -> None:
+        self.completion.start()
         if self._log is not None:
             self._log.start()
 
     def stop(self, timeout: float) -> None:
+        self.completion.stop()
         if self._log is not None:
             self._log.stop(timeout)
 
@@ -106,20 +121,36 @@ class DecisionRecorder:
             del self._open[id(trace)]
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:
-        decision = trace.finish(error, self._explain and self._explained)
+        decision = trace.finish(error, None if self._explain is None else self._explained)
         decision.partition = own_name(self._conf) or None
         self._observe(trace, error)
-        if self._log is None:
+        if trace.unexplained is not None:
+            self._kept[id(trace)] = self.memory.add(decision)
+            self.completion.add(trace)
+        elif self._log is None:
             self.memory.add(decision)
         else:
             encoded = encode(decision)
             self.memory.add(decision, encoded)
             self._log.add(encoded)
 
-    def _explained(self, failure: Failure) -> Why | None:
-        """Return why no host suits; None if that cannot be found out."""
+    def _complete(self, trace: Trace) -> None:
+        trace.complete(partial(self._explained, asks=True))
+
+    def _keep_complete(self, trace: Trace) -> None:
+        encoded = encode(trace.decision)
+        self.memory.replace(self._kept.pop(id(trace)), encoded)
+        if self._log is not None:
+            self._log.add(encoded)
+
+    def _explained(self, failure: Failure, *, asks: bool = False) -> Why | None:
+        """Return why no host suits; None if that cannot be found out.
+
+        Args:
+            asks: Whether Placement may be asked; not while a caller waits for the reply.
+        """
         try:
-            return self._explain and self._explain(failure)
+            return None if self._explain is None else self._explain(failure, asks=asks)
         except Exception:
             LOG.exception("Cannot explain why there is no valid host")
             return None

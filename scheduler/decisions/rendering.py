@@ -172,6 +172,8 @@ def _absent(decision: Decision) -> Iterator[Cause]:
                 continue  # the stages of the filters have them
             yield Cause(failing_text(why, each), 0, each.names)
         yield from map(Cause, why.notes)
+        if why.incomplete:
+            yield Cause("Placement was not asked yet which constraint hosts fail; some are not known")
 
 
 def _filters(decision: Decision, named: defaultdict[int, list[str]]) -> Iterator[Stage]:

@@ -47,6 +47,10 @@ OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
+Explain = Callable[[Failure], Why | None]
+"""Returns why no host suits."""
+
+
 class Trace(DecisionObserver):
     """Notes one decision.
 
@@ -56,6 +60,7 @@ class Trace(DecisionObserver):
         sent_at: When the query was sent, monotonic seconds, which identifies shared answers; 0: no query.
         step: The stage that the request is in; set where the stage begins.
         waits: What the request waits for.
+        unexplained: What an incomplete explanation is to be completed from; None: it is complete.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Trace(DecisionObserver):
         self.request = request
         self.times: dict[str, float] = {}
         self.sent_at = 0.0
+        self.unexplained: Failure | None = None
         self.step = "query"
         self.waits = Waits(clock)
         self.decision = _begun(request, wall_clock())
@@ -157,9 +163,7 @@ class Trace(DecisionObserver):
         """Log what became of the hosts of a request that has a result."""
         self._log.write()
 
-    def finish(
-        self, error: BaseException | None, explain: Callable[[Failure], Why | None] | None = None
-    ) -> Decision:
+    def finish(self, error: BaseException | None, explain: Explain | None = None) -> Decision:
         """End the document.
 
         Args:
@@ -182,12 +186,24 @@ class Trace(DecisionObserver):
             decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
             if explain and is_unspecific(decision.error) and not self.request.is_rebuild:
                 self.step = "explanation"
-                decision.why = explain(self._failed())
+                failure = self._failed()
+                decision.why = explain(failure)
                 self.mark("explanation")
-            last = decision.filters[self._last_round :]
-            decision.summary = summarize(decision, last, self._left)
+                self.unexplained = failure if decision.why and decision.why.incomplete else None
+            self._summarize()
         self._name_hosts()
         return decision
+
+    def _summarize(self) -> None:
+        last = self.decision.filters[self._last_round :]
+        self.decision.summary = summarize(self.decision, last, self._left)
+
+    def complete(self, explain: Explain) -> None:
+        """Replace an incomplete explanation in the document."""
+        failure, self.unexplained = self.unexplained, None
+        if failure is not None and (why := explain(failure)) is not None:
+            self.decision.why = why
+            self._summarize()
 
     def _split_claims(self) -> None:
         """Make the time of claims, which is part of the selection, a stage of its own."""

@@ -264,6 +264,10 @@ class HostView:
         if needs.image_properties:
             self._shared.instances.read_image_properties(self._places())
 
+    def share_instances(self, other: "HostView") -> None:
+        """Use what another view of the same request has read and placed."""
+        self._shared.instances = other._shared.instances  # noqa: SLF001 - of the same class
+
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
         """Return how many of the given instances each host holds, those placed by this request included.
 

@@ -143,17 +143,18 @@ class CandidateMirror:
             LOG.debug("Cannot read the aggregates and traits of a query: %s", error)
             return None
 
-    def known_nodes(self, aggregates: Collection[str]) -> Nodes | None:
+    def known_nodes(self, aggregates: Collection[str], *, reads: bool = True) -> Nodes | None:
         """Return a copy of all that is known of the nodes; None if it does not show what Placement has.
 
         Args:
             aggregates: Those whose members must be known.
+            reads: Whether members that are not known may be read.
         """
         if not self._usable or self._is_old() or self._reader.trees.blocked:
             return None
         names = PlainQuery({}, member_of=(frozenset(aggregates),))
         try:
-            known = self._knows_names(names) or self._learn_names(names)
+            known = self._knows_names(names) or (reads and self._learn_names(names))
         except PlacementError as error:
             LOG.debug("Cannot read the members of aggregates: %s", error)
             return None

@@ -214,7 +214,12 @@ class RequestRun:
         return overtaken or (not self._past and self._steps.held_hosts.is_any_held(request))
 
     def _is_bound_to_hosts(self, request: SchedulingRequest) -> bool:
-        """Return whether a request must join members of its affinity group on a host that is known here."""
+        """Return whether a request must join members of its affinity group on a host that is known here.
+
+        Only a router of partitions wants to know.
+        """
+        if request.server_group is None or not self._steps.hosts.partition.name:
+            return False
         with self._world.turn(request) as current:
             group = current.server_group
             if group is None or AFFINITY not in (group.policy, *group.policies):

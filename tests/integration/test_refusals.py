@@ -170,7 +170,7 @@ CASES = [
     Refusal(
         "a class of children", Wanted(tree_vgpus=3),
         "resources", "4 hosts lack only 3 VGPU",
-        "Free or add capacity, raise the allocation ratio of VGPU, or use a flavor with less VGPU.",
+        "Free or add capacity, or use a flavor with less VGPU.",
         Wanted(tree_vgpus=2),
     ),
     Refusal(

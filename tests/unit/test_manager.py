@@ -61,6 +61,7 @@ from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow import request_run
 from scheduler.workflow.candidate_hosts import CandidateHosts
+from scheduler.workflow.live_world import LiveWorld
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
 from tests.support.fake_placement import FakePlacement as FakeProviders
@@ -1044,16 +1045,33 @@ def test_a_member_that_another_scheduler_placed_meanwhile_is_met_after_the_claim
 )
 @pytest.mark.parametrize("offered", [True, False])
 def test_a_refusal_holds_for_all_hosts_of_the_cloud_if_a_member_of_an_affinity_group_is_here(
-    make_world, policy, holder, hosts, final, offered
+    make_world, monkeypatch, policy, holder, hosts, final, offered
 ):
     """The host of the member has no room, so no other partition may place one more."""
     here = host_with_candidate("h1").disabled() if offered else make_host("h1")
     if holder:
         here.holding("member")
     members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=hosts)
+    monkeypatch.setattr(PartitionHosts, "name", "p")
     with pytest.raises(NoValidHost) as refused:
         ask(make_world([here]), make_spec(project_id="p", instance_group=members))
     assert refused.value.final is final
+
+
+def test_without_partitions_a_refused_group_is_waited_for_once(make_world, monkeypatch):
+    """What only a router wants to know costs no second turn of the group."""
+    members = group(
+        uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=["member"], hosts=["h1"]
+    )
+    world, turns, turn = (
+        make_world([host_with_candidate("h1").disabled().holding("member")]),
+        [],
+        LiveWorld.turn,
+    )
+    monkeypatch.setattr(LiveWorld, "turn", lambda self, request: turns.append(request) or turn(self, request))
+    with pytest.raises(NoValidHost):
+        ask(world, make_spec(project_id="p", instance_group=members))
+    assert len(turns) == 1
 
 
 def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_host(make_world, conf):

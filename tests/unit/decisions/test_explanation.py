@@ -8,7 +8,10 @@ import pytest
 
 from scheduler import objects
 from scheduler.decisions.cause_code import CauseCode
+from scheduler.decisions.explanation import Failure
 from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.providers import OfferedHosts
+from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_capacity import request
@@ -79,6 +82,72 @@ def test_racks_that_the_instances_before_use_are_used_for_all_hosts():
     assert decision.why.placed == racks
     assert alone(decision) == {"FailureDomainFilter": MANY - 20}
     assert (cause.code, "members of group" in cause.words) == (CauseCode.SERVER_GROUP, True)
+
+
+class Asking:
+    """An explainer of plans that explains first as when the request ends."""
+
+    def __init__(self, planned):
+        self._explainer, self._client = planned.explainer, planned.snapshot.mirror._client
+        self.first = self.reads = None
+        planned.explainer = self
+
+    def explain(self, failure):
+        before = len(self._client.asked)
+        self.first = self._explainer.explain(failure, asks=False)
+        self.reads = len(self._client.asked) - before
+        return self._explainer.explain(failure)
+
+
+def test_when_the_request_ends_nothing_is_read_and_what_is_open_is_not_known():
+    """Placement has filled and freed hosts since the mirror was read; two are not in it."""
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
+    wanted = flavor("large", ram=6000)
+    for number in range(10, MANY):
+        cloud.put(f"i{number}", f"h{number}", flavor(ram=4096))
+    _, spec = request(cloud, wanted)
+    planned = cloud.planned()
+    asking, nodes = Asking(planned), planned.snapshot.mirror.known._nodes
+    nodes.gone[:2] = True
+    planned.snapshot.mirror.known._nodes.used[2, 2:10] = 8192
+    decision = planned.decide(spec, [spec.instance_uuid], explain=True).document
+    assert (asking.reads, asking.first.incomplete, decision.why.incomplete) == (0, True, False)
+    assert {one.text: each.hosts for one, each in asking.first.alone()} == {
+        "6000 MEMORY_MB": MANY - 2, "a resource provider in Placement": 2,
+    }  # fmt: skip
+    assert alone(decision)["6000 MEMORY_MB"] == MANY - 2
+
+
+def test_a_slow_placement_is_not_asked_for_longer_than_an_explanation_may_take():
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
+    _, spec = request(cloud, flavor(ram=9000))
+    planned = cloud.planned()
+    client, now = planned.snapshot.mirror._client, [0.0]
+    planned.snapshot.mirror.known._nodes.gone[:10] = True
+    planned.explainer._clock = lambda: now[0]
+    client.asked.clear()
+    client.before = lambda _path: now.__setitem__(0, now[0] + 3.0)
+    assert planned.decide(spec, [spec.instance_uuid], explain=True).document.why.hosts == MANY
+    assert now[0] <= 5.0 + 4 * 3.0
+
+
+def test_equal_refusals_cost_placement_one_analysis(monkeypatch):
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
+    cloud.put("full", "h0", flavor(ram=8000))
+    planned, asked = cloud.planned(), []
+    monkeypatch.setattr(
+        planned.snapshot.questions, "offer", lambda text: asked.append(text) or OfferedHosts()
+    )
+    _, spec = request(cloud, flavor("gpu", resources1__VGPU="1", group_policy="none"))
+    found = []
+    for number in range(64):
+        of_one = SchedulingRequest.of(spec.obj_clone(), [uuid_of(f"new {number}")])
+        failure = Failure(of_one, planned.snapshot.candidate_hosts.queries(of_one))
+        known = planned.explainer.explain(failure, asks=False)
+        assert (known.incomplete, [one.kind for one, _ in known.alone()]) == (True, ["group"])
+        found.append(planned.explainer.explain(failure))
+    assert {(why.incomplete, why.failing[0].hosts) for why in found} == {(False, MANY - 1)}
+    assert len(asked) == len(set(asked)) > 0
 
 
 @pytest.mark.parametrize("there", [MANY, 3])

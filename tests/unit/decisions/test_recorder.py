@@ -64,7 +64,7 @@ def test_a_failed_request_is_kept_with_its_reason():
 def test_users_see_as_much_of_the_cause_as_the_operator_wants(wanted, appended):
     trait = Constraint("required trait CUSTOM_A", "trait", "flavor")
     why = Why(3, constraints=[trait], failing=[Failing([0], 3)])
-    recorder, *_ = recorder_with(explain=lambda _failure: why, explain_no_valid_host=wanted)
+    recorder, *_ = recorder_with(explain=lambda _failure, *, asks: why, explain_no_valid_host=wanted)
     (decided,) = traces(1)
     error = NoValidHost(NOT_ENOUGH)
     with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
@@ -73,7 +73,7 @@ def test_users_see_as_much_of_the_cause_as_the_operator_wants(wanted, appended):
 
 
 def test_an_explanation_that_fails_changes_nothing_for_the_caller():
-    def fail(_failure):
+    def fail(_failure, *, asks):
         raise ValueError
 
     recorder, *_ = recorder_with(explain=fail)

@@ -50,7 +50,7 @@ class NoMirror:
     full_nodes = ()
     known = Mirror()
 
-    def known_nodes(self, aggregates):
+    def known_nodes(self, aggregates, *, reads=True):
         return Nodes()
 
 
