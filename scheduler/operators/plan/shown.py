@@ -181,7 +181,7 @@ def _survive(plan: Plan) -> tuple[Head, list[Part]]:
     legend = (("pale", "on the failed hosts"), ("strong", "placed on the rest"))
     return Head("Losing hosts", subject, _look(plan), sayings=sayings), [
         bars("Instances of each failure", drawn, legend),
-        table(plan["answers"], columns, "Failures"),
+        table(plan["answers"], columns, "Failures", left_out=plan["domains"] - len(plan["answers"])),
     ]
 
 

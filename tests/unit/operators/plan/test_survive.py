@@ -8,7 +8,16 @@ import pytest
 
 from scheduler.operators.plan import survive as module
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.plan.survive import Survival, UnknownDomain, by_hosts, domains_of, survive
+from scheduler.operators.plan.shown import shown
+from scheduler.operators.plan.survive import (
+    MOST_REPORTED,
+    Survival,
+    UnknownDomain,
+    by_hosts,
+    domains_of,
+    survive,
+)
+from scheduler.operators.shown.shown import Table
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 
@@ -166,3 +175,14 @@ def test_what_may_be_added_is_bounded_for_large_domains(rams, instances):
     with mock.patch.object(module, "MOST_DECIDED", 0):
         bound = survive(planned, domains)
     assert 0 <= bound["may_be_added"] <= exact["may_be_added"]
+
+
+def test_failures_beyond_those_that_are_reported_are_counted():
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(MOST_REPORTED + 1)))
+    for number in range(MOST_REPORTED + 1):
+        cloud.put(f"i{number}", f"h{number}")
+    planned = cloud.planned()
+    plan = survive(planned, by_hosts(planned.snapshot))
+    assert [
+        part.left_out for part in shown(plan | {"all_placed": True}).parts if isinstance(part, Table)
+    ] == [1]
