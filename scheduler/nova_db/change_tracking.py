@@ -194,7 +194,7 @@ _DUE_SERVICES = _SERVICES.where(
 )
 
 
-# Columns of which drivers return texts: the day zero of MySQL, and whatever SQLite has stored.
+# Drivers return texts of these columns: the day zero of MySQL, and whatever SQLite has stored.
 # A text in the place of a number would end the reading of all cells.
 _NO_TEXTS = {"last_seen_up": datetime, "created_at": datetime, "updated_at": datetime, "version": int}
 
