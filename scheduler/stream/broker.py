@@ -176,7 +176,10 @@ def _as_unavailable(host: BrokerHost) -> Iterator[None]:
 
 
 class StreamConnection:
-    """A connection to the stream on one host, for one thread."""
+    """A connection to the stream on one host, for one thread.
+
+    Its methods raise ``StreamUnavailable`` if the broker refuses what is asked, or has not answered in time.
+    """
 
     def __init__(self, connection: Any, host: BrokerHost, queue: str = QUEUE) -> None:
         """Use a connection of kombu; ``declare`` first, and ``subscribe`` before ``receive``."""
@@ -188,11 +191,7 @@ class StreamConnection:
         self._received: Any = None
 
     def declare(self) -> None:
-        """Create the stream, or accept the one that exists with other arguments.
-
-        Raises:
-            StreamUnavailable: It can neither be created nor found.
-        """
+        """Create the stream, or accept the one that exists with other arguments."""
         with _as_unavailable(self.host):
             self._channel = self._connection.channel()
             try:
@@ -204,11 +203,7 @@ class StreamConnection:
                 self._channel.queue_declare(self._queue, passive=True)
 
     def publish(self, body: bytes) -> None:
-        """Write a message, and wait until the broker has confirmed it.
-
-        Raises:
-            StreamUnavailable: It is not confirmed in time, or there is no stream.
-        """
+        """Write a message, and wait until the broker has confirmed it."""
         message = Message(body, content_type="application/json", delivery_mode=2)
         with _as_unavailable(self.host):
             self._channel.basic_publish(
@@ -223,9 +218,6 @@ class StreamConnection:
 
         Args:
             offset: Where to begin, such as "5m" for what was written in the last five minutes, or "next".
-
-        Raises:
-            StreamUnavailable: This host has no replica of the stream, or refuses.
         """
         where = {"x-stream-offset": offset}
         with _as_unavailable(self.host):
@@ -238,7 +230,6 @@ class StreamConnection:
         """Return the body of the next message; None if none arrives in time, or something else does.
 
         Raises:
-            StreamUnavailable: The connection or the subscription is lost.
             UnreadableMessage: The library cannot decode a message.
         """
         self._received = None
@@ -259,11 +250,7 @@ class StreamConnection:
         self._unacknowledged += 1
 
     def send_heartbeat(self) -> None:
-        """Send a heartbeat if it is time to; to be called every second or so.
-
-        Raises:
-            StreamUnavailable: The broker has not been heard of for too long.
-        """
+        """Send a heartbeat if it is time to; to be called every second or so."""
         with _as_unavailable(self.host):
             self._connection.heartbeat_check()
 

@@ -152,8 +152,6 @@ class StreamWriter(ConnectedLoop):
         Args:
             describe: Returns this scheduler as it is now.
             most_waiting: Records that wait at most.
-            clock: Seconds since the epoch.
-            monotonic: Seconds that only grow.
         """
         super().__init__("decision-stream-writer", connect, on_failure, monotonic)
         self.published = 0
@@ -175,11 +173,7 @@ class StreamWriter(ConnectedLoop):
         return super().stop(max(0.0, end - self._clock()))
 
     def publish(self, kind: Kind, *entries: Entry) -> int:
-        """Publish a record, without a wait. HELLO and BEAT describe this scheduler.
-
-        Returns:
-            The counter of the record.
-        """
+        """Publish a record, without a wait; return its counter. HELLO and BEAT describe this scheduler."""
         due = self._clock() + (LINGER if kind in _CAN_WAIT else 0.0)
         member = self._describe()
         with self._records:
@@ -282,14 +276,7 @@ class StreamReader(ConnectedLoop):
         return self._caught_up and self._silent_for() <= SILENT_AFTER
 
     def wait_until_caught_up(self, timeout: float) -> bool:
-        """Wait until what was written before the start is read, or until the broker refuses.
-
-        Args:
-            timeout: Seconds that it may take.
-
-        Returns:
-            Whether it is read.
-        """
+        """Wait until what was written before the start is read, or refused; return whether it is read."""
         self._start_is_over.wait(timeout)
         return self._caught_up
 
