@@ -55,7 +55,7 @@ def disabled_constraint() -> Constraint:
 
 def unsynchronized(constraint: Constraint) -> Constraint:
     """Return what hosts fail that nova has in an aggregate, or outside of it, and Placement has not."""
-    text = f"Placement's copy of nova's aggregates ({constraint.text})"
+    text = f"the same membership in Placement's aggregates as in nova's ({constraint.text})"
     return Constraint(text, ConstraintKind.SYNCHRONIZED)
 
 

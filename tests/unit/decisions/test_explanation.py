@@ -154,7 +154,7 @@ def test_equal_refusals_cost_placement_one_analysis(monkeypatch):
 def test_hosts_that_placement_does_not_know_in_the_zone_are_named(there):
     hosts = [node(f"h{number}").az("here" if number < there else "elsewhere") for number in range(MANY)]
     decision, cause = explained(MadeCloud(*hosts), flavor(), availability_zone="here")
-    text = "Placement's copy of nova's aggregates (availability zone here)"
+    text = "the same membership in Placement's aggregates as in nova's (availability zone here)"
     assert alone(decision)[text] == there
     assert cause.remedy == "Copy nova's aggregates to Placement: nova-manage placement sync_aggregates."
     assert re.match(rf"{there} hosts lack only {re.escape(text)}", cause.words)
