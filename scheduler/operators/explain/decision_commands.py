@@ -58,7 +58,7 @@ class Question(ShownCommand):
             metavar="HOST",
             default=[],
             help="query only the scheduler with this [DEFAULT]/host; can be repeated (default: all "
-            "schedulers that write heartbeats to nova's database, and the one of this host)",
+            "schedulers that write heartbeats to nova's database; if none is known, the one of this host)",
         )
         parser.add_argument(
             "--timeout",
@@ -131,7 +131,8 @@ def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
         live = []
     finally:
         engines.dispose()
-    return [*live, conf.host]
+    # a machine without a scheduler would be waited for
+    return live or [conf.host]
 
 
 class FoundDecision(NamedTuple):

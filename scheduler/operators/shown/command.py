@@ -118,7 +118,10 @@ class ShownCommand(ConfiguredCommand, Lister):
         if not args.columns:
             table = table.without_empty_columns()
         columns, rows = printable(table.without_pictures())
-        if table.commands:
+        # a column that is not chosen has no commands to list
+        if table.commands and (
+            not args.columns or _normalized(columns[-1]) in map(_normalized, args.columns)
+        ):
             rows = [(*row[:-1], "".join(_numbered(row[-1], commands))) for row in rows]
         if table.left_out and rows:
             rows.append((f"{table.left_out} more", *[""] * (len(columns) - 1)))

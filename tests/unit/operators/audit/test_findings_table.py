@@ -52,6 +52,11 @@ def test_columns_that_are_not_shown_take_no_room(run):
     assert len(table) == 3
 
 
+def test_commands_of_a_column_that_is_not_chosen_are_not_listed(run):
+    assert "openstack" not in run("-c", "Kind", "-c", "Subject")
+    assert f"{DELETE} {UUIDS[0]}  # 1" in run("-c", "Subject", "-c", "next_step").splitlines()
+
+
 def test_programs_get_commands_in_their_row_and_no_control_characters(run):
     rows = json.loads(run("--format", "json"))
     assert [row["Next step"].rpartition(": ")[2] for row in rows] == [f"{DELETE} {uuid}" for uuid in UUIDS]
