@@ -206,8 +206,6 @@ def _service(row: sa.Row) -> ServiceRow:
             values[name] = None
     for name in ("disabled", "forced_down"):
         values[name] = bool(values[name])
-    if not isinstance(values["version"], int):
-        values["version"] = None  # SQLite keeps texts in columns of numbers; one must not end all reading
     return ServiceRow(**values, alive=bool(row.alive))
 
 
