@@ -200,8 +200,8 @@ def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen):
             swap.answers(building)
             assert cloud.scheduler.stop() == 0
             swap.wait_for(nova=1)
-            by_nova = len(building.answers) - placed(cloud.scheduler) + before
             swap.answers(building)
+            by_nova = len(building.answers) - placed(cloud.scheduler) + before
             again = cloud.run("scheduler.cmd.scheduler", *swap.takes_all(), name="again")
             swap.wait_for(nova=1, berth=1)
             swap.answers(building)
@@ -211,8 +211,8 @@ def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen):
     finally:
         swap.nova.kill()
     assert building.problems(others) == []
-    # while both served with the same priority each of them had a part
-    assert by_nova > 0
+    # while both served, requests that Berth could begin were its own
+    assert by_nova >= 20
     assert placed(cloud.scheduler) - before > alone
     assert placed(again) >= 40
 
