@@ -8,7 +8,7 @@ from scheduler.logs import count_text
 from scheduler.operators.run.journal import DONE, History
 from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Outcome
 from scheduler.operators.run.step import MOVED, OPEN, Step
-from scheduler.operators.shown.shown import BAD, GOOD, Head, Saying, Shown, Table
+from scheduler.operators.shown.shown import BAD, GOOD, Columns, Head, Saying, Shown, Table, table
 
 Document = dict[str, Any]
 
@@ -100,23 +100,14 @@ def _sayings(found: Document) -> Iterator[str]:
 
 
 def _stays(stays: Sequence[Document]) -> Table:
-    rows = [(one["instance"], one["vm_state"], one["host"], one["why"]) for one in stays]
-    return Table(("Instance", "State", "Stays on", "Why"), rows, "Instances that stay")
+    columns: Columns = {"Instance": "instance", "State": "vm_state", "Stays on": "host", "Why": "why"}
+    return table(stays, columns, "Instances that stay")
 
 
 def moves_table(moves: Sequence[Document]) -> Table:
-    columns = ("Instance", "Server", "From", "To", "Way", "Result", "Seconds", "Why")
-    rows = [
-        (
-            one["instance"],
-            one["name"] or "",
-            one["from"],
-            one["to"],
-            one["way"],
-            one["state"],
-            "" if one["seconds"] is None else round(one["seconds"]),
-            one["why"] or "",
-        )
-        for one in moves
-    ]
-    return Table(columns, rows, "Moves", searched=bool(rows))
+    columns: Columns = {
+        "Instance": "instance", "Server": "name", "From": "from", "To": "to", "Way": "way", "Result": "state",
+        "Seconds": lambda one: None if one["seconds"] is None else round(one["seconds"]),
+        "Why": "why",
+    }  # fmt: skip
+    return table(moves, columns, "Moves", searched=bool(moves))
