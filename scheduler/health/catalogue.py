@@ -173,7 +173,8 @@ CELL_AGE = Metric(
 MIRROR_AGE = Metric(
     "berth_mirror_age_seconds",
     "gauge",
-    "Time since the last refresh of the mirror of Placement began; up to ten minutes while no request comes.",
+    "Time since the last refresh of the mirror of Placement began; up to ten minutes while no scheduler gets "
+    "requests.",
     ("worker",),
 )
 DEPENDENCY_UP = Metric(

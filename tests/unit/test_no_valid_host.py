@@ -66,7 +66,7 @@ def claim_given_up(make_world, conf, monkeypatch):
 def too_late(make_world, conf, monkeypatch):
     world = make_world(two_hosts())
 
-    def late(requests, deadline):
+    def late(_candidates, _claimant, _deadline):
         raise NoValidHost(TOO_LATE)
 
     world.placement.claim = late
