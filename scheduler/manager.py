@@ -121,7 +121,7 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        (self.filters, weighers), driver = make_driver(self.conf, self.hosts.mapped, self.stream.owners.owned)
+        (self.filters, weighers), driver = make_driver(self.conf, self.hosts.mapped)
         self.world = LiveWorld(self.steps, driver)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))

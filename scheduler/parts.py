@@ -21,7 +21,7 @@ from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
-from scheduler.selection.driver import FilterDriver, Owned, all_alike
+from scheduler.selection.driver import FilterDriver
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
@@ -161,14 +161,12 @@ def no_stream(_conf: cfg.ConfigOpts, _state: LocalState) -> NoStream:
 def make_driver(
     conf: cfg.ConfigOpts,
     is_mapped: Callable[[str], bool],
-    owned: Owned = all_alike,
     rules: Rules | None = None,
 ) -> tuple[Rules, FilterDriver]:
     """Load the rules that the options name, and return them with what filters, weighs and chooses by them.
 
     Args:
         is_mapped: Whether conductors know the cell of a service host.
-        owned: Returns which hosts of a table this scheduler prefers.
         rules: Rules that are loaded already.
 
     Raises:
@@ -178,4 +176,4 @@ def make_driver(
     nova_modules.provide(conf)
     rules = load_rules(conf) if rules is None else rules
     fitter = fitter_of(rules.chain.filters, conf)
-    return rules, FilterDriver(conf, rules.chain, rules.weighers, fitter, is_mapped, owned)
+    return rules, FilterDriver(conf, rules.chain, rules.weighers, fitter, is_mapped)

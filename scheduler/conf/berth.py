@@ -2,7 +2,7 @@
 
 from oslo_config import cfg, types
 
-from scheduler.conf.kinds import mutable_bool, mutable_float, mutable_int
+from scheduler.conf.kinds import mutable_float, mutable_int
 
 GROUP = "berth"
 
@@ -72,15 +72,6 @@ OPTS = [
         "the broker of [DEFAULT]/transport_url (RabbitMQ 3.9 or later), so that each knows what the others "
         "placed before computes report it. Set it to false on a broker without streams, to avoid the "
         "attempts to connect.",
-    ),
-    mutable_bool(
-        "owned_slices",
-        default=True,
-        help="Divide the hosts between all schedulers that are up. While others claim, each scheduler "
-        "prefers its own hosts, so that no two choose the same host at the same time, and uses other hosts "
-        "if none of its own is left. Set it to false if each instance has to get the host with the highest "
-        "weight. Server groups and requests for many instances consider all hosts. No effect with a single "
-        "worker.",
     ),
     cfg.StrOpt(
         "partition",

@@ -42,9 +42,6 @@ AMOUNTS = GUARDED + COUNTERS
 # Seconds after which a placement that no compute has reported is given up.
 LIFETIME = 180.0
 
-# Seconds from an intent of another scheduler in which it is taken to decide requests too.
-CLAIMING_FOR = 1.0
-
 # Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
 SERIALIZED_TIMEOUT = 1.0
 
@@ -190,7 +187,6 @@ class PendingPlacements:
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
         self._settled: list[tuple[float, PendingPlacement]] = []  # by when a table was read that has it
-        self._others_claimed = -math.inf  # when another scheduler wrote its last intent
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -279,10 +275,6 @@ class PendingPlacements:
             if placement is not None:
                 self.claims.end(placement.node, instance, granted=True)
 
-    def others_claim(self) -> bool:
-        """Return whether another scheduler claims: its last intent is new."""
-        return self._clock() - self._others_claimed < CLAIMING_FOR
-
     def now(self) -> float:
         """Return the time, in seconds of the clock that all moments here are of."""
         return self._clock()
@@ -322,8 +314,6 @@ class PendingPlacements:
         with self._lock:
             self._remove([instance])
             self._put(placement)
-            if not granted:
-                self._others_claimed = max(self._others_claimed, self._clock() - age)
         if granted:
             self.grant(instance)
         return True

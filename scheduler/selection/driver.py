@@ -18,7 +18,7 @@ from scheduler.selection.consume import consumed_amounts, demand_of
 from scheduler.selection.headroom import Headroom, Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, Claims, HostClaiming, all_mapped
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
-from scheduler.selection.ranking import Owned, Ranking, all_alike, rank
+from scheduler.selection.ranking import Ranking, rank
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import prepare_weighers
 
@@ -40,7 +40,6 @@ class FilterDriver:
         weighers: Sequence[HostWeigher],
         fitter: Fitter,
         is_mapped: Callable[[str], bool] = all_mapped,
-        owned: Owned = all_alike,
     ) -> None:
         """Make the driver for the enabled rules.
 
@@ -48,10 +47,8 @@ class FilterDriver:
             fitter: Fits NUMA topologies when a chosen host is consumed from.
             is_mapped: Whether conductors know the cell of a service host; others are neither chosen nor
                 offered.
-            owned: Returns which hosts of a table this scheduler prefers.
         """
         self._is_mapped = is_mapped
-        self._owned = owned
         self._conf = conf
         self.chain = chain
         self._weighers = weighers
@@ -119,4 +116,4 @@ class FilterDriver:
         """Return the hosts that a request may have, with their weights for its first instance."""
         chain, weighers = self.chain.prepare(request), prepare_weighers(self._weighers, request)
         options = self._conf.filter_scheduler
-        return rank(chain, weighers, hosts, request, options, observer, self._owned)
+        return rank(chain, weighers, hosts, request, options, observer)

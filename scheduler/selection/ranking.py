@@ -7,7 +7,7 @@ what the last choice touched is worked out again: its host, and all hosts if it 
 cells of the request, or if hosts have lost candidates that bear on others.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice, tee
 import random
 from typing import Any
@@ -17,7 +17,6 @@ from oslo_log import log as logging
 
 from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
-from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -27,21 +26,11 @@ from scheduler.weights.scores import PreparedWeighers
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-Owned = Callable[[HostTable], np.ndarray | None]
-"""Returns which hosts of a table this scheduler prefers; bool, shape (rows,). None: all alike."""
-
-SLICE_SHARE = 10
-"""Requests for several instances prefer no hosts if they are more than the preferred ones divided by this."""
-
 # Hosts in a debug line; many clouds log at this level all the time.
 SHOWN = 20
 
 # Hosts that are sorted first. Conductors get two alternates, which have to be in the cell of the chosen host.
 HEAD = 32
-
-
-def all_alike(_table: HostTable) -> None:
-    """Prefer no hosts."""
 
 
 def rank(
@@ -51,7 +40,6 @@ def rank(
     request: SchedulingRequest,
     options: Any,
     observer: DecisionObserver = NO_OBSERVER,
-    owned: Owned = all_alike,
 ) -> "Ranking":
     """Narrow the hosts to those that the request allows, load what the rules need, and rank the hosts.
 
@@ -64,7 +52,7 @@ def rank(
     if len(narrowed.hosts):
         narrowed.hosts.load(chain.needs | weighers.needs)
     observer.begin_ranking(hosts, narrowed, chain, request)
-    return Ranking(chain, weighers, narrowed.hosts, request, options, observer, owned)
+    return Ranking(chain, weighers, narrowed.hosts, request, options, observer)
 
 
 class Ranking:
@@ -78,7 +66,6 @@ class Ranking:
         request: SchedulingRequest,
         options: Any,
         observer: DecisionObserver = NO_OBSERVER,
-        owned: Owned = all_alike,
     ) -> None:
         """Judge for the first instance.
 
@@ -87,8 +74,6 @@ class Ranking:
             weighers: The weighers, prepared for the request.
             options: The group ``[filter_scheduler]``.
             observer: Receives each filtering and weighing.
-            owned: Which hosts this scheduler prefers. Server groups and requests for many instances consider
-                all hosts alike.
         """
         self._chain = chain
         self._weighers = weighers
@@ -100,7 +85,6 @@ class Ranking:
         self._refused: set[ViewPosition] = set()
         self.hosts = hosts
         self._filter(0, None)
-        self._owned = self._owned_for_request(owned)
         self.scores = weighers.scores(self.hosts)
 
     def __len__(self) -> int:
@@ -157,10 +141,7 @@ class Ranking:
         self._refused.add(position)
 
     def best_first(self) -> Iterator[ViewIndex]:
-        """Yield indices of the hosts in the order in which to try them.
-
-        Those that this scheduler owns come before all others; both in the order of ``_in_turn``.
-        """
+        """Yield indices of the hosts in the order in which to try them, as ``_in_turn``."""
         totals = self.totals()
         if not len(totals):
             return
@@ -168,15 +149,7 @@ class Ranking:
         self._observer.weighed(self._number, self.hosts, self.scores, totals, noted)
         if LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
-        preferred = self._preferred(totals)
-        if preferred is None:
-            yield from map(ViewIndex, self._in_turn(totals, order))
-            return
-        if totals[preferred].max() < totals.max():
-            LOG.debug("The best of the %d hosts that this scheduler owns is taken first", preferred.sum())
-        for group in map(np.flatnonzero, (preferred, ~preferred)):
-            weights = totals[group]
-            yield from (ViewIndex(int(group[at])) for at in self._in_turn(weights, descending(weights)))
+        yield from map(ViewIndex, self._in_turn(totals, order))
 
     def _in_turn(self, totals: np.ndarray, order: Iterator[int]) -> Iterator[int]:
         """Yield the indices of ``order``, largest totals first, as the options change it.
@@ -193,22 +166,6 @@ class Ranking:
             head.remove(first)
             yield first
         yield from chain(head, order)
-
-    def _owned_for_request(self, owned: Owned) -> np.ndarray | None:
-        request = self._request
-        if not request.claims or request.server_group:
-            return None
-        mask, instances = owned(self.hosts.table), len(request.instance_uuids)
-        if mask is None or (instances > 1 and instances * SLICE_SHARE > mask[self.hosts.table_rows].sum()):
-            return None
-        return mask
-
-    def _preferred(self, totals: np.ndarray) -> np.ndarray | None:
-        """Return which hosts are tried first; None if they are all alike, or if none of these is left."""
-        if self._owned is None:
-            return None
-        preferred = self._owned[self.hosts.table_rows] & (totals > -np.inf)
-        return preferred if preferred.any() else None
 
     def totals(self) -> np.ndarray:
         """Return each host's total, -inf for those that refused a claim; float64, shape (hosts,)."""

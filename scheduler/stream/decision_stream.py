@@ -21,12 +21,11 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf.partitions import own_name
-from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
 from scheduler.stream.loops import StreamReader, StreamWriter
 from scheduler.stream.membership import Membership
-from scheduler.stream.owners import Mask, Owners
+from scheduler.stream.owners import Owners
 from scheduler.stream.records import Kind, Member, Record, decode
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 
@@ -109,7 +108,7 @@ class DecisionStream:
 
     Attributes:
         membership: The schedulers that are alive.
-        owners: Which hosts and server groups each of them owns.
+        owners: Which server groups each of them owns.
         sharing: Publishes own decisions, and applies those of others.
     """
 
@@ -118,7 +117,6 @@ class DecisionStream:
         broker: StreamBroker,
         state: LocalState,
         own: Member,
-        slices: Callable[[], bool] = lambda: True,
         most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -126,7 +124,6 @@ class DecisionStream:
         """Put the parts together; nothing is connected to yet.
 
         Args:
-            slices: Returns whether each scheduler prefers hosts of its own while others claim.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -138,9 +135,7 @@ class DecisionStream:
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
         self.membership = Membership(own, monotonic)
-        self.owners = Owners(
-            self.membership, lambda: self.in_step, lambda: slices() and state.pending.others_claim()
-        )
+        self.owners = Owners(self.membership, lambda: self.in_step)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
             lambda: self._own,
@@ -284,9 +279,6 @@ class NoStream:
         """Return that no stream is wanted."""
         return StreamStatus()
 
-    def owned(self, table: HostTable) -> Mask | None:
-        """Return None: all hosts are alike."""
-
     def _ignore(self, *_args: Any, **_options: Any) -> None:
         """Ignore what no other scheduler is to know."""
 
@@ -309,5 +301,4 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         StreamBroker(hosts, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
         Member(uuid.uuid4().hex, conf.host),
-        lambda: conf.berth.owned_slices,
     )

@@ -1,7 +1,6 @@
 """Which schedulers are alive: every scheduler says so in the decision stream every few seconds."""
 
 from collections.abc import Callable
-from hashlib import blake2b
 import math
 import re
 import threading
@@ -15,8 +14,7 @@ ALIVE_FOR = 15.0
 """Seconds after the last record of a scheduler in which it counts as alive."""
 
 MOST_MEMBERS = 64
-"""Other schedulers that are known at once; further ones are left out. Each change of them costs a request the
-time to find the owners of all hosts."""
+"""Other schedulers that are known at once; further ones are left out."""
 
 
 class Membership:
@@ -86,11 +84,6 @@ class Membership:
         self._known = {
             sender: (member, heard) for sender, (member, heard) in self._known.items() if heard > end
         }
-
-
-def hash64(text: str) -> int:
-    """Return a number below 2**64 that is the same for a text in every process."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def is_of_host(topic: str, host: str) -> bool:

@@ -1561,16 +1561,6 @@ def test_a_claim_that_is_refused_or_given_back_is_pending_nowhere(share):
     assert eventually(lambda: pending_at(another) == {"i1": None, "i2": last})
 
 
-def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
-    worlds = [share(), share()]
-    assert eventually(lambda: all(len(w.manager.stream.membership.alive()) == 2 for w in worlds))
-    assert ask(worlds[0])[0][0].service_host == "h1"
-    assert eventually(worlds[1].hosts.pending.others_claim)
-    assert ask(worlds[1], uuids=("i2",))[0][0].service_host == "h3"
-    assert eventually(worlds[0].hosts.pending.others_claim)
-    assert ask(worlds[0], uuids=("i3",))[0][0].service_host == "h2"
-
-
 def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
     one, another = share(), share()
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from scheduler.hosts.pending import AMOUNTS, CLAIMING_FOR, LIFETIME, PendingPlacements
+from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from tests.builders import make_host, make_table, uuid_of
 from tests.support.clock import Clock
 
@@ -200,17 +200,6 @@ def test_a_shared_placement_has_the_rest_of_its_lifetime(pending, clock):
     clock.now += 2
     pending.settle()
     assert len(pending) == 0
-
-
-def test_others_claim_for_a_while_after_each_of_their_intents(pending, clock):
-    assert not pending.others_claim()
-    pending.share("i1", uuid_of("h1"), ONE, None, granted=True)
-    assert not pending.others_claim()
-    pending.share("i2", uuid_of("h1"), ONE, None, age=0.5)
-    pending.share("i3", uuid_of("h1"), ONE, None, age=CLAIMING_FOR)
-    assert pending.others_claim()
-    clock.now += CLAIMING_FOR - 0.5
-    assert not pending.others_claim()
 
 
 def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):

@@ -3,7 +3,6 @@ import logging
 import math
 import time
 
-import numpy as np
 import pytest
 
 from scheduler.hosts.pending import LIFETIME, PendingPlacements
@@ -76,19 +75,6 @@ def test_schedulers_see_each_other_and_what_they_decide(start):
     assert (one.stream.status().schedulers, one.stream.status().lost) == (2, 0)
 
 
-def test_each_owns_hosts_that_the_other_does_not_while_both_claim(start):
-    alone = start("a")
-    assert alone.stream.owners.owned(alone.table) is None
-    another = start("b")
-    assert eventually(lambda: len(alone.alive()) == 2)
-    assert alone.stream.owners.owned(alone.table) is None
-    for each, row in [(alone, 0), (another, 1)]:
-        each.pending.add(f"i{row}", each.table, row, ONE)
-    assert eventually(lambda: alone.pending.others_claim() and another.pending.others_claim())
-    shares = [each.stream.owners.owned(alone.table).astype(int) for each in (alone, another)]
-    assert np.sum(shares, axis=0).tolist() == [1, 1]
-
-
 def test_one_that_stops_is_gone_at_once(start):
     one, another = start("b"), start("a")
     assert eventually(lambda: len(one.alive()) == 2)
@@ -96,8 +82,8 @@ def test_one_that_stops_is_gone_at_once(start):
     assert eventually(lambda: one.alive() == ["b"])
 
 
-def test_a_scheduler_that_is_started_again_has_all_hosts_at_once_also_after_a_kill(broker, start):
-    """Its predecessor, which said no goodbye, would own half of the hosts until it is missed."""
+def test_a_scheduler_that_is_started_again_is_not_taken_for_two_also_after_a_kill(broker, start):
+    """Its predecessor said no goodbye."""
     broker.bodies = bodies(record(Kind.HELLO, "old"), record(Kind.BEAT, "old", counter=1))
     for worker in (0, 1):
         again = start(f"new{worker}", host="old", worker=worker)
@@ -247,7 +233,7 @@ def test_without_a_stream_a_scheduler_is_alone():
     stream.start()
     assert stream.wait_until_caught_up(math.inf)
     stream.sharing.gone("i1")
-    assert (stream.owners.owned(None), stream.status().wanted) == (None, False)
+    assert not stream.status().wanted
     stream.stop()
 
 

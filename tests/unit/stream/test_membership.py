@@ -47,7 +47,7 @@ def test_others_are_alive_until_they_are_not_heard_of_for_too_long(members, cloc
     ids=["a predecessor", "none", "one's own predecessor", "no host"],
 )
 def test_a_scheduler_that_comes_back_replaces_its_predecessor_at_once(members, started, left):
-    """One that was killed has not said goodbye; taken for alive, it would own hosts that nobody chooses."""
+    """One that was killed has not said goodbye; taken for alive, it would be counted twice."""
     if started.sender == "new" and not started.host:
         members.update(Member("nameless"))
     members.update(Member("old", "c2", 0))

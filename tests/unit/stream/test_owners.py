@@ -1,86 +1,21 @@
-import numpy as np
 import pytest
 
-from scheduler.stream.membership import Membership, hash64
-from scheduler.stream.owners import Owners, owners
+from scheduler.stream.membership import Membership
+from scheduler.stream.owners import Owners
 from scheduler.stream.records import Member
-from tests.builders import make_host, make_table, uuid_of
 
-HOSTS = np.array([hash64(uuid_of(f"h{number}")) for number in range(6000)], np.uint64)
 GROUPS = [f"group-{number}" for number in range(300)]
-
-
-def shares(found, count):
-    return (np.bincount(found, minlength=count) / len(found)).tolist()
 
 
 def member(name, **fields):
     return Member(name, name, topic=f"berth.{name}.0", **fields)
 
 
-def make_owners(own, *others, in_step=True, slices=True):
+def make_owners(own, *others, in_step=True):
     membership = Membership(own)
     for other in others:
         membership.update(other)
-    return Owners(membership, lambda: in_step, lambda: slices)
-
-
-def table(count=300):
-    return make_table([make_host(f"h{number}") for number in range(count)])
-
-
-# -- hosts
-
-
-@pytest.mark.parametrize("senders", ["a", "ab", "abc", "abcdefgh"])
-def test_slices_are_equal(senders):
-    assert shares(owners(HOSTS, senders), len(senders)) == pytest.approx(
-        [1 / len(senders)] * len(senders), abs=0.02
-    )
-
-
-def test_the_order_of_schedulers_does_not_matter():
-    assert (2 - owners(HOSTS, "cba")).tolist() == owners(HOSTS, "abc").tolist()
-
-
-def test_when_one_leaves_only_its_hosts_change_their_owner():
-    before, after = owners(HOSTS, "abc"), owners(HOSTS, "ab")
-    assert (before[before != 2] == after[before != 2]).all()
-    assert shares(after[before == 2], 2) == pytest.approx([0.5, 0.5], abs=0.05)
-
-
-def test_owners_are_the_same_on_every_machine():
-    assert owners(HOSTS[:16], "abc").tolist() == [0, 2, 0, 2, 1, 0, 1, 0, 2, 0, 1, 2, 2, 1, 2, 2]
-
-
-def test_a_single_scheduler_has_no_slice():
-    assert make_owners(Member("a")).owned(table()) is None
-
-
-def test_slices_that_are_switched_off_are_none():
-    assert make_owners(Member("a"), Member("b"), slices=False).owned(table()) is None
-
-
-def test_every_host_is_owned_by_one_scheduler():
-    hosts, names = table(), "abc"
-    owned = [make_owners(Member(own), *map(Member, names)).owned(hosts) for own in names]
-    assert np.sum(owned, axis=0).tolist() == [1] * 300
-    assert all(60 < mask.sum() < 140 for mask in owned)
-
-
-def test_a_slice_is_worked_out_again_only_when_schedulers_or_hosts_change():
-    membership, hosts = Membership(Member("a")), table()
-    membership.update(Member("b"))
-    slices = Owners(membership, lambda: True, lambda: True)
-    first = slices.owned(hosts)
-    membership.update(Member("b", "another"))
-    assert slices.owned(hosts) is first
-    assert len(slices.owned(table(301))) == 301
-    membership.update(Member("c"))
-    assert slices.owned(hosts).sum() < first.sum()
-
-
-# -- server groups
+    return Owners(membership, lambda: in_step)
 
 
 class Call:
