@@ -99,7 +99,7 @@ class SchedulerManager:
         self._claimer = parts.claimer
         self._mirror = parts.mirror
         self.stream = parts.stream
-        self._clock = parts.clock
+        self._clock = parts.hosts.clock
         self.steps = make_steps(conf, parts, notifications)
         self.explainer = FailureExplainer(
             World(
@@ -111,11 +111,11 @@ class SchedulerManager:
                 instances=self.hosts.instances,
                 pending=self.hosts.pending,
             ),
-            parts.clock,
+            self._clock,
         )
-        self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self.explainer.explain, self.names)
+        self.decisions = DecisionRecorder(conf, self._clock, on_decision, self.explainer.explain, self.names)
         self.outages = Outages(
-            self._find_outage, lambda: conf.berth.outage_patience, self._lacks_hosts, parts.clock
+            self._find_outage, lambda: conf.berth.outage_patience, self._lacks_hosts, self._clock
         )
         self.use_rules()
 

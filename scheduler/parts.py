@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 import math
+from typing import Any
 
 from oslo_config import cfg
 
@@ -12,11 +13,11 @@ from scheduler.claims.observers import ClaimObserver
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import read_aggregates
+from scheduler.placement.providers import ABSENT, read_provider
 from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
 from scheduler.rules import nova_modules
@@ -73,7 +74,6 @@ class Parts:
         claimer: Claims hosts in Placement.
         mirror: What is known of Placement's compute nodes.
         stream: What other schedulers decide, if it is shared.
-        clock: The clock of the hosts, which all parts have.
     """
 
     hosts: Inventory
@@ -83,7 +83,6 @@ class Parts:
     claimer: Claimer
     mirror: CandidateMirror
     stream: DecisionStream | NoStream
-    clock: Callable[[], float]
 
 
 def put_together(
@@ -120,18 +119,19 @@ def put_together(
         come_to=hosts.states.on_their_way,
     )
     # A question to Placement begins the reading of hosts: one after the other would take as long as both.
-    candidates = CandidateSource.of(placement, hosts.begin_reading, hosts.clock)
+    candidates = CandidateSource(FetchCandidates(placement, hosts.clock), hosts.begin_reading, hosts.clock)
+
+    def aggregates_of(context: Any, provider: str) -> frozenset[str]:
+        return (read_provider(placement, provider, "aggregates", context=context) or ABSENT).aggregates
+
     return Parts(
         hosts=hosts,
         placement=placement,
         candidates=candidates,
-        candidate_hosts=CandidateHosts(
-            conf, hosts, candidates, outside.network, partial(read_aggregates, placement)
-        ),
+        candidate_hosts=CandidateHosts(conf, hosts, candidates, outside.network, aggregates_of),
         claimer=claimer,
         mirror=mirror,
         stream=stream,
-        clock=hosts.clock,
     )
 
 
@@ -146,10 +146,10 @@ def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications)
         mirror=parts.mirror,
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending, looks_up=True),
         groups=ServerGroups(),
-        callers=Callers(parts.claimer, candidate_hosts, parts.clock),
-        claims=Claiming(conf, parts.placement, parts.claimer, hosts, candidate_hosts, observer, parts.clock),
+        callers=Callers(parts.claimer, candidate_hosts, hosts.clock),
+        claims=Claiming(conf, parts.placement, parts.claimer, hosts, candidate_hosts, observer, hosts.clock),
         notifications=notifications,
-        clock=parts.clock,
+        clock=hosts.clock,
     )
 
 

@@ -10,7 +10,7 @@ from scheduler.placement import answer
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import QuestionRefused
-from scheduler.placement.providers import ProviderState, read_state
+from scheduler.placement.providers import STATE, ProviderState, read_provider
 from scheduler.request.query import MICROVERSION
 from scheduler.selection.headroom import Headroom
 
@@ -52,4 +52,4 @@ class PlacementQuestions:
 
     def provider(self, uuid: str) -> ProviderState | None:
         """Return a resource provider; None if there is none."""
-        return read_state(self._client, uuid)
+        return read_provider(self._client, uuid, *STATE)

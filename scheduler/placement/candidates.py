@@ -55,16 +55,6 @@ class CandidateSource:
         self._clock = clock
         self._calls: BatchedCalls[Candidates] = BatchedCalls(WAIT_TIMEOUT, AT_ONCE)
 
-    @classmethod
-    def of(
-        cls,
-        client: PlacementClient,
-        before_question: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> "CandidateSource":
-        """Make the source that asks Placement; arguments as of the constructor."""
-        return cls(FetchCandidates(client, clock), before_question, clock)
-
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
         found = reduce(merge, [self._ask(query, context) for query in queries])

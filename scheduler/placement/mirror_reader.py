@@ -14,7 +14,7 @@ from scheduler.logs import RateLimitedLogger
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import QuestionRefused
 from scheduler.placement.mirror import Mirror, Reading, WideAnswer, read_wide, wide_query
-from scheduler.placement.providers import ListedProvider, list_path, read_generation, read_list, read_state
+from scheduler.placement.providers import ABSENT, STATE, ListedProvider, list_path, read_list, read_provider
 from scheduler.placement.trees import Trees
 from scheduler.request.query import MICROVERSION
 
@@ -168,7 +168,7 @@ class MirrorReader:
         if not self.unread:
             return
         uuid, generation = next(iter(self.unread.items()))
-        if read_generation(self._client, uuid) != generation:
+        if (read_provider(self._client, uuid, "traits") or ABSENT).generation != generation:
             return
         total = named + len(self.unread)
         self._warn.warning(
@@ -190,7 +190,7 @@ class MirrorReader:
             begun = self._clock()
             if begun > end:
                 return
-            state = read_state(self._client, uuid)
+            state = read_provider(self._client, uuid, *STATE)
             if state is None:
                 self._known.forget(uuid)
             else:

@@ -30,7 +30,7 @@ from scheduler.placement.mirror import (
 )
 from scheduler.placement.mirror_reader import MirrorReader
 from scheduler.placement.plain_query import PlainQuery, only_plain_query
-from scheduler.placement.providers import read_state, which_traits_exist
+from scheduler.placement.providers import STATE, read_provider, which_traits_exist
 from scheduler.placement.read_each import read_each
 from scheduler.placement.unit_limits import Totals, UnitLimits
 from scheduler.placement.winner_check import WinnerCheck
@@ -255,7 +255,7 @@ class CandidateMirror:
     def _read(self, query: PlainQuery, node: str) -> bool:
         """Read a node alone; return whether it suits a query as far as amounts do not matter."""
         begun = self._clock()
-        state = read_state(self._client, node)
+        state = read_provider(self._client, node, *STATE)
         if state is None:
             self.known.forget(node)
             return False

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from scheduler.placement.answer import SHARING
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror import is_mirrored
-from scheduler.placement.providers import ListedProvider, list_path, read_inventories, read_list
+from scheduler.placement.providers import ABSENT, ListedProvider, list_path, read_list, read_provider
 
 # Providers whose inventories are read in one round.
 READ_AT_ONCE = 100
@@ -66,11 +66,14 @@ class Trees:
             if self._children.get(uuid, (None,))[0] != generation
         ]
         for uuid in changed[:READ_AT_ONCE]:
-            self._children[uuid] = generations[uuid], is_mirrored(read_inventories(self._client, uuid))
+            self._children[uuid] = generations[uuid], self._has_mirrored(uuid)
 
     def _does_share(self, provider: ListedProvider) -> bool:
         key = provider.uuid, provider.generation
         if key not in self._shares:
             self._shares = {one: shares for one, shares in self._shares.items() if one[0] != provider.uuid}
-            self._shares[key] = is_mirrored(read_inventories(self._client, provider.uuid))
+            self._shares[key] = self._has_mirrored(provider.uuid)
         return self._shares[key]
+
+    def _has_mirrored(self, uuid: str) -> bool:
+        return is_mirrored((read_provider(self._client, uuid, "inventories") or ABSENT).inventories)

@@ -7,14 +7,14 @@ show the limits of a large cloud; of a small one each node is read.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror import Mirror, Nodes
 from scheduler.placement.plain_query import CLASSES
-from scheduler.placement.providers import read_inventories
+from scheduler.placement.providers import ABSENT, read_provider
 from scheduler.placement.read_each import read_each
 
 #: Nodes that are read in one round of the mirror; all nodes of a cloud that has no more. AT_ONCE: together.
@@ -72,9 +72,9 @@ class UnitLimits:
         totals = self._totals(nodes.uuids)
         while rows := _samples(nodes, totals, read)[: most - len(read)]:
             uuids = [nodes.uuids[row] for row in rows]
-            found = read_each(partial(read_inventories, self._client), uuids, AT_ONCE)
-            for row, inventories in zip(rows, found.values(), strict=True):
-                nodes.set_limits(row, inventories)
+            found = read_each(lambda uuid: read_provider(self._client, uuid, "inventories"), uuids, AT_ONCE)
+            for row, state in zip(rows, found.values(), strict=True):
+                nodes.set_limits(row, (state or ABSENT).inventories)
             read += rows
         return read
 

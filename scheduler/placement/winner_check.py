@@ -19,7 +19,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import MirrorStale
 from scheduler.placement.mirror import Mirror, MirrorAnswer
 from scheduler.placement.plain_query import PlainQuery, mismatch
-from scheduler.placement.providers import ProviderState, read_list, read_memberships, read_state
+from scheduler.placement.providers import STATE, ProviderState, read_list, read_provider
 from scheduler.placement.read_each import read_each
 
 # Milliseconds of Placement's CPU to read the traits or the aggregates of one provider; and for a list with
@@ -77,7 +77,8 @@ class WinnerCheck:
     def _read_alone(self, uuid: str) -> int | None:
         """Return the generation of a node with suitable traits and aggregates; None for any other."""
         query = self._query
-        found = read_memberships(self._client, uuid, self._context, aggregates=bool(query.aggregates))
+        whats = ("traits", "aggregates") if query.aggregates else ("traits",)
+        found = read_provider(self._client, uuid, *whats, context=self._context)
         if found is None or not query.traits_suit(found.traits):
             return None
         return found.generation if query.aggregates_suit(found.aggregates) else None
@@ -95,7 +96,7 @@ class WinnerCheck:
         """
         if known is None or generation(uuid) != known.generation:
             begun = self._mirror.clock()
-            known = read_state(self._client, uuid, self._context)
+            known = read_provider(self._client, uuid, *STATE, context=self._context)
             if known is None:
                 self._mirror.forget(uuid)
                 return "its resource provider does not exist any more"

@@ -17,7 +17,7 @@ from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.providers import read_consumers, read_usage
+from scheduler.placement.providers import ABSENT, read_provider, read_usage
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
@@ -90,7 +90,7 @@ class Claiming:
 
     def _group_check(self, table: HostTable, request: SchedulingRequest) -> GroupCheck | None:
         """Return what checks the claims of a request for members of a group that the filters judge."""
-        group, spec = request.server_group, request.spec
+        group, spec, context = request.server_group, request.spec, request.context
         if group is None or spec.force_hosts or spec.force_nodes:
             return None
         enabled = set(self._conf.filter_scheduler.enabled_filters)
@@ -104,8 +104,10 @@ class Claiming:
             frozenset(request.instance_uuids),
             self._hosts.members_of,
             self._claimer.states_of,
-            partial(read_consumers, self._placement, context=request.context),
-            partial(self._claimer.get_held_many, context=request.context),
+            lambda node: frozenset(
+                (read_provider(self._placement, node, "allocations", context=context) or ABSENT).allocations
+            ),
+            partial(self._claimer.get_held_many, context=context),
             partial(self._names_of_nodes, table),
         )
 

@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
-from functools import partial
 import itertools
 import json
 import logging
@@ -46,7 +45,6 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
-from scheduler.placement.providers import read_aggregates
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
@@ -86,7 +84,8 @@ connection = sqlite://
 class FakeHosts:
     """The inventory over builders; ``unknown`` nodes show only once they are asked for by uuid."""
 
-    def __init__(self, hosts, unknown=()):
+    def __init__(self, hosts, unknown=(), clock=time.monotonic):
+        self.clock = clock
         self.table = make_table(hosts)
         self.whole = make_table([*hosts, *unknown])
         self.instances = Instances([*hosts, *unknown])
@@ -177,8 +176,10 @@ class FakePlacement:
     def get(self, path, *_args):
         if not path.endswith("/allocations"):
             raise PlacementUnreachable("no")
-        consumers = {uuid: {} for uuid, rows in self.held.items() if path.split("/")[2] in rows}
-        return Reply(200, json.dumps({"allocations": consumers}).encode())
+        consumers = {
+            uuid: {"resources": {}} for uuid, rows in self.held.items() if path.split("/")[2] in rows
+        }
+        return Reply(200, json.dumps({"allocations": consumers, "resource_provider_generation": 1}).encode())
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -256,7 +257,11 @@ def make_world(conf):
     numbers = itertools.count(1)
 
     def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None):
-        found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
+        found, placement, told = (
+            FakeHosts(hosts, unknown, clock),
+            FakePlacement([*hosts, *unknown], answers),
+            Told(),
+        )
         mirror = mirror or no_mirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
         stream = DecisionStream(broker, state, Member(f"s{next(numbers)}")) if broker else NoStream()
@@ -264,11 +269,10 @@ def make_world(conf):
             hosts=found,
             placement=placement,
             candidates=placement,
-            candidate_hosts=CandidateHosts(conf, found, placement, None, partial(read_aggregates, placement)),
+            candidate_hosts=CandidateHosts(conf, found, placement, None, None),
             claimer=placement,
             mirror=mirror,
             stream=stream,
-            clock=clock,
         )
         return World(SchedulerManager(conf, told, parts), found, placement, told)
 
@@ -1578,7 +1582,7 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
         *_, provider, what = path.split("/")
         inventories = {"VCPU": {"total": 4, "reserved": 0, "allocation_ratio": 4.0}}
         answers = {"inventories": inventories, "usages": {"VCPU": used.get(provider, 16)}}
-        return Reply(200, json.dumps({what: answers[what]}).encode())
+        return Reply(200, json.dumps({what: answers[what], "resource_provider_generation": 1}).encode())
 
     world.placement.get = get
     world.placement.answer = lambda request: ClaimResult(

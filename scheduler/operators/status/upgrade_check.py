@@ -315,7 +315,7 @@ def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
 
 
 def _roots(reply: requests.Response) -> set[str]:
-    return {one.uuid for one in decode_list(reply.content) if one.is_root}
+    return {one.uuid for one in decode_list(Reply(200, reply.content)) if one.is_root}
 
 
 # -- broker ----------------------------------------------------------------------------------------------

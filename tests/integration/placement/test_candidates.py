@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from scheduler.placement.candidates import CandidateSource
-from scheduler.placement.providers import read_aggregates
+from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.providers import read_provider
 from scheduler.selection.headroom import Headroom
 from tests.integration.placement_fixtures import make_claimer, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
@@ -15,7 +15,7 @@ GET = ("GET", "/allocation_candidates")
 
 @pytest.fixture
 def source(client):
-    return CandidateSource.of(client)
+    return CandidateSource(FetchCandidates(client))
 
 
 def test_flat_hosts(source, cloud):
@@ -174,5 +174,5 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
 
 def test_aggregates_of_a_provider(client, cloud):
     (root,) = cloud.make(1)
-    assert read_aggregates(client, None, root) == {cloud.aggregate}
-    assert read_aggregates(client, None, str(uuid.uuid4())) == frozenset()
+    assert read_provider(client, root, "aggregates").aggregates == {cloud.aggregate}
+    assert read_provider(client, str(uuid.uuid4()), "aggregates") is None

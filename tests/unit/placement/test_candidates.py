@@ -55,7 +55,7 @@ def until(condition):
 
 def test_equal_queries_that_wait_share_one_question(placement, pool):
     began = []
-    source = CandidateSource.of(placement, lambda: began.append(len(placement.asked)))
+    source = CandidateSource(FetchCandidates(placement), lambda: began.append(len(placement.asked)))
     calls = source._calls
     first = pool.submit(source.fetch, [QUERY], None)
     until(lambda: placement.asked)
@@ -72,7 +72,7 @@ def test_equal_queries_that_wait_share_one_question(placement, pool):
 def test_without_an_answer_the_hosts_are_unknown(placement, error):
     placement.may_answer.set()
     placement.answer = error
-    found = CandidateSource.of(placement).fetch([QUERY], None)
+    found = CandidateSource(FetchCandidates(placement)).fetch([QUERY], None)
     assert (found.failed, found.reason) == (True, f"Placement does not respond: {error}")
 
 

@@ -5,12 +5,12 @@ import pytest
 
 from scheduler.placement.errors import QuestionRefused
 from scheduler.placement.providers import (
+    READINGS,
+    STATE,
     Inventory,
     list_path,
-    read_generation,
-    read_inventories,
     read_list,
-    read_state,
+    read_provider,
     read_usage,
 )
 from scheduler.placement.reply import Reply
@@ -50,33 +50,32 @@ def test_equal_conditions_have_equal_paths(conditions, path):
 
 
 def test_all_that_a_provider_has(client):
-    state = read_state(client, "a/b")
+    state = read_provider(client, "a/b", *STATE)
     assert (state.uuid, state.generation, state.used) == ("a/b", 7, {"VCPU": 3})
     assert (state.traits, state.aggregates) == ({"AVX"}, {"zone"})
     assert (state.inventories["VCPU"].capacity, state.inventories["VCPU"].step_size) == (16, 2)
     (usage,) = read_usage(client, "a/b").values()
-    assert (usage.capacity, usage.used, read_generation(client, "a/b")) == (16, 3, 7)
+    assert (usage.capacity, usage.used) == (16, 3)
 
 
 def test_a_provider_that_changes_while_it_is_read_has_its_oldest_generation(client):
     node = FakeProvider("n")
     client = FakePlacement(node)
     client.before = lambda path: node.change() if path.endswith("usages") else None
-    assert read_state(client, "n").generation == 1
+    assert read_provider(client, "n", *STATE).generation == 1
 
 
 def test_a_provider_that_does_not_exist_has_nothing(client):
-    assert (read_state(client, "z"), read_generation(client, "z")) == (None, None)
-    assert (read_inventories(client, "z"), read_usage(client, "z")) == ({}, {})
+    assert (read_provider(client, "z", *STATE), read_usage(client, "z")) == (None, {})
 
 
 @pytest.mark.parametrize("reply", [Reply(503, b""), Reply(200, b"[]")], ids=["error", "another shape"])
-@pytest.mark.parametrize("read", [read_inventories, read_generation, read_state])
-def test_an_error_is_named(client, read, reply):
-    for what in ("", "/inventories"):
-        client.failures[f"/resource_providers/a%2Fb{what}"] = reply
+@pytest.mark.parametrize("what", READINGS)
+def test_an_error_is_named(client, what, reply):
+    for failing in (what, "inventories"):
+        client.failures[f"/resource_providers/a%2Fb/{failing}"] = reply
     with pytest.raises(QuestionRefused, match="Placement"):
-        read(client, "a/b")
+        read_provider(client, "a/b", what)
     assert read_usage(client, "a/b") == {}
 
 
@@ -110,7 +109,7 @@ for _ in range(300):
 
     def read():
         begin.wait()
-        found.append(providers.read_state(client, "p").generation)
+        found.append(providers.read_provider(client, "p", *providers.STATE).generation)
 
     threads = [threading.Thread(target=read) for _ in range(6)]
     for each in threads:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 import random
-import time
 
 from scheduler import objects
 from scheduler.claims.result import ClaimResult
@@ -269,5 +268,4 @@ class Decisions:
             claimer=claimer,
             mirror=mirror,
             stream=NoStream(),
-            clock=time.monotonic,
         )
