@@ -62,9 +62,8 @@ from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.live_world import LiveWorld
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
-from tests.support.fake_placement import FakePlacement as FakeProviders
-from tests.support.fake_placement import FakeProvider
 from tests.support.mirrors import no_mirror
+from tests.support.placement import Placement, make_node
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
 from tests.unit.selection.requests import REFUSED, NoDoubts, granted, group, host_with_candidate, make_spec
@@ -1232,10 +1231,11 @@ class Mirrored:
     """
 
     def __init__(self, names):
-        self.providers = FakeProviders()
+        self.providers = Placement()
         for name in names:
-            inventories = {"VCPU": {"total": 64}, "DISK_GB": {"total": 999}}
-            node = FakeProvider(uuid_of(name), memory=65536, inventories=inventories, traits={"OWNER_NOVA"})
+            totals = {"MEMORY_MB": 65536, "VCPU": 64, "DISK_GB": 999}
+            inventories = {name: {"total": total} for name, total in totals.items()}
+            node = make_node(uuid_of(name), inventories=inventories, traits={"OWNER_NOVA"})
             self.providers.providers[node.uuid] = node
         self.mirror = CandidateMirror(self.providers, lambda: 8.0)
         self.mirror.run_round()

@@ -114,8 +114,8 @@ class History:
         self._trace = Trace(self._runtime, wanted=trace)
         tell = self._trace.tell
         limits = plan.limits
-        room = {name: amount * limits.room for name, amount in product.AMOUNTS.items()}
-        self._placement = Placement([Provider(product.host_uuid(n), dict(room)) for n in range(limits.hosts)])
+        room = {name: {"total": amount * limits.room} for name, amount in product.AMOUNTS.items()}
+        self._placement = Placement([Provider(product.host_uuid(n), room) for n in range(limits.hosts)])
         self._server = Server(self._runtime, self._placement, plan.seed, tell)
         self._faults = Faults(Weather(), plan.seed)
         self._broker = Broker(self._runtime, plan.seed, tell)

@@ -8,7 +8,8 @@ away, whose rows are then counted but not shown. And two writes that overlap on 
 it: each counts what was used when it began.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 import itertools
 from typing import Any
@@ -23,17 +24,63 @@ Rows = dict[str, Amounts]
 
 @dataclass(slots=True)
 class Provider:
-    """A compute node.
+    """A resource provider.
 
     Attributes:
         uuid: Its uuid.
-        inventory: Resource class → capacity.
+        inventories: Resource class → the fields that differ from Placement's defaults.
+        traits: Names.
+        aggregates: Uuids.
+        root: The uuid of the root of its tree; "" for a root.
+        used: What consumers outside of the model use.
         generation: It grows with each write that names the provider, or takes something from it.
     """
 
     uuid: str
-    inventory: Amounts
+    inventories: dict[str, dict[str, Any]]
+    traits: set[str] = field(default_factory=lambda: {"COMPUTE_NODE", "OWNER_NOVA"})
+    aggregates: set[str] = field(default_factory=set)
+    root: str = ""
+    used: Amounts = field(default_factory=dict)
     generation: int = 1
+
+    def __post_init__(self) -> None:
+        self.root = self.root or self.uuid
+
+    def change(self, **values: Any) -> None:
+        """Set attributes as others do, which raises the generation."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.generation += 1
+
+    def inventory(self, name: str) -> dict[str, Any]:
+        """Return all fields of the inventory of a class."""
+        return DEFAULTS | self.inventories[name]
+
+    def capacity(self, name: str) -> int:
+        """Return how much of a class can be allocated; 0 without an inventory."""
+        if name not in self.inventories:
+            return 0
+        fields = self.inventory(name)
+        return int((fields["total"] - fields["reserved"]) * fields["allocation_ratio"])
+
+    def admits(self, name: str, amount: int) -> bool:
+        """Return whether there is an inventory of a class, and its unit limits admit an amount."""
+        if name not in self.inventories:
+            return False
+        fields = self.inventory(name)
+        return fields["min_unit"] <= amount <= fields["max_unit"] and amount % fields["step_size"] == 0
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        """What Placement answers about the provider itself."""
+        return {
+            "uuid": self.uuid,
+            "name": self.uuid,
+            "generation": self.generation,
+            "root_provider_uuid": self.root,
+            "parent_provider_uuid": None if self.root == self.uuid else self.root,
+        }
 
 
 @dataclass(slots=True)
@@ -66,7 +113,7 @@ def concurrent(detail: str) -> Answer:
 
 
 DONE = Answer(204)
-TRAITS = ["COMPUTE_NODE", "OWNER_NOVA"]
+DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2**31 - 1, "step_size": 1, "allocation_ratio": 1.0}
 ANOTHER_THREAD = "Another thread concurrently updated the data. Please retry your update"
 
 
@@ -94,6 +141,8 @@ class Placement:
     Attributes:
         overtaken: Consumers whose rows were replaced by a write that expected none: it began before they were
             written, or they were hidden.
+        max_candidates: The limit of ``max_allocation_candidates``; None: no limit.
+        custom_traits: Traits besides those of providers.
         overfilled: Provider to the consumers of the last claim that left it over its capacity.
     """
 
@@ -104,6 +153,8 @@ class Placement:
         self._numbers = itertools.count(1)
         self.overtaken: set[str] = set()
         self.overfilled: dict[str, set[str]] = {}
+        self.max_candidates: int | None = None
+        self.custom_traits: set[str] = set()
 
     # -- what a checker looks at -----------------------------------------------------------------------------
 
@@ -116,8 +167,15 @@ class Placement:
         return self.held(uuid) if uuid in self.consumers else {}
 
     def used(self, provider: str, name: str, but: Sequence[str] = ()) -> int:
-        """Return the sum of all rows on a provider, but for some consumers."""
-        return sum(rows.get(provider, {}).get(name, 0) for uuid, rows in self.rows.items() if uuid not in but)
+        """Return what all consumers use of a provider, but for some consumers."""
+        others = self.providers[provider].used.get(name, 0) if provider in self.providers else 0
+        rows = (rows.get(provider, {}) for uuid, rows in self.rows.items() if uuid not in but)
+        return others + sum(amounts.get(name, 0) for amounts in rows)
+
+    def fits(self, provider: Provider, name: str, amount: int) -> bool:
+        """Return whether a provider has an amount of a class left, and its unit limits admit it."""
+        used = self.used(provider.uuid, name)
+        return provider.admits(name, amount) and used + amount <= provider.capacity(name)
 
     # -- reads -----------------------------------------------------------------------------------------------
 
@@ -129,6 +187,10 @@ class Placement:
             return self._candidates(query)
         if parts[0] == "allocations":
             return self._allocations(parts[1])
+        if parts[0] == "traits":
+            known = self.custom_traits.union(*(each.traits for each in self.providers.values()))
+            names = parse_qs(query)["name"][0].removeprefix("in:").split(",")
+            return _found({"traits": sorted(known & set(names))})
         if parts[0] == "resource_providers" and len(parts) == 1:
             return self._listed(query)
         if parts[0] == "resource_providers":
@@ -155,76 +217,73 @@ class Placement:
         if provider is None:
             return refusal(404, f"No resource provider with uuid {uuid} found")
         if not what:
-            return Answer(200, orjson.dumps(self._named(provider)))
+            return _found(provider.listed)
         parts = {
-            "aggregates": [],
+            "aggregates": sorted(provider.aggregates),
             "allocations": {each: {"resources": rows[uuid]} for each, rows in self._shown_on(uuid)},
-            "inventories": {
-                name: {"total": most, "reserved": 0, "allocation_ratio": 1.0}
-                for name, most in provider.inventory.items()
-            },
-            "traits": TRAITS,
-            "usages": {name: self.used(uuid, name) for name in provider.inventory},
+            "inventories": {name: provider.inventory(name) for name in provider.inventories},
+            "traits": sorted(provider.traits),
+            "usages": {name: self.used(uuid, name) for name in provider.inventories},
         }
-        body = {what: parts[what], "resource_provider_generation": provider.generation}
-        return Answer(200, orjson.dumps(body))
+        return _found({what: parts[what], "resource_provider_generation": provider.generation})
 
     def _shown_on(self, provider: str) -> list[tuple[str, Rows]]:
         """Return the consumers that Placement shows on a provider, with their rows."""
         return [(each, rows) for each in self.consumers if provider in (rows := self.held(each))]
 
-    @staticmethod
-    def _named(provider: Provider) -> dict[str, Any]:
-        uuid = provider.uuid
-        body = {"uuid": uuid, "name": uuid, "generation": provider.generation, "root_provider_uuid": uuid}
-        return {**body, "parent_provider_uuid": None}
-
     def _listed(self, query: str) -> Answer:
-        """Return the compute nodes that a query asks for."""
-        fitting = self._fitting(parse_qs(query))
-        return Answer(200, orjson.dumps({"resource_providers": [self._named(each) for each in fitting]}))
-
-    def _fitting(self, asked: Mapping[str, Sequence[str]]) -> list[Provider]:
-        """Return the compute nodes with room, if their traits suit: all have the same, and no aggregate."""
-        wanted, traits = _wanted(asked), ",".join(asked.get("required", [])).split(",")
-        suits = all(
-            trait.removeprefix("!") not in TRAITS if trait.startswith("!") else trait in TRAITS
-            for trait in traits
-            if trait
-        )
-        is_member = all(text.startswith("!") for text in asked.get("member_of", []))
-        if not (suits and is_member):
-            return []
-        return [each for each in self.providers.values() if self._fits(each, wanted)]
+        """Return the providers that a query asks for."""
+        asked = parse_qs(query)
+        wanted = _wanted(asked)
+        fitting = [
+            each.listed
+            for each in self.providers.values()
+            if _suits(each.traits, asked, "required")
+            and _is_member(each.aggregates, asked)
+            and all(self.fits(each, name, amount) for name, amount in wanted.items())
+        ]
+        return _found({"resource_providers": fitting})
 
     def _candidates(self, query: str) -> Answer:
         asked = parse_qs(query)
-        wanted, fitting = _wanted(asked), self._fitting(asked)
-        limit = int(asked.get("limit", [len(fitting)])[0])
-        requests = [
-            {"allocations": {each.uuid: {"resources": wanted}}, "mappings": {"": [each.uuid]}}
-            for each in fitting[:limit]
-        ]
-        summaries = {each.uuid: self._summary(each) for each in fitting[:limit]}
-        return Answer(200, orjson.dumps({"allocation_requests": requests, "provider_summaries": summaries}))
+        trees: dict[str, list[Provider]] = {}
+        for provider in self.providers.values():
+            trees.setdefault(provider.root, []).append(provider)
+        requests = [each for root, tree in trees.items() for each in self._requests(root, tree, asked)]
+        limit = int(asked.get("limit", [len(requests)])[0])
+        requests = requests[: limit if self.max_candidates is None else min(limit, self.max_candidates)]
+        roots = {self.providers[uuid].root: None for each in requests for uuid in each["allocations"]}
+        summaries = {each.uuid: self._summary(each) for root in roots for each in trees[root]}
+        return _found({"allocation_requests": requests, "provider_summaries": summaries})
 
-    def _fits(self, provider: Provider, wanted: Amounts) -> bool:
-        return all(
-            self.used(provider.uuid, name) + amount <= provider.inventory.get(name, 0)
-            for name, amount in wanted.items()
+    def _requests(
+        self, root: str, tree: Sequence[Provider], asked: Mapping[str, Sequence[str]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield each way to take what is asked for from a tree: every class from one of its providers."""
+        top = self.providers[root]
+        if not _suits(top.traits, asked, "root_required"):
+            return
+        wanted = _wanted(asked)
+        members = [each for each in tree if _is_member(each.aggregates | top.aggregates, asked)]
+        places = (
+            [each for each in members if self.fits(each, name, amount)] for name, amount in wanted.items()
         )
+        for chosen in itertools.product(*places):
+            if not _suits(set().union(*(each.traits for each in chosen)), asked, "required"):
+                continue
+            taken: Rows = {}
+            for provider, (name, amount) in zip(chosen, wanted.items(), strict=True):
+                taken.setdefault(provider.uuid, {})[name] = amount
+            allocations = {uuid: {"resources": amounts} for uuid, amounts in taken.items()}
+            yield {"allocations": allocations, "mappings": {"": sorted(taken)}}
 
     def _summary(self, provider: Provider) -> dict[str, Any]:
         resources = {
-            name: {"capacity": most, "used": self.used(provider.uuid, name)}
-            for name, most in provider.inventory.items()
+            name: {"capacity": provider.capacity(name), "used": self.used(provider.uuid, name)}
+            for name in provider.inventories
         }
-        return {
-            "resources": resources,
-            "traits": TRAITS,
-            "parent_provider_uuid": None,
-            "root_provider_uuid": provider.uuid,
-        }
+        places = {name: provider.listed[name] for name in ("parent_provider_uuid", "root_provider_uuid")}
+        return {"resources": resources, "traits": sorted(provider.traits), **places}
 
     # -- writes ----------------------------------------------------------------------------------------------
 
@@ -307,8 +366,8 @@ class Placement:
 
     def is_over(self, provider: str) -> bool:
         """Return whether more is used of a provider than it has."""
-        inventory = self.providers[provider].inventory
-        return any(self.used(provider, name) > most for name, most in inventory.items())
+        place = self.providers[provider]
+        return any(self.used(provider, name) > place.capacity(name) for name in place.inventories)
 
     def _store(self, uuid: str, rows: Rows, body: Mapping[str, Any]) -> None:
         had = self.rows.pop(uuid, None)
@@ -336,17 +395,23 @@ class Placement:
 
     def _over_capacity(self, write: Write) -> Answer | None:
         consumers = list(write.bodies)
-        for (provider, name), amount in _needed(write).items():
-            if provider not in self.providers:
+        for (provider, name), amounts in _needed(write).items():
+            place = self.providers.get(provider)
+            if place is None or name not in place.inventories:
                 text = f"Inventory for '{name}' on resource provider '{provider}' invalid."
                 return refusal(409, f"Unable to allocate inventory: {text}")
             used = write.used[provider, name]
             before = self.used(provider, name) - self.used(provider, name, consumers)
-            if used + amount > self.providers[provider].inventory.get(name, 0) and amount > before:
+            problem = ""
+            if not all(place.admits(name, amount) for amount in amounts):
+                problem = "violate inventory constraints"
+            elif used + sum(amounts) > place.capacity(name) and sum(amounts) > before:
+                problem = "exceed the capacity"
+            if problem:
                 return refusal(
                     409,
                     f"Unable to allocate inventory: Unable to create allocation for '{name}' on resource "
-                    f"provider '{provider}'. The requested amount would exceed the capacity.",
+                    f"provider '{provider}'. The requested amount would {problem}.",
                 )
         return None
 
@@ -357,14 +422,32 @@ def bodies_of(method: str, path: str, body: bytes) -> Mapping[str, Mapping[str, 
     return data if method == "POST" else {unquote(path.rpartition("/")[2]): data}
 
 
-def _needed(write: Write) -> dict[tuple[str, str], int]:
-    """Return what a write takes, by provider and resource class."""
-    needed: dict[tuple[str, str], int] = {}
+def _found(body: Mapping[str, Any]) -> Answer:
+    return Answer(200, orjson.dumps(body))
+
+
+def _needed(write: Write) -> dict[tuple[str, str], list[int]]:
+    """Return the amounts that a write takes, by provider and resource class."""
+    needed: dict[tuple[str, str], list[int]] = {}
     for body in write.bodies.values():
         for provider, entry in body["allocations"].items():
             for name, amount in entry["resources"].items():
-                needed[provider, name] = needed.get((provider, name), 0) + amount
+                needed.setdefault((provider, name), []).append(amount)
     return needed
+
+
+def _suits(traits: AbstractSet[str], asked: Mapping[str, Sequence[str]], param: str) -> bool:
+    """Return whether traits are those that a parameter requires, without those that it forbids."""
+    names = {name for text in asked.get(param, []) for name in text.split(",")}
+    return all((name.removeprefix("!") in traits) is not name.startswith("!") for name in names)
+
+
+def _is_member(aggregates: AbstractSet[str], asked: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether aggregates meet each ``member_of``: one of those named, or with ``!`` none of them."""
+    return all(
+        aggregates.isdisjoint(text.removeprefix("!").removeprefix("in:").split(",")) is text.startswith("!")
+        for text in asked.get("member_of", [])
+    )
 
 
 def _wanted(asked: Mapping[str, Sequence[str]]) -> Amounts:

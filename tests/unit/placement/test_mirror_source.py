@@ -28,7 +28,7 @@ from scheduler.placement.mirror_source import (
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
 from tests.support.clock import Clock
-from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.placement import Placement, make_node
 from tests.support.waiting import eventually
 from tests.unit.placement.test_mirror import allocation
 
@@ -54,7 +54,7 @@ def reads(*nodes):
 
 @pytest.fixture
 def client():
-    return FakePlacement(FakeProvider("a"), FakeProvider("b", used={"MEMORY_MB": 3072}))
+    return Placement(make_node("a"), make_node("b", used={"MEMORY_MB": 3072}))
 
 
 @pytest.fixture
@@ -161,11 +161,11 @@ def test_a_query_that_forbids_a_trait_which_does_not_exist_goes_to_placement(mir
     client.asked.clear()
     assert found(mirror, wanted) is None
     assert client.asked == ["/traits?name=in%3ACUSTOM_NOISY"]
-    client.traits = {"CUSTOM_NOISY"}
+    client.custom_traits = {"CUSTOM_NOISY"}
     client.asked.clear()
     assert [found(mirror, wanted) for _ in range(2)] == [["a", "b"], ["a", "b"]]
     assert client.asked == ["/traits?name=in%3ACUSTOM_NOISY"]
-    client.traits = set()
+    client.custom_traits = set()
     next_round(mirror, WIDE_INTERVAL)
     assert found(mirror, wanted) is None
 
@@ -278,13 +278,13 @@ def test_a_node_that_others_changed_is_read_again(mirror, client):
 
 def test_new_nodes_are_read_and_deleted_ones_are_not_offered(mirror, client):
     del client.providers["a"]
-    client.providers["c"] = FakeProvider("c")
+    client.providers["c"] = make_node("c")
     assert next_round(mirror)[1] == [EVERYTHING, *reads("c"), SHARERS]
     assert found(mirror) == ["b", "c"]
 
 
 def test_a_node_that_is_deleted_while_it_is_read_is_not_offered(mirror, client):
-    client.providers["c"] = FakeProvider("c")
+    client.providers["c"] = make_node("c")
     client.before = lambda path: client.providers.pop("c", None) if path in reads("c") else None
     next_round(mirror)
     assert found(mirror) == ["a", "b"]
@@ -292,7 +292,7 @@ def test_a_node_that_is_deleted_while_it_is_read_is_not_offered(mirror, client):
 
 def many_change(client, number=READ_SINGLY + 1):
     for count in range(number):
-        client.providers[f"n{count:03}"] = FakeProvider(f"n{count:03}")
+        client.providers[f"n{count:03}"] = make_node(f"n{count:03}")
 
 
 def test_many_changes_are_read_by_one_wide_question(mirror, client):
@@ -352,7 +352,7 @@ def test_a_list_that_takes_long_is_read_more_rarely_and_counts_for_longer(mirror
 
 def test_full_nodes_are_read_a_few_in_each_round(client, clock):
     for number in range(READ_FULL + 2):
-        client.providers[f"f{number:02}"] = FakeProvider(f"f{number:02}", used={"MEMORY_MB": 4096})
+        client.providers[f"f{number:02}"] = make_node(f"f{number:02}", used={"MEMORY_MB": 4096})
     mirror = Mirror(client, clock)
     assert next_round(mirror)[1] == [EVERYTHING, WIDE, FREE, SHARERS]
     assert found(mirror) == ["a", "b"]
@@ -361,7 +361,7 @@ def test_full_nodes_are_read_a_few_in_each_round(client, clock):
 
 
 def full_node(client, number):
-    client.providers[f"f{number:02}"] = FakeProvider(f"f{number:02}", used={"MEMORY_MB": 4096})
+    client.providers[f"f{number:02}"] = make_node(f"f{number:02}", used={"MEMORY_MB": 4096})
 
 
 @pytest.mark.parametrize("told", ["by its generation", "by nova"])
@@ -382,7 +382,7 @@ def test_a_full_node_that_is_freed_is_read_at_once(client, clock, told):
 
 
 def test_nodes_with_unit_limits_are_known_after_some_rounds(mirror, client):
-    client.providers["c"] = FakeProvider("c", inventories={"MEMORY_MB": {"total": 8192, "min_unit": 1024}})
+    client.providers["c"] = make_node("c", inventories={"MEMORY_MB": {"total": 8192, "min_unit": 1024}})
     next_round(mirror, WIDE_INTERVAL)
     next_round(mirror)
     assert found(mirror) == ["a", "b", "c"]
@@ -403,7 +403,7 @@ def test_unit_limits_are_known_until_the_node_has_changed(mirror, client):
 
 def test_an_answer_that_placement_cuts_is_completed_before_queries_are_answered(client, clock, caplog):
     many_change(client, 2 * READ_SINGLY)
-    client.most_candidates = 10
+    client.max_candidates = 10
     mirror = Mirror(client, clock)
     with caplog.at_level(logging.WARNING):
         assert next_round(mirror)[0] == INCOMPLETE_INTERVAL
@@ -444,7 +444,7 @@ def test_a_node_that_was_freed_amid_the_wide_question_is_no_sign_of_a_cut(client
 )
 def test_providers_that_are_no_compute_nodes(mirror, client, kind, classes, answers):
     place = {"traits": {SHARING}} if kind == "sharing" else {"root": "a"}
-    client.providers["s"] = FakeProvider("s", memory=0, inventories=classes, **place)
+    client.providers["s"] = make_node("s", inventories=classes, **place)
     for later in (1.0, WIDE_INTERVAL):
         next_round(mirror, later)
         assert (found(mirror) is not None) is answers
@@ -459,9 +459,7 @@ def test_providers_that_are_no_compute_nodes(mirror, client, kind, classes, answ
 
 def test_a_sharing_provider_that_was_created_again_at_the_same_generation(mirror, client):
     for name, answers in (("IPV4_ADDRESS", True), ("DISK_GB", False)):
-        client.providers["s"] = FakeProvider(
-            "s", memory=0, inventories={name: {"total": 9}}, traits={SHARING}
-        )
+        client.providers["s"] = make_node("s", inventories={name: {"total": 9}}, traits={SHARING})
         next_round(mirror, WIDE_INTERVAL)
         assert (found(mirror) is not None) is answers
 
@@ -531,7 +529,7 @@ def test_a_round_does_not_read_nodes_for_long(mirror, client, clock):
         clock.now += READ_TIME
 
     for name in "cde":
-        client.providers[name] = FakeProvider(name)
+        client.providers[name] = make_node(name)
     client.before = slow
     assert next_round(mirror)[1] == [EVERYTHING, *reads("c"), SHARERS]
     client.before = lambda path: None

@@ -14,12 +14,11 @@ from scheduler.placement.providers import (
     read_usage,
 )
 from scheduler.placement.reply import Reply
-from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.placement import Placement, make_node
 from tools.rig.service import ROOT
 
-NODE = FakeProvider(
+NODE = make_node(
     "a/b",
-    memory=0,
     inventories={"VCPU": {"total": 9, "reserved": 1, "allocation_ratio": 2.0, "step_size": 2}},
     used={"VCPU": 3},
     traits={"AVX"},
@@ -30,7 +29,7 @@ NODE = FakeProvider(
 
 @pytest.fixture
 def client():
-    return FakePlacement(NODE)
+    return Placement(NODE)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +58,8 @@ def test_all_that_a_provider_has(client):
 
 
 def test_a_provider_that_changes_while_it_is_read_has_its_oldest_generation(client):
-    node = FakeProvider("n")
-    client = FakePlacement(node)
+    node = make_node("n")
+    client = Placement(node)
     client.before = lambda path: node.change() if path.endswith("usages") else None
     assert read_provider(client, "n", *STATE).generation == 1
 

@@ -9,7 +9,7 @@ from scheduler.placement import unit_limits
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
 from tests.builders import make_host, make_table, uuid_of
-from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.placement import Placement, make_node
 
 VCPU = CLASSES.index("VCPU")
 
@@ -32,8 +32,8 @@ class Cloud:
                 "VCPU": {"total": shared, "allocation_ratio": ratio, "max_unit": shared},
                 "MEMORY_MB": {"total": memory, "reserved": reserved, "max_unit": memory_limit},
             }
-            providers.append(FakeProvider(uuid_of(name), inventories=inventories))
-        self.placement = FakePlacement(*providers)
+            providers.append(make_node(uuid_of(name), inventories=inventories))
+        self.placement = Placement(*providers)
         made = [make_host(name).vcpus(cpus, 0).ram(memory, memory) for name, cpus, _, _, memory, *_ in hosts]
         self.table = make_table(made)
         self.mirror = CandidateMirror(

@@ -6,7 +6,7 @@ from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.plain_query import PlainQuery
 from scheduler.placement.winner_check import MOST_REFUSED
 from tests.support.clock import Clock
-from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.placement import Placement, make_node
 from tests.unit.placement.test_mirror_source import QUERY, Mirror, next_round, query, reads, write
 
 MEMORY = {"MEMORY_MB": 1024}
@@ -22,7 +22,7 @@ def aggregates(uuid):
 
 @pytest.fixture
 def client():
-    return FakePlacement(*(FakeProvider(name, traits={"AVX"}, aggregates={"zone"}) for name in "abc"))
+    return Placement(*(make_node(name, traits={"AVX"}, aggregates={"zone"}) for name in "abc"))
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_aggregates_that_were_set_without_a_generation_are_seen(mirror, client, 
 )
 @pytest.mark.parametrize("nodes", ["a", "abc"], ids=["alone", "in a list"])
 def test_a_host_that_was_created_again_at_the_same_generation_is_seen(mirror, client, wanted, reason, nodes):
-    client.providers["a"] = FakeProvider("a", traits={"HDD"}, aggregates={"zone"})
+    client.providers["a"] = make_node("a", traits={"HDD"}, aggregates={"zone"})
     for _ in range(2):
         assert check(mirror, *nodes, **wanted) == {
             "a": f"changed in Placement since the mirror was read: {reason}"
@@ -202,7 +202,7 @@ def test_several_hosts_are_read_by_one_list_where_that_costs_less(mirror, client
 def test_a_list_tells_which_other_hosts_suit(mirror, client):
     answer = mirror.known.find(PlainQuery(MEMORY, required=frozenset(["AVX"])))
     client.providers["c"].change(traits=set())
-    client.providers["d"] = FakeProvider("d", traits={"AVX"})
+    client.providers["d"] = make_node("d", traits={"AVX"})
     next_round(mirror)
     client.providers["b"].change(traits=set())
     assert mirror.check(answer, None)(["a", "c", "d"]).keys() == {"c"}
@@ -211,7 +211,7 @@ def test_a_list_tells_which_other_hosts_suit(mirror, client):
 
 def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
     for number in range(400):
-        client.providers[f"n{number}"] = FakeProvider(f"n{number}")
+        client.providers[f"n{number}"] = make_node(f"n{number}")
     mirror = Mirror(client, Clock())
     next_round(mirror)
     client.asked.clear()
@@ -221,7 +221,7 @@ def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
 
 
 def test_a_request_does_not_go_through_all_hosts_of_a_mirror_that_is_stale(client):
-    client.providers = {f"n{number:02}": FakeProvider(f"n{number:02}") for number in range(MOST_REFUSED + 1)}
+    client.providers = {f"n{number:02}": make_node(f"n{number:02}") for number in range(MOST_REFUSED + 1)}
     mirror = Mirror(client, Clock())
     next_round(mirror)
     for provider in client.providers.values():

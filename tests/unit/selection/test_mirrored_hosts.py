@@ -11,15 +11,15 @@ from scheduler.request.query import Query
 from scheduler.selection.mirrored_hosts import DISABLED, MirroredHosts
 from tests.builders import CELL, OTHER_CELL, HostBuilder, Instances, make_host, make_table, uuid_of
 from tests.support.clock import Clock
-from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.placement import Placement, make_node
 
 
 class NotingMirror(CandidateMirror):
     """A mirror of nodes with 4 GiB each; writes down which nodes changed."""
 
     def __init__(self, names):
-        providers = (FakeProvider(uuid_of(name)) for name in names)
-        self.placement, self.time, self.changed = FakePlacement(*providers), Clock(), []
+        providers = (make_node(uuid_of(name)) for name in names)
+        self.placement, self.time, self.changed = Placement(*providers), Clock(), []
         super().__init__(self.placement, lambda: 8.0, self.time)
         self.run_round()
         self.time.now += 1.0
@@ -114,7 +114,7 @@ def state_of(name):
 
 def come_up(mirror, name, **fields):
     """Let Placement have a node since a moment ago."""
-    mirror.placement.providers[uuid_of(name)] = FakeProvider(uuid_of(name), **fields)
+    mirror.placement.providers[uuid_of(name)] = make_node(uuid_of(name), **fields)
     mirror.placement.asked.clear()
 
 

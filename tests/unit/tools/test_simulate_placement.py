@@ -11,7 +11,7 @@ from tools.simulation.http import FAULTS, Adapter, Faults, Server, Weather
 from tools.simulation.placement import Placement, Provider
 from tools.simulation.runtime import Runtime
 
-ROOM = {"VCPU": 2}
+ROOM = {"VCPU": {"total": 2}}
 
 
 def body(hosts, generation=None):
@@ -37,7 +37,7 @@ def finish(placement, one, start=0):
 
 @pytest.fixture
 def placement():
-    return Placement([Provider(name, dict(ROOM)) for name in ("a", "b")])
+    return Placement([Provider(name, ROOM) for name in ("a", "b")])
 
 
 def test_a_missing_provider_leaves_the_record_of_its_consumer(placement):
@@ -87,7 +87,7 @@ def ask(kind, action, *, seed=1, until=100.0):
     """Let the product's client act while every request meets one kind of fault; what came of it, and Placement."""
     result = []
     with Runtime(seed) as runtime:
-        placement = Placement([Provider("a", dict(ROOM))])
+        placement = Placement([Provider("a", ROOM)])
         server = Server(runtime, placement, seed, lambda _text: None)
         faults = Faults(Weather(1.0 if kind else 0.0, (kind,) if kind else ()), seed)
         client = PlacementClient(Adapter(runtime, server, faults, lambda _text: None), Timeouts(1, 3, 3))

@@ -20,7 +20,7 @@ def rows(*hosts):
 
 def kinds(held, *, shown=True, **instance):
     """The kinds of violations of one instance that holds these rows."""
-    placement = Placement([Provider(host, {"VCPU": 9}) for host in HOSTS])
+    placement = Placement([Provider(host, {"VCPU": {"total": 9}}) for host in HOSTS])
     if held:
         placement.rows["i"] = held
         if shown:

@@ -68,18 +68,17 @@ class Cloud(MadeCloud):
         provider = super()._provider(host, used)
         if host.columns["host"] in self._fast:
             provider.traits.add("HW_FAST")
-        self.providers[provider.uuid] = provider
         return provider
 
     def snapshot(self):
-        self.providers = {}
         made = super().snapshot()
+        self.placement = made.mirror._client
         return replace(made, candidates=self)
 
     def fetch(self, queries, _context):
         """Answer as Placement does; amounts of a numbered group are of the compute node, too."""
         (query,) = queries
-        found = {uuid: self._candidates(one, query) for uuid, one in self.providers.items()}
+        found = {uuid: self._candidates(one, query) for uuid, one in self.placement.providers.items()}
         offered = {uuid: candidates for uuid, candidates in found.items() if candidates}
         return Candidates(offered, reason="" if offered else "nothing fits")
 
@@ -89,7 +88,7 @@ class Cloud(MadeCloud):
         names = ",".join([params.get("required", ""), params.get("root_required", "")]).split(",")
         wanted = {name for name in names if name and not name.startswith("!")}
         unwanted = {name[1:] for name in names if name.startswith("!")}
-        fits = all(provider.has_left(name, amount) for name, amount in amounts.items())
+        fits = all(self.placement.fits(provider, name, amount) for name, amount in amounts.items())
         if not (fits and wanted <= provider.traits and not unwanted & provider.traits):
             return ()
         allocations = {provider.uuid: {"resources": dict(amounts)}}
@@ -111,8 +110,11 @@ class Claimer(FakePlacement):
     def answer(self, request):
         amounts = request.candidate.allocations[request.candidate.root]["resources"]
         used = self.used.setdefault(request.candidate.root, {})
-        provider = self.cloud.providers[request.candidate.root]
-        if not all(provider.has_left(name, used.get(name, 0) + amount) for name, amount in amounts.items()):
+        model = self.cloud.placement
+        provider = model.providers[request.candidate.root]
+        if not all(
+            model.fits(provider, name, used.get(name, 0) + amount) for name, amount in amounts.items()
+        ):
             return ClaimResult(Outcome.REFUSED, "no room", "VCPU")
         used |= {name: used.get(name, 0) + amount for name, amount in amounts.items()}
         return ClaimResult(Outcome.DONE)
@@ -253,7 +255,6 @@ class Decisions:
         return self.snapshot.table.rows[self.snapshot.table.row_of_uuid[node]].host
 
     def _parts(self):
-        self.cloud.placement = self.snapshot.mirror._client
         claimer = Claimer(self.cloud)
         mirror = CandidateMirror(
             self.cloud.placement, lambda: 8.0, totals=self.snapshot.mirror.limits._totals

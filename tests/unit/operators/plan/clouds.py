@@ -17,8 +17,8 @@ from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from tests.builders import CELL, make_host, make_table, uuid_of
-from tests.support.fake_placement import FakePlacement, FakeProvider
 from tests.support.options import make_conf
+from tests.support.placement import Placement, make_node
 
 #: Without the random choice among equal hosts.
 FILTERS = (
@@ -98,7 +98,7 @@ class MadeCloud:
             host.set(vcpus_used=vcpus, free_ram_mb=total - ram, num_instances=count)
             host.set(free_disk_mb=(host.columns["total_usable_disk_gb"] - disk) * 1024)
         table = make_table(self.hosts)
-        placement = FakePlacement(*(self._provider(host, used) for host in self.hosts))
+        placement = Placement(*(self._provider(host, used) for host in self.hosts))
         ticks = iter(range(10**9))
         mirror = CandidateMirror(
             placement,
@@ -159,7 +159,7 @@ class MadeCloud:
             inventories[name] |= fields
         spent = {"VCPU": vcpus, "MEMORY_MB": ram, "DISK_GB": disk}
         traits = {"COMPUTE_NODE", "OWNER_NOVA", *self.traits.get(columns["host"], ())}
-        return FakeProvider(columns["uuid"], 0, spent, traits, inventories=inventories)
+        return make_node(columns["uuid"], inventories=inventories, traits=traits, used=spent)
 
     def _instances(self, table):
         found = Instances()

@@ -9,7 +9,7 @@ from scheduler.nova_db import schema
 from scheduler.nova_db.cells import CELL0
 from scheduler.operators.status import main as status
 from scheduler.operators.status.upgrade_check import CUT, State, cut_answers
-from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.support.placement import Placement, make_node
 from tests.unit.cmd.test_check_config import NOTHING
 
 CONF = """\
@@ -127,10 +127,8 @@ def test_rules_and_options_that_cannot_be_used_are_named(check, more, name, resu
 
 @pytest.mark.parametrize("bound", [None, 3, 2], ids=str)
 def test_answers_that_placement_cuts_are_a_warning_with_both_numbers(bound):
-    placement = FakePlacement(
-        *(FakeProvider(name) for name in "abc"), FakeProvider("full", used={"MEMORY_MB": 4096})
-    )
-    placement.most_candidates = bound
+    placement = Placement(*(make_node(name) for name in "abc"), make_node("full", used={"MEMORY_MB": 4096}))
+    placement.max_candidates = bound
     found = list(cut_answers(lambda path: SimpleNamespace(content=placement.get(path, "1.36").body)))
     if bound == 2:
         (row,) = found
