@@ -269,7 +269,6 @@ class SchedulerManager:
                 [berth]/outage_patience. Nothing stays claimed.
             ReturnedToBroker: The process stops, or there is an outage here and another scheduler can decide.
                 Nothing stays claimed.
-            Forwarded: Another scheduler answers the caller (``scheduler/rpc/calls.py``).
             CallerLeft: Nobody waits for the instances any more. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
@@ -283,9 +282,6 @@ class SchedulerManager:
         )
         request = replace(request, deadline=request.received_at + options.caller_patience(self.conf))
         with limit_to(Deadline(request.deadline, self._clock)):
-            group = request.server_group
-            if group is not None and group.uuid is not None and request.claims:
-                self.stream.owners.forward_for_group(group.uuid, request.call)
             trace = self.decisions.begin(request)
             with self._logging(request, trace), self.decisions.recording(trace):
                 self.steps.callers.note_earlier_runs(request)

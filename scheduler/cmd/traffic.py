@@ -19,13 +19,12 @@ _TRAFFIC = {
     "refused": catalogue.REFUSED,
     "undelivered": catalogue.UNDELIVERED,
     "dropped": catalogue.DROPPED,
-    "forwarded": catalogue.FORWARDED,
 }
 
 
-def traffic_counter(counters: Counters) -> Callable[[str, str], None]:
+def traffic_counter(counters: Counters) -> Callable[[str], None]:
     """Return what counts messages that are not answered here, for ``rpc.server.Server.count``."""
-    return lambda what, reason: counters.add(_TRAFFIC[what], 1, *filter(None, [reason]))
+    return lambda what: counters.add(_TRAFFIC[what], 1)
 
 
 def requests_in_progress(answering: Server, decisions: Iterable["Trace"]) -> list[OpenRequest]:

@@ -30,7 +30,6 @@ from scheduler.placement import partition_members
 from scheduler.rpc import (
     context,
     explain,
-    forwarding,
     notifications,
     scheduler_endpoint,
     serializer,
@@ -80,11 +79,6 @@ def make_server(
     made.rank = 1 + secrets.randbelow(server.PRIORITY_STEP - 1)
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
-    topic = forwarding.new_topic(conf.host)
-    if topic and serving.stream.status().wanted:
-        made.own_queue = server.OwnQueue(
-            topic, lambda taken: serving.stream.take_calls(topic if taken else "")
-        )
     return made
 
 

@@ -33,7 +33,7 @@ The threading backend of oslo.service is cotyledon in a wrapper that ends a work
 not interrupt service, so cotyledon is used without the wrapper.
 
 ``master`` is the first process, and ``worker`` each of those that it forks; ``shared_state`` is what they
-share, and ``calls_in_flight`` what each of them runs. ``forking`` starts the workers. ``parts`` is
+share. ``forking`` starts the workers. ``parts`` is
 what a worker is made of. ``options_trial`` tries changed options in a process of their own. ``process`` has
 what each process sets for itself, ``guru_meditation`` what it reports on SIGUSR2.
 """

@@ -45,7 +45,7 @@ class Master:
         self._workers = options.worker_count(conf)
         self._context = multiprocessing.get_context("fork")
         self._monitor = Monitor(conf, self._workers)
-        self._shared = SharedState(self._context, self._monitor, self._workers)
+        self._shared = SharedState(self._context, self._monitor)
         self._failure: int | None = None
 
     def open_requests(self) -> list[str]:
@@ -100,7 +100,6 @@ class Master:
 
     def _worker_died(self, _service_id: Any, worker_id: int, status: int) -> None:
         """End the daemon if its first start cannot succeed; later the worker is started again."""
-        self._shared.calls.note_death(worker_id)
         self._monitor.worker_ended(worker_id, status)
         first_start = len(self._monitor.workers.served) < self._workers
         if status in (START_FAILED, NO_DATABASE) and first_start and self._failure is None:

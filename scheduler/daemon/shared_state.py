@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from scheduler.daemon.calls_in_flight import CallsInFlight
 from scheduler.health.monitor import Monitor
 
 
@@ -14,14 +13,12 @@ class SharedState:
         taken_over: How many of them this process has; not shared: a worker begins with those that the master
             had when it was forked.
         reloads: How often the master has read the options again.
-        calls: The calls that workers run.
         monitor: Where workers report.
     """
 
-    def __init__(self, context: Any, monitor: Monitor, workers: int) -> None:
-        """Create it before so many workers are forked; ``context`` is the multiprocessing context."""
+    def __init__(self, context: Any, monitor: Monitor) -> None:
+        """Create it before workers are forked; ``context`` is the multiprocessing context."""
         self.monitor = monitor
-        self.calls = CallsInFlight(context, workers)
         # without locks, which a killed worker would keep
         self.accepted = context.RawValue("L", 0)
         self.taken_over = 0

@@ -174,7 +174,6 @@ class Worker(cotyledon.Service):
         # One that stops would return each request to the broker, and be handed it again.
         if self._stopping:
             return
-        server.in_flight = self._shared.calls.of(int(self.worker_id))
         server.start()
         self._server = server
         if self._stopping:

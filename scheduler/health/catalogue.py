@@ -22,7 +22,6 @@ CAPACITY_RESULTS = ("within", "over")
 DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
 PHASES = ("starting", "serving", "stopping", "missing")
 EXITS = ("ended", "killed", "hung")
-FORWARD_REASONS = ("server_group",)
 RELOADS = ("accepted", "refused")
 
 
@@ -134,14 +133,6 @@ DROPPED = Metric(
     "berth_calls_dropped",
     "counter",
     "Calls that were not served, as nobody waited for their instances any more.",
-)
-FORWARDED = Metric(
-    "berth_requests_forwarded",
-    "counter",
-    "Requests that were forwarded to another scheduler, by reason: server_group (that scheduler decides "
-    "for the group).",
-    ("reason",),
-    FORWARD_REASONS,
 )
 
 IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.", ("worker",))

@@ -14,10 +14,9 @@ class Past(Enum):
     """
 
     NONE = "new"
-    REDELIVERED = "the broker delivered it before, or a scheduler that forwarded it says so"
+    REDELIVERED = "the broker delivered it before"
     QUEUED = "it was in the queue while nobody received from it"
     LOST = "its channel is lost, so the broker delivers it once more"
-    ELSEWHERE = "it may have been forwarded too"
 
     def __bool__(self) -> bool:
         return self is not Past.NONE

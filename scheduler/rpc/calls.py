@@ -5,7 +5,7 @@
     received ──▶ waits for a thread ──▶ runs ──▶ replies ──▶ over
                         │                 │         │
                         │                 │         └──▶ waits for its reply queue ──▶ over
-                        └─────────────────┴──▶ over: requeued, or forwarded
+                        └─────────────────┴──▶ over: requeued
 
 Until a call is acknowledged the broker holds the only durable record of it. What it claimed is kept if its
 caller can know of it, and released otherwise. ``ENDS`` has one row for each way in which a run can end, and
@@ -56,7 +56,6 @@ class Fate(Enum):
 
     ACKNOWLEDGE = "acknowledge"
     REQUEUE = "requeue"
-    FORWARD = "forward"
     WAIT = "wait"
 
 
@@ -73,11 +72,11 @@ class Event(Enum):
     """How a run ended, or why there was none."""
 
     REPLIED = "the reply is confirmed"
-    FAILED = "it has no result; an error follows, or the call is returned or forwarded"
+    FAILED = "it has no result; an error follows, or the call is requeued"
     POISON = "it seems to end the processes that run it, and was answered with an error"
     NOT_BEGUN = "this process stops, or cannot decide, or the channel is lost already"
     NO_CALLER = "its reply queue is missing, and it was not run"
-    FORWARDED = "another scheduler has it, and answers it"
+    COUNTED = "it was delivered before, and is in its queue once more with the number of its runs"
     RETURNED = "this process stops, or cannot decide while another one may"
     LOST = "its channel was lost while it ran"
     UNCONFIRMED = "the reply was sent, and not confirmed"
@@ -104,8 +103,8 @@ ENDS = {
     Event.NOT_BEGUN: End(Fate.REQUEUE, Claims.LEAVE),
     # Each such call would take a thread, and claim a host whose name reaches nobody.
     Event.NO_CALLER: End(Fate.WAIT, Claims.LEAVE),
-    # Two schedulers would place members of one server group at the same time.
-    Event.FORWARDED: End(Fate.FORWARD, Claims.LEAVE),
+    # The broker does not count the processes that it ends.
+    Event.COUNTED: End(None, Claims.LEAVE),
     # The caller would get an error although another process can serve it.
     Event.RETURNED: End(Fate.REQUEUE, Claims.LEAVE),
     # Two runs would reply. The next one finds the claims.
@@ -141,12 +140,6 @@ class NotAnswered(BaseException):
     """
 
     event: Event
-
-
-class Forwarded(NotAnswered):
-    """Another scheduler has the message now, and answers it."""
-
-    event = Event.FORWARDED
 
 
 class Lost(NotAnswered):
@@ -185,7 +178,6 @@ class Call:
         past: Callable[[], Past] = _new,
         can_be_requeued: Callable[[], bool] = _no,
         outranked: Callable[[], bool] = _no,
-        forward: Callable[[str, str], bool] | None = None,
     ) -> None:
         """Begin with nothing that depends on the reply.
 
@@ -193,20 +185,16 @@ class Call:
             past: Returns the past of its message, which may get one while the call runs.
             can_be_requeued: Returns whether the broker delivers it once more if it is returned.
             outranked: Returns whether that is likely to be to another scheduler.
-            forward: Sends it on to a topic, with the reason, and raises ``Forwarded``; or returns whether the
-                broker may have it there. None if it may not be forwarded.
         """
         self.message_id, self.received = message_id, received
         self._past, self._can_be_requeued, self._outranked = past, can_be_requeued, outranked
-        self._forward = forward
         self.dropped = ""
-        self._may_be_elsewhere = False
         self._held: list[Held] = []
 
     @property
     def past(self) -> Past:
-        """Whether it may have been run before, may be run elsewhere, or its caller may have left."""
-        return self._past() or (Past.ELSEWHERE if self._may_be_elsewhere else Past.NONE)
+        """Whether it may have been run before, or its caller may have left."""
+        return self._past()
 
     @property
     def can_be_requeued(self) -> bool:
@@ -221,22 +209,6 @@ class Call:
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
         self._held.append(held)
-
-    def forward(self, topic: str, reason: str) -> None:
-        """Send the message on to another scheduler, which answers its caller.
-
-        Returns if that is not possible: then it is to be answered here. If it is not known whether it was
-        sent, it has a past from now on. Nothing may be held.
-
-        Args:
-            topic: Where the other scheduler, or one of several, takes messages.
-            reason: Why, in one word, for log and metrics.
-
-        Raises:
-            Forwarded: It was sent.
-        """
-        if self._forward is not None and self._forward(topic, reason):
-            self._may_be_elsewhere = True
 
     def end_claims(self, event: Event) -> None:
         """Do with the claims what an event says, once. Never raises."""
@@ -258,7 +230,7 @@ class Call:
 
         The record of the decision has the call for as long as it is kept, and a message may be large.
         """
-        self._forward, self._past = None, _new
+        self._past = _new
         self._can_be_requeued = self._outranked = _no
 
 

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import math
 import time
-from typing import NamedTuple, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -15,7 +14,7 @@ from scheduler.bounds.outages import Lacks, Outages
 from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
 from scheduler.request.past import Past
-from scheduler.rpc import calls, endpoints, forwarding, open_calls
+from scheduler.rpc import calls, endpoints, open_calls
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp import listener as amqp_listener
@@ -33,8 +32,8 @@ LOG = logging.getLogger(f"nova.{__name__}")
 #: Seconds for which a call must have waited for a thread before its reply queue is checked.
 LONG_WAIT = 0.1
 
-#: Workers that may end while they run a call.
-MOST_DEATHS = 5
+#: Schedulers that may have had a call and neither answered nor requeued it, as when it ends their process.
+MOST_RUNS = 5
 
 #: What one step of ``[berth] consumer_priority`` counts, and how many ranks there are below that: two of ten
 #: schedulers draw the same one once in 20,000 starts, and share the requests then.
@@ -42,32 +41,6 @@ PRIORITY_STEP = 1 << 20
 
 #: The priorities of schedulers that lack something, in these steps: below any ``consumer_priority``.
 LOWERED = {Lacks.SOME_HOSTS: -101, Lacks.DEPENDENCY: -102}
-
-
-class InFlight(Protocol):
-    """Which calls the workers of this daemon run, for those that end all that run them."""
-
-    def begin(self, message_id: str) -> None:
-        """Note that this worker runs a call."""
-
-    def end(self, message_id: str) -> None:
-        """Note that it does not run it any more."""
-
-    def deaths(self, message_id: str) -> int:
-        """Return how many workers ended while they ran a call."""
-
-
-class OwnQueue(NamedTuple):
-    """Where calls are taken that other schedulers send on.
-
-    Attributes:
-        name: The queue.
-        announce: Called with whether calls are taken from it, when the server starts and when it stops; must
-            not wait.
-    """
-
-    name: str
-    announce: Callable[[bool], None]
 
 
 class Server(library.RPCServer):
@@ -87,15 +60,13 @@ class Server(library.RPCServer):
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
         count: Counts messages that are not answered here: called with "refused" if one could not be read,
-            "undelivered" if a reply was not delivered, "dropped" if a caller had left, "forwarded" if another
-            scheduler has it; and with the reason of the latter. To be set before it starts.
+            "undelivered" if a reply was not delivered, "dropped" if a caller had left. To be set before it
+            starts.
         topic: Where calls are taken; to be set before it starts.
         rank: Its place among the servers of the topic: the highest one gets calls first. Below
             ``PRIORITY_STEP``; to be set before it starts.
         takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
-        own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
         outages: Says what lowers its priority; to be set before it starts, or None.
-        in_flight: Counts the workers that end while they run a call; to be set before it starts, or None.
     """
 
     def __init__(
@@ -116,15 +87,13 @@ class Server(library.RPCServer):
         self.topic: str = target.topic
         self.rank = 0
         self.takes_casts = True
-        self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
-        self.in_flight: InFlight | None = None
-        self.count: Callable[[str, str], None] = lambda _what, _reason: None
+        self.count: Callable[[str], None] = lambda _what: None
         self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
             transport,
             target,
-            Dispatcher(dispatcher, heartbeats, warnings, lambda: self.count("refused", "")),
+            Dispatcher(dispatcher, heartbeats, warnings, lambda: self.count("refused")),
             "threading",
         )
         # The library's own looks for work every second in each of its threads, and loses a message for which
@@ -174,20 +143,12 @@ class Server(library.RPCServer):
             )
             if listener is None:
                 return super()._create_listener()
-            own = self.own_queue
-            takes_own = own is not None and forwarding.read_from(listener, own.name, self.topic)
-            if own is not None:
-                own.announce(takes_own)
 
             def lower(lacks: Lacks) -> None:
                 steps = LOWERED.get(lacks, berth.consumer_priority)
                 listener.use_priority(steps * PRIORITY_STEP)
-                if own is not None:
-                    own.announce(takes_own and not lacks and not listener.stopping)
 
             def stop() -> None:
-                if own is not None:
-                    own.announce(False)
                 self._reply_queues.stop()
                 self._dropped.log()
 
@@ -224,13 +185,7 @@ class Server(library.RPCServer):
                 self.heartbeats.release(message)
                 self._end(message, calls.Call(), event)
                 return
-            if self.in_flight is not None:
-                self.in_flight.begin(message.unique_id)
-            try:
-                self._run(incoming, self._call_of(message))
-            finally:
-                if self.in_flight is not None:
-                    self.in_flight.end(message.unique_id)
+            self._run(incoming, self._call_of(message))
 
     def _not_run(self, message: ConfirmedMessage) -> calls.Event | None:
         """Return why a call is not run; None if it is."""
@@ -239,7 +194,10 @@ class Server(library.RPCServer):
             return calls.Event.NOT_BEGUN
         if self._is_caller_missing(message):
             return calls.Event.NO_CALLER
-        return calls.Event.POISON if self._poison(message) else None
+        if message.runs > MOST_RUNS:
+            return calls.Event.POISON
+        # Once it runs, it may be too late to count.
+        return calls.Event.COUNTED if message.is_redelivery and message.publish_again() else None
 
     def _run(self, incoming: Sequence[library.RpcIncomingMessage], call: calls.Call) -> None:
         message, event = incoming[0], None
@@ -249,8 +207,7 @@ class Server(library.RPCServer):
             super()._process_incoming(incoming)
         except calls.NotAnswered as reason:
             event = reason.event
-            if event is not calls.Event.FORWARDED:
-                LOG.info("Requeueing call %s: %s", message.msg_id, reason)
+            LOG.info("Requeueing call %s: %s", message.msg_id, reason)
         finally:
             calls.CURRENT.reset(token)
             self._end(message, call, event or _event_of(message))
@@ -260,14 +217,14 @@ class Server(library.RPCServer):
         """Do what ``calls.ENDS`` says."""
         if call.dropped:
             self._dropped.note(call.dropped)
-            self.count("dropped", "")
+            self.count("dropped")
         if event in _WITHOUT_REPLY:
             self._note_undelivered(message, event)
         call.end_claims(event)
         if not isinstance(message, ConfirmedMessage):
             return
         if event is calls.Event.POISON:
-            poison = self._poison(message)
+            poison = f"{message.runs} schedulers had it and did not answer it"
             LOG.error(
                 "Answering call %s with an error instead of serving it again: %s", message.msg_id, poison
             )
@@ -284,7 +241,7 @@ class Server(library.RPCServer):
             self._reply_queues.wait(message)
 
     def _note_undelivered(self, message: ConfirmedMessage, event: calls.Event) -> None:
-        self.count("undelivered", "")
+        self.count("undelivered")
         error = message.undelivered
         if event in {calls.Event.UNCONFIRMED, calls.Event.UNKNOWN}:
             self._warnings.warning(
@@ -308,24 +265,13 @@ class Server(library.RPCServer):
         waited = time.monotonic() - message.received
         return self._reply_queues.is_missing(message, certain=waited > LONG_WAIT)
 
-    def _poison(self, message: ConfirmedMessage) -> str:
-        """Return why a call is not run again: it seems to end the process that runs it; "" if it is run."""
-        if message.past is not Past.REDELIVERED:
-            return ""
-        deaths = 0 if self.in_flight is None else self.in_flight.deaths(message.unique_id)
-        return f"{deaths} workers ended while they served it" if deaths >= MOST_DEATHS else ""
-
     def _call_of(self, message: ConfirmedMessage) -> calls.Call:
-        # A call is forwarded once.
-        is_first = forwarding.FORWARDED not in message.headers
-        on_sent = partial(self.count, "forwarded")
         return calls.Call(
             message.unique_id or "",
             message.received,
             lambda: message.past,
             lambda: message.can_be_requeued,
             lambda: message.outranked,
-            forward=partial(forwarding.forward, message, on_sent) if is_first else None,
         )
 
 
@@ -351,7 +297,7 @@ def _silence_before(message: library.RpcIncomingMessage) -> float:
     """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0
-    return math.inf if message.past is Past.REDELIVERED or forwarding.FORWARDED in message.headers else 0.0
+    return math.inf if message.past is Past.REDELIVERED else 0.0
 
 
 def _do_nothing() -> None:

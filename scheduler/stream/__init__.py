@@ -3,6 +3,6 @@
 - decision_stream: the stream of one scheduler as a whole
 - loops: the threads that write and read it; broker: how to connect
 - records: what is written to the stream, encoded and decoded
-- membership: which schedulers are alive; owners: which server groups each of them owns
+- membership: which schedulers are alive
 - shared_decisions: own decisions as records, and the effect of others' records here
 """

@@ -25,7 +25,6 @@ from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
 from scheduler.stream.loops import StreamReader, StreamWriter
 from scheduler.stream.membership import Membership
-from scheduler.stream.owners import Owners
 from scheduler.stream.records import Kind, Member, Record, decode
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 
@@ -108,7 +107,6 @@ class DecisionStream:
 
     Attributes:
         membership: The schedulers that are alive.
-        owners: Which server groups each of them owns.
         sharing: Publishes own decisions, and applies those of others.
     """
 
@@ -135,7 +133,6 @@ class DecisionStream:
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
         self.membership = Membership(own, monotonic)
-        self.owners = Owners(self.membership, lambda: self.in_step)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
             lambda: self._own,
@@ -204,11 +201,6 @@ class DecisionStream:
         """Whether what others decide is known here up to now."""
         return self._reader.in_step
 
-    def take_calls(self, topic: str) -> None:
-        """Publish where this scheduler takes calls that others send on, without a wait; "": nowhere."""
-        self._own = replace(self._own, topic=topic)
-        self._writer.publish(Kind.BEAT)
-
     # -- reading, on the thread of the reader ----------------------------------------------------------------
 
     def _publish_marker(self) -> int:
@@ -259,10 +251,9 @@ class DecisionStream:
 
 
 class NoStream:
-    """The stream, ``owners`` and ``sharing`` of a scheduler that serves as if it were alone."""
+    """The stream, and ``sharing``, of a scheduler that serves as if it were alone."""
 
     def __init__(self) -> None:
-        self.owners: Any = self
         self.sharing: Any = self
 
     def start(self, worker: int = 0) -> None:
@@ -282,7 +273,7 @@ class NoStream:
     def _ignore(self, *_args: Any, **_options: Any) -> None:
         """Ignore what no other scheduler is to know."""
 
-    take_calls = forward_for_group = claimed = released = gone = _ignore
+    claimed = released = gone = _ignore
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:

@@ -2,11 +2,8 @@
 
 from collections.abc import Callable
 import math
-import re
 import threading
 import time
-
-from msgspec.structs import replace
 
 from scheduler.stream.records import Member
 
@@ -41,16 +38,11 @@ class Membership:
     def update(self, member: Member, age: float = 0.0, *, has_started: bool = False) -> None:
         """Note what a scheduler says of itself.
 
-        Anyone on the bus can write that. A queue that is none of a scheduler on that host is left out: calls
-        that are sent to it would not come back.
-
         Args:
             age: Seconds since it said so.
             has_started: Whether it has just started: then its predecessor, the same worker of the same host,
                 has ended, whether or not it said goodbye.
         """
-        if not is_of_host(member.topic, member.host):
-            member = replace(member, topic="")
         with self._lock:
             self._forget_silent()
             if has_started and member.host:
@@ -84,8 +76,3 @@ class Membership:
         self._known = {
             sender: (member, heard) for sender, (member, heard) in self._known.items() if heard > end
         }
-
-
-def is_of_host(topic: str, host: str) -> bool:
-    """Return whether a topic is named as one of a scheduler on a host (``rpc.forwarding.new_topic``)."""
-    return re.fullmatch(rf"berth\.{re.escape(host)}\.[0-9]+", topic) is not None

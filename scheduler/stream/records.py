@@ -95,13 +95,11 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
         sender: Identifies its process.
         host: The name of its service host.
         worker: The number of the worker; several of a host are schedulers of their own.
-        topic: Where it takes calls that others send on to it; "" if it takes none.
     """
 
     sender: Annotated[str, msgspec.Meta(max_length=LONGEST_IDENTIFIER)] = ""
     host: Name = ""
     worker: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
-    topic: Name = ""
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

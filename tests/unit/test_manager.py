@@ -51,7 +51,7 @@ from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.past import Past
 from scheduler.request.progress import Progress
 from scheduler.request.query import Query
-from scheduler.rpc.calls import Call, Event, Forwarded
+from scheduler.rpc.calls import Call, Event
 from scheduler.rpc.context import RequestContext
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
@@ -1098,42 +1098,6 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
 
     with ThreadPoolExecutor(len(members)) as pool:
         assert len(set(pool.map(ask_for, members))) == 1
-
-
-class Owners(NoStream):
-    """Another scheduler decides for all server groups."""
-
-    def __init__(self):
-        self.calls = []
-
-    def forward_for_group(self, group, call):
-        self.calls.append((group, call))
-        raise Forwarded
-
-
-def of_group():
-    return make_spec(project_id="p", instance_group=group(uuid=uuid_of("group"), policy="anti-affinity"))
-
-
-def test_a_request_of_a_server_group_is_sent_on_to_its_owner_before_anything_is_done(make_world):
-    world, call = make_world(two_hosts()), Call()
-    world.manager.stream.owners = Owners()
-    with pytest.raises(Forwarded):
-        ask(world, of_group(), call=call)
-    assert world.manager.stream.owners.calls == [(uuid_of("group"), call)]
-    assert (world.placement.queries, world.told.events) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("spec", "uuids"),
-    [(lambda: make_spec(project_id="p"), ("i1",)), (of_group, None)],
-    ids=["no group", "nothing is claimed"],
-)
-def test_other_requests_are_decided_here(make_world, spec, uuids):
-    world = make_world(two_hosts())
-    world.manager.stream.owners = Owners()
-    ask(world, spec(), uuids)
-    assert world.manager.stream.owners.calls == []
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):

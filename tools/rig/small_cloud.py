@@ -21,7 +21,6 @@ from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.move_conductor import MoveConductor
 from conductor_client.super_conductor import SuperConductor
 from scheduler.cmd import worker_parts
-from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
 from scheduler.parts import Outside, put_together
@@ -72,12 +71,6 @@ class Decider:
     def decided(self) -> int:
         """All requests that it looked for hosts for."""
         return self.placed + self.refused
-
-    def forwarded(self):
-        """Return how many requests it sent to another scheduler without looking for hosts."""
-        counts = self.counters.copy()
-        sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
-        return round(sent)
 
     def note(self, trace, error) -> None:
         """Count a decision."""

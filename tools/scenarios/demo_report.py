@@ -135,9 +135,9 @@ def deciders(found, records, partition_of_host):
     """Print which scheduler decided how many requests, and where the instances are."""
     say("Who decided")
     whole = "-" if partition_of_host else "all hosts"
-    rows = [(one.name, one.partition or whole, one.forwarded(), one.placed, one.refused) for one in found]
-    table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "REFUSED"), rows)
-    print("  FORWARDED: to the scheduler that decides for the server group. REFUSED: no host was found.")
+    rows = [(one.name, one.partition or whole, one.placed, one.refused) for one in found]
+    table(("SCHEDULER", "PARTITION", "PLACED", "REFUSED"), rows)
+    print("  REFUSED: no host was found.")
     hosts = [record.host for record in records if record.state == journal.ACTIVE]
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]

@@ -1,7 +1,7 @@
-"""What is done for a load: requests to Placement by kind, records of the decision stream, forwarded calls."""
+"""What is done for a load: requests to Placement by kind, records of the decision stream."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 import re
@@ -18,9 +18,7 @@ Connect = Callable[[], StreamConnection]
 #: Prefixes of what is counted.
 PLACEMENT, STREAM = "placement: ", "stream: "
 
-#: What the log of a scheduler says of each call that it hands over to another one.
-FORWARDED = "Forwarded call "
-HANDED_OVER, STATEMENTS = "calls forwarded", "statements of the databases"
+STATEMENTS = "statements of the databases"
 
 #: Seconds that a wait for the next message takes.
 _ROUND = 0.2
@@ -31,27 +29,25 @@ _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 class Counting:
     """Counts from entry to exit of the context; ``counts`` has the totals then."""
 
-    def __init__(self, rig: NovaCloud, logs: Sequence[Path], stream: Connect | None) -> None:
-        """Count for schedulers with these logs, and what they write to their decision stream, if any."""
+    def __init__(self, rig: NovaCloud, stream: Connect | None) -> None:
+        """Count for schedulers, and what they write to their decision stream, if any."""
         self.counts: Mapping[str, int] = {}
         self._rig = rig
-        self._files = [rig.placement_requests, *logs]
         self._stream = StreamCounter(stream) if stream else None
-        self._begun: list[int] = []
+        self._begun = 0
         self._statements = 0
 
     def __enter__(self) -> Self:
         if self._stream:
             self._stream.start()
-        self._begun = [path.stat().st_size for path in self._files]
+        self._begun = self._rig.placement_requests.stat().st_size
         self._statements = self._rig.statements()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         counts = Counter({STATEMENTS: self._rig.statements() - self._statements})
-        requests, *logs = (_read(path, begun) for path, begun in zip(self._files, self._begun, strict=True))
+        requests = _read(self._rig.placement_requests, self._begun)
         counts.update(PLACEMENT + kind for kind in map(kind_of, requests.splitlines()))
-        counts[HANDED_OVER] = sum(text.count(FORWARDED) for text in logs)
         if self._stream:
             counts += self._stream.stop()
         self.counts = dict(counts)

@@ -98,7 +98,7 @@ class Result:
 def measure(rig: NovaCloud, running: Running, case: Case, seconds: float) -> dict[str, Any]:
     """Send a load for so many seconds; return the fields of ``Result`` that are measured."""
     rig.reset()
-    with Counting(rig, running.logs, running.stream) as counting, _usage(rig, running) as usage:
+    with Counting(rig, running.stream) as counting, _usage(rig, running) as usage:
         calls = send(running.bus, case.make(), case.callers, seconds)
     found = {"problems": problems(rig, calls), "counts": counting.counts}
     return {**summary(calls), **_used(usage), **found}

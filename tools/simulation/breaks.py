@@ -19,6 +19,7 @@ from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.doubts import Doubts
+from scheduler.claims.group_policy import GroupCheck
 from scheduler.claims.sweep import Sweep
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
@@ -28,8 +29,7 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_queue import WriteQueue, _Entry
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
-from scheduler.rpc import calls, forwarding
-from scheduler.rpc.amqp import message as amqp_message
+from scheduler.rpc import calls
 from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
@@ -210,14 +210,6 @@ def _end_with(event: calls.Event, claims: calls.Claims) -> None:
     calls.ENDS[event] = calls.ENDS[event]._replace(claims=claims)
 
 
-def _certainly_here(forward: Any) -> Any:
-    def forwarded(*arguments: Any) -> bool:
-        forward(*arguments)
-        return False
-
-    return forwarded
-
-
 def _failing(_open: Any) -> Any:
     def failing(*_arguments: Any) -> Any:
         raise AttributeError("an error of the product")
@@ -356,14 +348,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
     "no message counts as redelivered": (
-        "forwarded",
+        "redelivery",
         _wrap(ConfirmedMessage, "redelivered", _property(False)),
     ),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
-        _alias(Deliveries, "requeue", "settle"),
+        _alias(ConfirmedMessage, "requeue", "settle"),
     ),
     "a reply that was not confirmed counts": (
         "unconfirmed",
@@ -377,18 +369,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unconfirmed",
         _wrap(ConfirmedMessage, "is_unconfirmed", _property(False)),
     ),
-    "a call that comes back from another scheduler counts as new": (
-        "forwarded",
-        lambda: setattr(amqp_message, "RETURNED", "x-nothing"),
-    ),
-    "a call that may be elsewhere counts as new": (
-        "forwarded",
-        _wrap(forwarding, "forward", _certainly_here),
-    ),
     "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "open", _failing)),
-    "a forwarded call that has waited counts as new": ("forwarded", lambda: setattr(calls, "SOON", 1e9)),
-    "a call is acknowledged before it is forwarded": (
+    "nobody looks after the members of a group": ("groups", _wrap(GroupCheck, "check", _constant({}))),
+    "nobody looks after the group once more after a fence": (
         "groups",
+        _wrap(ClaimSession, "_check_fenced", _constant(None)),
+    ),
+    "a call is acknowledged before it is published once more": (
+        "kill",
         _wrap(Deliveries, "hand_over", _settling_first),
     ),
     "what other partitions claimed is not found": (

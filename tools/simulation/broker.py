@@ -82,14 +82,12 @@ class Stored:
     Attributes:
         headers: What the broker, or a scheduler that sent it on, has written on it.
         deliveries: How often it was delivered before.
-        expires: When it leaves a queue in which calls wait for a time only.
     """
 
     message: Message
     body: str
     headers: Mapping[str, Any] = field(default_factory=dict)
     deliveries: int = 0
-    expires: float = 0.0
 
 
 @dataclass(eq=False)
@@ -364,8 +362,6 @@ class Broker:
             )
         elif requeue:
             self._enqueue(queue, stored)
-        elif "x-dead-letter-routing-key" in queue.arguments:
-            self._move_back(queue, stored)
         else:
             stored.message.abandoned.append(self.runtime.clock)
 
@@ -384,7 +380,7 @@ class Broker:
         inner = orjson.loads(orjson.loads(body)["oslo.message"])
         if key in self._calls:
             headers = content.properties.get("application_headers") or {}
-            fate = self._forward(key, Stored(self.messages[inner["_msg_id"]], body, headers))
+            fate = self._publish_again(key, Stored(self.messages[inner["_msg_id"]], body, headers))
         else:
             fate = self._answer(key, inner)
         if fate == "returned":
@@ -419,12 +415,12 @@ class Broker:
             message.replies.append(self.runtime.clock)
         return fate
 
-    def _forward(self, key: str, stored: Stored) -> str:
-        """Put a call into the queue of one scheduler; return "unconfirmed" if nobody is told of it."""
+    def _publish_again(self, key: str, stored: Stored) -> str:
+        """Put a call into a queue once more; return "unconfirmed" if nobody is told of it."""
         fate, delivered = "", True
         if self.random.random() < self.silence:
             fate, delivered = "unconfirmed", self.random.random() < 0.5
-        self.told(f"{stored.message.name} is forwarded to {key}{fate and f', {fate}'}")
+        self.told(f"{stored.message.name} is published once more to {key}{fate and f', {fate}'}")
         if delivered:
             self._enqueue(self._calls[key], stored)
         return fate
@@ -432,22 +428,6 @@ class Broker:
     def _enqueue(self, queue: Queue, stored: Stored) -> None:
         queue.ready.append(stored)
         self._deliver(queue)
-        if "x-message-ttl" in queue.arguments and stored in queue.ready:
-            limit = queue.arguments["x-message-ttl"] / 1000
-            stored.expires = self.runtime.clock + limit
-            self.runtime.after(limit, self._expire, queue, stored)
-
-    def _expire(self, queue: Queue, stored: Stored) -> None:
-        if stored in queue.ready and self.runtime.clock >= stored.expires:
-            queue.ready.remove(stored)
-            self._move_back(queue, stored)
-
-    def _move_back(self, queue: Queue, stored: Stored) -> None:
-        """Move a call to the queue that it was forwarded from."""
-        target = self._calls[queue.arguments["x-dead-letter-routing-key"]]
-        self.told(f"broker moves {stored.message.name} back to {target.name}")
-        headers = {**stored.headers, "x-death": [{"queue": queue.name}]}
-        self._enqueue(target, Stored(stored.message, stored.body, headers))
 
     def _stored(self) -> list[Stored]:
         """Return the calls in queues, and those that were delivered and not acknowledged."""

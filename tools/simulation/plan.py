@@ -27,7 +27,6 @@ OF_REQUESTS = {
     "together",
     "groups",
     "overlaps",
-    "forwarded",
     "full",
     "moves",
 }
@@ -162,17 +161,6 @@ PROFILES["groups"] = {
 # The same, and each scheduler has hosts of its own.
 PROFILES["groups apart"] = {"slow": 4, "channel": 4, "kill later": 2, "delete": 1, "several hosts": 1}
 PROFILES["groups apart"] |= {"groups": 1, "partitions": 1}
-# Forwarded calls whose forwarding and replies are not confirmed, while users delete and schedulers die: two
-# schedulers run them, one of them after the call was answered.
-PROFILES["forwarded"] = {
-    "delete": 4,
-    "kill": 4,
-    "channel": 2,
-    "pause later": 2,
-    "several hosts": 1,
-    "groups": 1,
-    "forwarded": 1,
-}
 # Most requests are evacuations, run several times; the disks of their instances are copied for long.
 PROFILES["moves"] = {"redelivery": 8, "channel": 4, "slow": 4, "kill": 4, "moves": 1}
 # A process is killed while its writes are carried out, and others take the room: the next run of each call
@@ -313,7 +301,7 @@ def draw(seed: int, profile: str = "") -> Plan:
         limits = replace(limits, room=60, batch=2, long_timeout=min(limits.long_timeout, 60))
     events = tuple(_draw_events(chance, kinds, limits, jobs)) if limits.others else ()
     if limits.others:
-        events = (*_first_events(chance, kinds, jobs), *events)
+        events = (*_first_events(chance, kinds), *events)
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
 
@@ -360,8 +348,6 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
     if "groups" in kinds:
         limits = replace(limits, stream=chance.random() < 0.7, room=chance.choice((2, 6, 20)))
         limits = replace(limits, hosts=max(limits.hosts, chance.choice((2, 3, 4))))
-    if "forwarded" in kinds:
-        limits = replace(limits, workers=1, schedulers=2)
     if "full" in kinds:
         hosts = 2 if "moves" in kinds else 1
         limits = replace(limits, workers=2, schedulers=1, hosts=hosts, room=chance.choice((1, 2)))
@@ -369,9 +355,7 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
     return limits
 
 
-def _first_events(
-    chance: random.Random, kinds: Mapping[str, int], jobs: tuple[Job, ...]
-) -> tuple[Event, ...]:
+def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Event, ...]:
     """Return what each history of a profile begins with."""
     if "together" in kinds:
         # Each delivery of the first seconds is lost, so that the next worker runs the call too.
@@ -379,27 +363,9 @@ def _first_events(
     if "overlaps" in kinds:
         lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}
         return (Event(0.0, "lost", lost),)
-    if "forwarded" in kinds:
-        return _forwarded_events(chance, jobs)
     if "full" in kinds:
         return _full_events(chance)
     return ()
-
-
-def _forwarded_events(chance: random.Random, jobs: tuple[Job, ...]) -> tuple[Event, ...]:
-    """Let users delete what was just placed and not confirmed, and mostly a scheduler die after that."""
-    # After the short time confirmations come again when the scheduler that forwards serves the call itself.
-    how = {"rate": chance.choice((0.5, 1.0)), "duration": chance.choice((2.5, 2.5, 20.0))}
-    deletes = [
-        Event(round(job.at + chance.uniform(0.5, 3.0), 3), "delete", {"instance": job.instances[0]})
-        for job in jobs
-    ]
-    kill = Event(
-        round(chance.uniform(0.5, 6.5), 3),
-        "kill",
-        {"worker": 0, "steps": 0, "scheduler": chance.randrange(2)},
-    )
-    return (Event(0.0, "unconfirmed", how), *deletes, *((kill,) if chance.random() < 0.6 else ()))
 
 
 def _full_events(chance: random.Random) -> tuple[Event, ...]:

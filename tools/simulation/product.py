@@ -5,7 +5,6 @@ Imported after ``imports.install``, so that the product has the virtual clock, t
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 import functools
-import itertools
 import logging
 import math
 import re
@@ -41,7 +40,6 @@ from scheduler.request.instance_state import InstanceState
 from scheduler.rpc import notifications, scheduler_endpoint, serializer
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
-from scheduler.rpc.server import OwnQueue
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.shared_decisions import LocalState
 from tools.simulation import amqp, stream, threads
@@ -104,10 +102,6 @@ class _Context:
     @staticmethod
     def RawValue(_kind: str, value: int) -> Any:  # noqa: N802 - its name there
         return SimpleNamespace(value=value)
-
-    @staticmethod
-    def RawArray(_kind: str, length: int) -> list[int]:  # noqa: N802 - its name there
-        return [0] * length
 
 
 class NoReports:
@@ -375,7 +369,6 @@ class Parts:
         buried: Callable[[float], list[tuple[float, str]]],
         places: Callable[[int], Mapping[str, str]],
     ) -> None:
-        self._queues = itertools.count(1)
         self._conf = conf
         self._limits = limits
         self._broker = broker
@@ -419,7 +412,7 @@ class Parts:
     def make_worker(self, number: int) -> worker.Worker:
         """Return a worker that is not started."""
         parts = WorkerParts(self._make_manager, self._make_server, self._make_periodics)
-        shared = SharedState(_Context, NO_MONITOR, number + 1)
+        shared = SharedState(_Context, NO_MONITOR)
         return worker.Worker(number, self._conf, [], parts, shared)
 
     def _make_manager(self, conf: cfg.ConfigOpts) -> SchedulerManager:
@@ -441,10 +434,6 @@ class Parts:
         # Looks once a second, not four times: half of all steps of a history would be these.
         made = scheduler_endpoint.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
         made.outages = manager.outages
-        if manager.stream.status().wanted:
-            topic = f"berth.{manager.stream.membership.own.host}.{next(self._queues)}"
-            take_calls = manager.stream.take_calls
-            made.own_queue = OwnQueue(topic, lambda taken: take_calls(topic if taken else ""))
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
         return made
 

@@ -9,7 +9,7 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 * The same message may arrive twice, after a lost connection. While it is being answered, and for some time
   after that, the repetition is acknowledged and not answered again.
 * A listener that stops takes no more messages, and returns to the broker what was not begun yet.
-* A call can be forwarded to another queue, as it was received (see ``scheduler/rpc/forwarding.py``).
+* A call that is requeued, or was delivered before, is published once more with the number of its runs.
 
 - listener: receives messages
 - deliveries: the calls that are not answered yet, and their acknowledgements

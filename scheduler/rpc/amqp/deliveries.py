@@ -27,10 +27,6 @@ class Deliveries:
     """Calls by their identity, each with its deliveries: after a lost connection there are several.
 
     Any thread may use it; the reading thread sends the acknowledgements.
-
-    Attributes:
-        forwarding_queues: The queues from which a call that is returned moves to the queue of all schedulers,
-            instead of waiting there for the next consumer.
     """
 
     def __init__(self, do: Callable[[Callable[[], None]], None], channel: Callable[[], Channel]) -> None:
@@ -40,7 +36,6 @@ class Deliveries:
             do: Lets the reading thread call a function soon.
             channel: Returns the channel from which it reads.
         """
-        self.forwarding_queues: frozenset[str] = frozenset()
         self._do = do
         self._open_channel = channel
         self._lock = threading.Lock()
@@ -90,12 +85,12 @@ class Deliveries:
 
     def requeue(self, call: ConfirmedMessage) -> None:
         """Return a call to the broker, however often it was delivered."""
-        self._end(self._pop(call), self.return_message)
+        self._end(self._pop(call), library.requeue)
 
     def hand_over(self, call: ConfirmedMessage, publish: Callable[[], None]) -> None:
-        """Publish a call elsewhere, and acknowledge it after that; it is not answered here.
+        """Publish a call once more, and acknowledge it after that; it is not answered here.
 
-        Meanwhile the call counts as unknown here, since it may come back at once.
+        The call counts as unknown here from then on, since it may come back at once.
 
         Raises:
             Exception: What ``publish`` raises. The call is still to be answered here.
@@ -121,17 +116,6 @@ class Deliveries:
     def is_held(self, call: ConfirmedMessage) -> bool:
         """Return whether the broker has not had a call again since this delivery."""
         return bool(raw_of(call.message).acknowledged) or self._is_current(call)
-
-    def return_message(self, message: RabbitMessage) -> None:
-        """Return a message to the broker, in the reading thread."""
-        if self.was_forwarded(message):
-            raw_of(message).reject()
-        else:
-            library.requeue(message)
-
-    def was_forwarded(self, message: RabbitMessage) -> bool:
-        """Return whether another scheduler has sent a message on to this one."""
-        return raw_of(message).delivery_info.get("routing_key") in self.forwarding_queues
 
     def acknowledge_overdue(self, now: float) -> None:
         """Acknowledge what waits for too long, in the reading thread."""

@@ -66,7 +66,7 @@ class LateListener(library.Listener):
         self.on_stop: Callable[[], None] = lambda: None
         self.deliveries = Deliveries(self.do, lambda: connection.channel)
         self.backlog = Backlog()
-        self.priority = self._full_priority = priority
+        self.priority = priority
         self.of_calls: Collection[library.Consumer] = ()
         self.always_read: Collection[library.Consumer] = ()
         self.stopping = False
@@ -88,10 +88,8 @@ class LateListener(library.Listener):
             message.pop(library.UNIQUE_ID, None)
         if not message.get("_msg_id"):
             super().__call__(message)  # acknowledges it
-        elif self.stopping or (
-            self.priority < self._full_priority and self.deliveries.was_forwarded(message)
-        ):
-            self.deliveries.return_message(message)
+        elif self.stopping:
+            library.requeue(message)
         else:
             call = self.take(message)
             call.priority = self.priority

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 import time
 from types import TracebackType
 
 from amqp import Channel
 from amqp import exceptions as amqp
 import kombu
+from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler.request.past import Past
 from scheduler.rpc.amqp import library
 from scheduler.rpc.amqp.publisher import BoundedPublisher, ReplyTooLarge
 from scheduler.rpc.calls import State
+
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Seconds between two attempts to send a reply.
 RETRY_INTERVAL = 0.25
@@ -27,10 +29,13 @@ LOOK_TIMEOUT = 5.0
 
 PERSISTENT, TRANSIENT = kombu.Exchange.PERSISTENT_DELIVERY_MODE, kombu.Exchange.TRANSIENT_DELIVERY_MODE
 
-#: Headers of a call that was delivered before, to another scheduler or in another queue: the broker sets the
-#: first one if it moves a call back, a scheduler the other one if it sends such a call on.
-RETURNED = "x-death"
+#: Seconds in which the broker must confirm a call that is put into its queue once more.
+SEND_TIMEOUT = 3.0
+
+#: Headers of a call that was delivered before, to this scheduler or another one: its sender says so, or a
+#: scheduler that put it into the queue once more. The second one says how many of its runs had no end.
 DELIVERED_BEFORE = "berth-redelivered"
+RUNS = "berth-runs"
 
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -70,14 +75,24 @@ class ConfirmedMessage(library.Call):
 
     @property
     def headers(self) -> Mapping[str, object]:
-        """What the broker, or a scheduler that sent it on, has written on the message."""
+        """What its sender, or a scheduler that has published it once more, has written on the message."""
         return library.raw_of(self.message).headers or {}
 
     @property
     def redelivered(self) -> bool:
         """Whether it was delivered before, as the broker or its sender says."""
-        again = library.raw_of(self.message).delivery_info.get("redelivered")
-        return bool(again or RETURNED in self.headers or self.headers.get(DELIVERED_BEFORE))
+        return self.is_redelivery or bool(self.headers.get(DELIVERED_BEFORE))
+
+    @property
+    def is_redelivery(self) -> bool:
+        """Whether the last scheduler that had it neither answered nor requeued it, as one that is killed."""
+        return bool(library.raw_of(self.message).delivery_info.get("redelivered"))
+
+    @property
+    def runs(self) -> int:
+        """How many schedulers had it before, and neither answered nor requeued it."""
+        counted = self.headers.get(RUNS)
+        return (counted if isinstance(counted, int) else 0) + self.is_redelivery
 
     @property
     def is_lost(self) -> bool:
@@ -149,31 +164,34 @@ class ConfirmedMessage(library.Call):
         self.listener.deliveries.settle(self)
 
     def requeue(self) -> None:
-        """Return the message to the broker, to be delivered again."""
-        self.state = State.OVER
-        self.listener.deliveries.requeue(self)
+        """Let it be delivered again, as a call that this scheduler has ended properly."""
+        if not self.publish_again():
+            self.state = State.OVER
+            self.listener.deliveries.requeue(self)
 
-    def forward(self, queue: str, headers: dict[str, object], timeout: float) -> None:
-        """Publish the message to another queue, as it was received, and acknowledge it after that.
+    def publish_again(self) -> bool:
+        """Put the message into its queue once more, with its runs so far, and acknowledge it after that.
 
-        The broker keeps it there on disk if it does so in the queue of all schedulers.
+        The broker does not count by itself how often a call was delivered, in all kinds of queues.
 
-        Args:
-            queue: The name of the queue.
-            headers: The headers there; those of the received message are left out.
-            timeout: Seconds until the broker must have confirmed it.
-
-        Raises:
-            MessageUndeliverable: There is no such queue.
-            Exception: Whatever the driver raises. It is not known whether the message is in the other queue;
-                here it is as before, neither answered nor acknowledged.
+        Returns:
+            Whether the broker has confirmed it. If not, it may be in the queue all the same; here it is as
+            before, neither answered nor acknowledged.
         """
-        deadline = time.monotonic() + timeout
-        self.listener.deliveries.hand_over(self, partial(self._publish_again, queue, headers, deadline))
+        if self.is_lost or not self.can_be_requeued:
+            return False
+        try:
+            self.listener.deliveries.hand_over(self, self._publish_again)
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the broker has the call
+            LOG.info("Cannot put call %s into its queue once more: %.300s", self.msg_id, error)
+            return False
+        self.state = State.OVER
+        return True
 
-    def _publish_again(self, queue: str, headers: dict[str, object], deadline: float) -> None:
-        raw = library.raw_of(self.message)
-        driver = self.listener.driver
+    def _publish_again(self) -> None:
+        raw, driver = library.raw_of(self.message), self.listener.driver
+        deadline = time.monotonic() + SEND_TIMEOUT
+        queue, headers = raw.delivery_info["routing_key"], {DELIVERED_BEFORE: True, RUNS: self.runs}
         with library.connection_to_send(driver) as connection:
             BoundedPublisher(connection, deadline, self.listener.largest_message).send(
                 queue,

@@ -1,83 +1,96 @@
-"""Two daemons, a real RabbitMQ and Placement: members of one server group that are asked for at the same time."""
+"""Several daemons, a real RabbitMQ and Placement: members of one server group that are asked for at the same time.
+
+The schedulers have no second consumer with a rank, so that the broker deals the calls out to all of them.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
+import itertools
 import os
 import signal
+import threading
 
 import pytest
 import requests
 
 from conductor_client.client import SchedulerClient
 from scheduler import objects
-from tests.integration.deployed import DeployedCloud, until
+from tests.integration.deployed import DeployedCloud
 from tests.integration.stream.schedulers import PATIENCE
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
 from tools.rig.providers import HEADERS
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
-PAIRS = 20
+DAEMONS = 3
+MEMBERS = 3
+
+#: Groups of each policy; BERTH_GROUPS asks for another number.
+GROUPS = int(os.environ.get("BERTH_GROUPS", "12"))
+
+#: Groups that are asked for at the same time.
+AT_ONCE = 4
 
 
 class Schedulers:
-    """Two daemons on one cloud, and the pairs of instances that are asked of them."""
+    """Daemons on one cloud, and the members of groups that are asked of them."""
 
     def __init__(self, cloud):
         self._cloud = cloud
         self._client = SchedulerClient(cloud.bus, timeout=PATIENCE)
-        path = cloud.configure(cloud.transport_url, host="controller2")
-        second = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name="scheduler2")
-        second.wait_for_line("All workers take requests")
-        self.daemons = [cloud.scheduler, second]
+        self.daemons = [cloud.scheduler]
+        for number in range(2, DAEMONS + 1):
+            path = cloud.configure(cloud.transport_url, host=f"controller{number}")
+            daemon = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name=f"scheduler{number}")
+            daemon.wait_for_line("All workers take requests")
+            self.daemons.append(daemon)
 
-    def place_pairs(self, count, while_waiting=lambda: None):
-        """Ask for pairs, each of an anti-affinity group of its own, all at once; returns the hosts of each.
+    def place(self, policy, count, while_waiting=lambda: None):
+        """Ask for the members of groups, those of one at the same instant; return the hosts of each group.
 
         Each instance holds the host that its caller was told, and nothing else.
         """
-        pairs = [(new_uuid(), new_uuid()) for _ in range(count)]
-        with ThreadPoolExecutor(2 * count) as pool:
-            calls = [[pool.submit(self._place, pair, member) for member in pair] for pair in pairs]
+        groups = [[new_uuid() for _ in range(MEMBERS)] for _ in range(count)]
+        starts = [threading.Barrier(MEMBERS) for _ in groups]
+        with ThreadPoolExecutor(AT_ONCE * MEMBERS) as pool:
+            calls = [
+                [pool.submit(self._place, policy, group, member, start) for member in group]
+                for group, start in zip(groups, starts, strict=True)
+            ]
             while_waiting()
-            return [{call.result() for call in pair} for pair in calls]
+            return [{call.result() for call in group} for group in calls]
 
-    def _place(self, pair, member):
-        group = objects.InstanceGroup(
-            uuid=pair[0],
-            policy="anti-affinity",
-            policies=["anti-affinity"],
-            members=list(pair),
-            hosts=[],
+    def _place(self, policy, group, member, start):
+        wire = objects.InstanceGroup(
+            uuid=group[0], policy=policy, policies=[policy], members=list(group), hosts=[]
         )
-        spec = make_spec(instance_group=group)
+        spec = make_spec(instance_group=wire)
+        start.wait()
         chosen = self._client.select_destinations(context(), spec, [member])[0][0]
         path = f"{self._cloud.placement_url}/allocations/{member}"
         held = requests.get(path, headers=HEADERS, timeout=10).json()["allocations"]
         assert list(held) == [chosen.compute_node_uuid]
         return chosen.service_host
 
-    def forwarded(self):
-        """Whether the daemon that gets the calls has sent some on."""
-        return any("Forwarded call " in each.text() for each in self.daemons)
+    def texts(self):
+        """What the daemons have logged."""
+        return [each.text() for each in self.daemons]
 
 
 @pytest.fixture
 def schedulers(tmp_path, rabbit):
-    with DeployedCloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False) as cloud:
+    with DeployedCloud(tmp_path, rabbit, hosts=60, cells=1, conductors=False) as cloud:
         yield Schedulers(cloud)
 
 
-def signal_all(daemon, number):
-    os.killpg(daemon.pid, number)
-
-
-def test_members_of_a_group_never_meet_and_are_placed_also_if_the_owner_is_killed(schedulers):
-    until(lambda: schedulers.place_pairs(2) and schedulers.forwarded(), "No call is forwarded")
-    for _ in range(PAIRS):
-        assert [len(hosts) for hosts in schedulers.place_pairs(1)] == [2]
+def test_members_of_a_group_are_placed_as_its_policy_says_also_if_a_scheduler_is_killed(schedulers):
+    for policy, expected in (("anti-affinity", MEMBERS), ("affinity", 1)):
+        hosts = schedulers.place(policy, GROUPS)
+        assert [len(each) for each in hosts] == [expected] * GROUPS
 
     stopped = schedulers.daemons[1]
-    signal_all(stopped, signal.SIGSTOP)
-    hosts = schedulers.place_pairs(4, lambda: signal_all(stopped, signal.SIGKILL))
-    assert [len(each) for each in hosts] == [2] * 4
-    assert "Traceback" not in "".join(each.text() for each in schedulers.daemons)
+    os.killpg(stopped.pid, signal.SIGSTOP)
+    hosts = schedulers.place("anti-affinity", 4, lambda: os.killpg(stopped.pid, signal.SIGKILL))
+    assert [len(each) for each in hosts] == [MEMBERS] * 4
+    assert "Traceback" not in "".join(schedulers.texts())
+    placed = [sum("Placed instance" in line for line in text.splitlines()) for text in schedulers.texts()]
+    assert all(placed), placed

@@ -142,27 +142,10 @@ def test_the_server_listens_under_the_host_s_name(make_conf):
     assert (built._target.topic, built._target.server) == ("scheduler", "me")
 
 
-def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allows(make_conf):
-    stream = Stream(True)
-    made = make_server(make_conf, stream)
-    for taken in (True, False):
-        made.own_queue.announce(taken)
-    assert made.topic == "scheduler"
-    assert made.own_queue.name.startswith("berth.me.")
-    assert stream.topics == [made.own_queue.name, ""]
-
-
 def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):
     more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
     made = make_server(make_conf, Stream(True), more=more)
     assert (made.topic, made.takes_casts) == ("berth.scheduler.p", True)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "host"), [(False, "me"), (True, ".".join(["h" * 62] * 4))], ids=["no stream", "long"]
-)
-def test_a_worker_of_which_nobody_can_know_takes_no_calls_of_others(make_conf, wanted, host):
-    assert make_server(make_conf, Stream(wanted), host).own_queue is None
 
 
 class Unanswered:

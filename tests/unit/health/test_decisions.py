@@ -144,13 +144,11 @@ def test_claims_are_counted_by_outcome_and_tries(world):
 
 def test_messages_that_are_not_answered_here_are_counted(world):
     count = traffic_counter(world.counters)
-    count("refused", "")
-    count("undelivered", "")
-    count("forwarded", "server_group")
+    count("refused")
+    count("undelivered")
     assert world.counters.take() == {
         ("berth_messages_refused", ()): [1],
         ("berth_replies_undelivered", ()): [1],
-        ("berth_requests_forwarded", ("server_group",)): [1],
     }
 
 

@@ -4,7 +4,6 @@ from scheduler import objects
 from scheduler.conf.partitions import Partition
 from scheduler.router import proxy
 from scheduler.router.proxy import MOST_TRIES, WAIT_FOR_SILENT, Router, Unreachable
-from scheduler.rpc import forwarding
 from scheduler.rpc.client import BrokerAway, Failure, NoReply
 from tests.support.clock import Clock
 from tests.unit.selection.requests import make_spec
@@ -195,7 +194,3 @@ def test_a_request_that_cannot_be_read_is_for_a_scheduler_to_refuse(make_world):
 
 def test_silence_and_waits_keep_within_ten_seconds():
     assert proxy.SILENCE < 10.0 >= proxy.WAIT_FOR_SILENT
-
-
-def test_a_partition_whose_schedulers_send_a_call_on_to_one_that_has_died_is_not_given_up():
-    assert forwarding.WAIT_LIMIT <= proxy.SILENCE - 2.0

@@ -3,7 +3,7 @@ import weakref
 import pytest
 
 from scheduler.request.past import Past
-from scheduler.rpc.calls import Call, Event, Forwarded
+from scheduler.rpc.calls import Call, Event
 from tests.support.held_claims import Claims
 
 #: What becomes of claims at each event: [] for the next run of the message to find them.
@@ -13,7 +13,7 @@ CLAIMS = {
     Event.POISON: [],
     Event.NOT_BEGUN: [],
     Event.NO_CALLER: [],
-    Event.FORWARDED: [],
+    Event.COUNTED: [],
     Event.RETURNED: [],
     Event.LOST: [],
     Event.UNCONFIRMED: [],
@@ -54,48 +54,15 @@ def test_an_error_does_not_keep_the_others_from_the_outcome(event, caplog):
     assert "broken" in caplog.text
 
 
-class Bus:
-    """Sends messages on, with the outcome that it is told."""
-
-    def __init__(self, outcome):
-        self.outcome, self.sent = outcome, []
-
-    def send(self, topic, reason):
-        self.sent.append((topic, reason))
-        if isinstance(self.outcome, Forwarded):
-            raise self.outcome
-        return self.outcome
-
-
-def test_a_message_that_is_forwarded_is_not_answered_here():
-    bus = Bus(Forwarded())
-    call = Call(forward=bus.send)
-    with pytest.raises(Forwarded):
-        call.forward("t1", "why")
-    assert bus.sent == [("t1", "why")]
-
-
-@pytest.mark.parametrize("outcome", [False, True])
-@pytest.mark.parametrize("past", Past)
-def test_a_message_that_may_have_been_forwarded_and_is_answered_here_has_a_past(outcome, past):
-    call = Call("m", past=lambda: past, forward=Bus(outcome).send)
-    call.forward("t1", "why")
-    assert call.past is (past or (Past.ELSEWHERE if outcome else Past.NONE))
-
-
 def test_a_message_that_is_over_takes_no_memory():
     class Message:
-        def send(self, *_args):
-            return False
+        def past(self):
+            return Past.NONE
 
     message = Message()
     gone = weakref.ref(message)
-    call = Call(forward=message.send)
+    call = Call(past=message.past)
     del message
     assert gone() is not None
     call.forget_message()
     assert gone() is None
-
-
-def test_without_a_bus_a_message_is_answered_here():
-    assert Call().forward("t1", "why") is None

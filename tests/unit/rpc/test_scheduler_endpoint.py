@@ -311,7 +311,7 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
         calls.CURRENT.reset(token)
 
 
-@pytest.mark.parametrize("reason", [calls.Forwarded("forwarded"), calls.Requeued("comes again")])
+@pytest.mark.parametrize("reason", [calls.Lost("lost"), calls.Requeued("comes again")])
 def test_a_request_that_is_not_answered_here_ends_without_an_answer(endpoint, manager, caplog, reason):
     manager.answer = reason
     with pytest.raises(type(reason)):

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.request.past import Past
-from scheduler.rpc import forwarding, heartbeats, scheduler_endpoint, server, transport
+from scheduler.rpc import heartbeats, scheduler_endpoint, server, transport
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
@@ -425,7 +425,8 @@ class Redelivered(ConfirmedMessage):
     reply_q = "reply_1"
     client_timeout = None
     headers = {"berth-tried": ["a"]}
-    unreachable = None
+    runs, is_redelivery = 0, False
+    can_be_published = True
 
     def __init__(self, frame):
         self.message, self.ctxt, self.ends = frame, {}, []
@@ -433,10 +434,9 @@ class Redelivered(ConfirmedMessage):
     def has_reply_queue(self):
         return True
 
-    def forward(self, queue, headers, timeout):
-        if self.unreachable:
-            raise self.unreachable
-        self.ends.append((queue, headers["berth-forwarded"]))
+    def publish_again(self):
+        self.ends += ["published again"] * self.can_be_published
+        return self.can_be_published
 
     def acknowledge(self):
         """Do nothing: late acknowledgement."""
@@ -452,24 +452,17 @@ class Redelivered(ConfirmedMessage):
 
 
 @pytest.mark.parametrize(
-    ("past", "headers", "due"),
-    [
-        (Past.REDELIVERED, {}, 0.0),
-        (Past.NONE, {forwarding.FORWARDED: True}, 0.0),
-        (Past.NONE, {}, 30.0),
-        (Past.QUEUED, {}, 30.0),
-    ],
-    ids=["delivered again", "forwarded", "neither", "was in the queue"],
+    ("past", "due"),
+    [(Past.REDELIVERED, 0.0), (Past.NONE, 30.0), (Past.QUEUED, 30.0)],
+    ids=["delivered again", "new", "was in the queue"],
 )
-def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
-    conf, manager, monkeypatch, past, headers, due
-):
+def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(conf, manager, monkeypatch, past, due):
     clock, beats = Clock(100.0), []
     watching = heartbeats.Heartbeats(clock, make_loop=IdleLoop)
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager, heartbeats=watching)
     monkeypatch.setattr(library_server.RPCServer, "_on_incoming", lambda *_: None)
     message = Redelivered({})
-    message.past, message.headers, message.client_timeout = past, headers, 60
+    message.past, message.client_timeout = past, 60
     message.heartbeat = lambda: beats.append(clock.now - 100.0)
     running._on_incoming([message])
     for now in (0.0, 29.9, 30.0):
@@ -488,46 +481,27 @@ def frame_of_a_call():
     return {"method": "select_destinations", "args": arguments, "version": "4.5"}
 
 
-class Deaths:
-    """Says that so many workers ended while they ran a call; notes which calls are run."""
-
-    def __init__(self, number):
-        self.number, self.running = number, []
-
-    def begin(self, message_id):
-        self.running.append(message_id)
-
-    def end(self, message_id):
-        self.running.remove(message_id)
-
-    def deaths(self, message_id):
-        return self.number
-
-
 @pytest.mark.parametrize(
-    ("past", "deaths", "runs"),
+    ("runs", "is_redelivery", "can_be_published", "ends"),
     [
-        (Past.REDELIVERED, server.MOST_DEATHS - 1, True),
-        (Past.REDELIVERED, server.MOST_DEATHS, False),
-        (Past.NONE, server.MOST_DEATHS, True),
+        (0, False, True, ["hosts", "acknowledged"]),
+        (1, True, True, ["published again"]),
+        (1, True, False, ["hosts", "acknowledged"]),
+        (server.MOST_RUNS, False, True, ["hosts", "acknowledged"]),
+        (server.MOST_RUNS, True, True, ["published again"]),
+        (server.MOST_RUNS + 1, True, True, ["InternalError", "acknowledged"]),
+        (server.MOST_RUNS + 1, False, True, ["InternalError", "acknowledged"]),
     ],
-    ids=["up to the limit", "too many deaths", "first delivery"],
 )
-def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_some_of_them(
-    conf, manager, caplog, past, deaths, runs
+def test_a_call_that_ends_each_process_that_runs_it_is_answered_with_an_error_after_some_runs(
+    conf, manager, caplog, runs, is_redelivery, can_be_published, ends
 ):
-    seen = []
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
-    running.in_flight = Deaths(deaths)
-    manager.answer = lambda *_: seen.extend(running.in_flight.running)
     message = Redelivered(frame_of_a_call())
-    # Each return to the broker counts in a quorum queue, up to RabbitMQ 4.2.
-    message.past, message.headers = past, {"x-delivery-count": 100}
+    message.runs, message.is_redelivery, message.can_be_published = runs, is_redelivery, can_be_published
     serve(running, message)
-    assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
-    assert seen == (["m1"] if runs else [])
-    assert caplog.text.count("with an error instead of serving it again") == (not runs)
-    assert running.in_flight.running == []
+    assert message.ends == ends
+    assert caplog.text.count("with an error instead of serving it again") == (ends[0] == "InternalError")
 
 
 @pytest.mark.parametrize("past", Past)
@@ -565,13 +539,13 @@ def test_calls_whose_callers_have_left_are_dropped_with_one_error_each_and_one_l
     manager.answer = answer
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
     dropped = []
-    running.count = lambda *what: dropped.append(what)
+    running.count = dropped.append
     for _ in range(20):
         message = Redelivered(frame_of_a_call())
         serve(running, message)
         assert message.ends == ["NoValidHost", "acknowledged"]
     running._dropped.log()
-    assert dropped == [("dropped", "")] * 20
+    assert dropped == ["dropped"] * 20
     assert caplog.text.count("Dropped calls without serving them: 20 (their instances were given up)") == 1
 
 
@@ -615,35 +589,6 @@ def test_a_refused_message_is_freed_at_once(conf, manager, frame):
         gc.enable()
 
 
-@pytest.mark.parametrize(
-    ("unreachable", "ends", "past"),
-    [
-        (None, [("t1", True)], Past.NONE),
-        (messaging.MessageUndeliverable(None, "", "t1", None), ["hosts", "acknowledged"], Past.NONE),
-        (OSError("reset"), ["hosts", "acknowledged"], Past.ELSEWHERE),
-    ],
-    ids=["forwarded", "no queue", "perhaps forwarded"],
-)
-def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, past):
-    told = []
-
-    def answer(context, *_):
-        context.call.forward("t1", "why")
-        told.append(context.call.past)
-
-    manager.answer = answer
-    counted = []
-    running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
-    running.count = lambda *what: counted.append(what)
-    arguments = {"spec_obj": spec("boot_two_instances")}
-    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
-    message.past, message.unreachable = Past.NONE, unreachable
-    serve(running, message)
-    assert message.ends == ends
-    assert told == ([past] if unreachable else [])
-    assert counted == ([] if unreachable else [("forwarded", "why")])
-
-
 def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_released(conf, manager):
     claims = Claims()
 
@@ -661,11 +606,11 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
 def test_messages_that_come_to_nothing_are_counted(conf, manager):
     counted = []
     running = scheduler_endpoint.build(conf, transport.rpc_transport(conf), manager)
-    running.count = lambda *what: counted.append(what)
+    running.count = counted.append
     message = Redelivered({"method": "no such method", "args": {}, "version": "4.5"})
     message.undelivered = ValueError("the broker does not take it")
     serve(running, message)
-    assert counted == [("refused", ""), ("undelivered", "")]
+    assert counted == ["refused", "undelivered"]
     assert running.activity.in_flight == 0
 
 

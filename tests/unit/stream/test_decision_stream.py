@@ -237,18 +237,6 @@ def test_without_a_stream_a_scheduler_is_alone():
     stream.stop()
 
 
-def topics(scheduler):
-    return [member.topic for member in scheduler.stream.membership.alive()]
-
-
-def test_schedulers_learn_where_others_take_calls(start):
-    one, another = start("a"), start("b")
-    another.stream.take_calls("berth.b.0")
-    assert eventually(lambda: topics(one) == ["", "berth.b.0"])
-    another.stream.take_calls("")
-    assert eventually(lambda: topics(one) == ["", ""])
-
-
-def test_no_call_is_sent_on_while_the_stream_is_not_in_step(idle, start):
+def test_a_stream_that_was_read_is_in_step(idle, start):
     for scheduler, expected in [(idle, False), (start("a"), True)]:
         assert scheduler.stream.status().in_step is expected

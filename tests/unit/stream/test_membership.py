@@ -103,24 +103,3 @@ def test_there_is_a_bound_on_how_many_are_known(members):
     for number in range(membership.MOST_MEMBERS + 10):
         members.update(Member(f"a{number}"))
     assert len(members.alive()) == membership.MOST_MEMBERS + 1
-
-
-@pytest.mark.parametrize(
-    ("topic", "taken"),
-    [
-        ("berth.b.0", "berth.b.0"),
-        ("berth.b.12", "berth.b.12"),
-        ("conductor", ""),
-        ("scheduler", ""),
-        ("berth.decisions", ""),
-        ("berth.b.x", ""),
-        ("berth.b.", ""),
-        ("xberth.b.0", ""),
-        ("berth.c.0", ""),
-        ("berth.b.0\n", ""),
-    ],
-)
-def test_a_forged_record_names_no_queue_that_is_no_scheduler_s(members, topic, taken):
-    """Anyone on the bus can write one; calls in a queue of something else would never be answered."""
-    members.update(Member("b", "b", topic=topic))
-    assert [member.topic for member in members.alive()] == [taken, ""]

@@ -36,7 +36,7 @@ def plain(**changes):
     "one",
     [
         *(record(kind) for kind in (Kind.INTENT, Kind.CLAIMED, Kind.RELEASED, Kind.GONE)),
-        record(Kind.BEAT, entries=(), about=Member(host="c1", worker=2, topic="t")),
+        record(Kind.BEAT, entries=(), about=Member(host="c1", worker=2)),
         record(Kind.BYE, entries=()),
     ],
     ids=lambda one: one.kind,

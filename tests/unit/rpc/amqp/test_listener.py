@@ -1,12 +1,13 @@
 """What a listener does with the messages that a driver hands it, without a broker."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 from amqp.spec import Basic
 import pytest
 
 from scheduler.request.past import Past
-from scheduler.rpc.amqp import backlog, library
+from scheduler.rpc.amqp import backlog, library, message
 from scheduler.rpc.amqp import listener as late_listener
 
 
@@ -37,18 +38,18 @@ class RawMessage(dict):
             acknowledged=False,
             delivery_info={"routing_key": queue},
             headers=headers,
-            reject=lambda: self.ends.append("rejected"),
+            body=b"",
+            content_type="application/json",
+            content_encoding="utf-8",
         )
         self.acknowledge = lambda: self.ends.append("acknowledged")
         self._raw_message.channel = channel or CHANNEL
 
 
 def make_listener():
-    listener = late_listener.LateListener(
+    return late_listener.LateListener(
         SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=CHANNEL), 1000
     )
-    listener.deliveries.forwarding_queues = frozenset(["own"])
-    return listener
 
 
 def run_operations(listener):
@@ -134,13 +135,52 @@ def test_a_call_that_is_returned_to_the_common_queue_does_not_count_as_a_failed_
     assert (raw.ends, channel.sent) == ([], [(Basic.Nack, "Lbb", (1, False, True))])
 
 
-def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_of_ones_own():
-    """The broker moves a call that is rejected there to the queue of all schedulers."""
-    listener, raw = make_listener(), RawMessage(1, "call", "own")
+@pytest.mark.parametrize(
+    ("headers", "redelivered", "runs"),
+    [
+        (None, False, 0),
+        (None, True, 1),
+        ({"berth-runs": 2}, False, 2),
+        ({"berth-runs": 2}, True, 3),
+        ({"berth-runs": "many"}, True, 1),
+    ],
+)
+def test_the_message_counts_the_schedulers_that_did_not_answer_it(headers, redelivered, runs):
+    listener, raw = make_listener(), RawMessage(1, "call", headers=headers)
+    raw._raw_message.delivery_info["redelivered"] = redelivered
     listener(raw)
-    listener.incoming[0].requeue()
+    assert listener.incoming[0].runs == runs
+
+
+class Broker:
+    """Takes what is published, and says how often the call was acknowledged by then."""
+
+    def __init__(self, raw, *, takes):
+        self.raw, self.takes, self.published = raw, takes, []
+
+    def __call__(self, connection, deadline, largest):
+        return self
+
+    def send(self, queue, body, headers, **_properties):
+        self.published.append((queue, headers, list(self.raw.ends)))
+        if not self.takes:
+            raise OSError("reset")
+
+
+@pytest.mark.parametrize("takes", [True, False])
+@pytest.mark.parametrize("act", ["requeue", "publish_again"])
+def test_a_call_is_published_once_more_with_its_runs_and_acknowledged_after_that(monkeypatch, act, takes):
+    listener, raw = make_listener(), RawMessage(1, "call", "scheduler", headers={"berth-runs": 1})
+    broker = Broker(raw, takes=takes)
+    monkeypatch.setattr(message, "BoundedPublisher", broker)
+    monkeypatch.setattr(library, "connection_to_send", lambda _: nullcontext(SimpleNamespace(durable=True)))
+    listener.conn.channel.sent.clear()
+    listener(raw)
+    getattr(listener.incoming[0], act)()
     run_operations(listener)
-    assert raw.ends == ["rejected"]
+    assert broker.published == [("scheduler", {"berth-redelivered": True, "berth-runs": 1}, [])]
+    assert raw.ends == ["acknowledged"] * takes
+    assert len(listener.deliveries) == (act == "publish_again" and not takes)
 
 
 def test_a_call_with_the_identity_of_a_cast_is_taken():
@@ -162,28 +202,14 @@ def test_a_call_is_outranked_if_it_came_before_the_priority_was_lowered(priority
     assert (before.outranked, take(listener, 2).outranked) == (outranked, False)
 
 
-def test_with_a_lower_priority_calls_that_others_send_on_go_back():
-    """The other scheduler may be able to decide what this one cannot."""
-    listener, raw = make_listener(), RawMessage(1, "call", "own")
-    listener.use_priority(-1)
-    run_operations(listener)
-    listener(raw)
-    assert (listener.incoming, raw.ends) == ([], ["rejected"])
-    listener.use_priority(0)
-    run_operations(listener)
-    listener(RawMessage(2, "call", "own"))
-    assert len(listener.incoming) == 1
-
-
 @pytest.mark.parametrize(
     ("headers", "redelivered"),
     [
         (None, False),
         ({"berth-redelivered": False}, False),
         ({"berth-redelivered": True}, True),
-        ({"x-death": [{"reason": "expired"}]}, True),
     ],
-    ids=["none", "forwarded", "forwarded after a redelivery", "moved back"],
+    ids=["none", "new", "redelivered"],
 )
 def test_a_call_that_was_delivered_elsewhere_before_counts_as_redelivered(headers, redelivered):
     listener = make_listener()
