@@ -20,7 +20,7 @@ from scheduler.request.scheduling_request import ServerGroup
 MOST_READ = 100
 
 #: Members in these states hold no host that counts.
-_WITHOUT_HOST = frozenset({InstanceState.GIVEN_UP, InstanceState.DELETED, InstanceState.MISSING})
+_WITHOUT_HOST = frozenset({InstanceState.GIVEN_UP, InstanceState.DELETED})
 
 
 @dataclass(frozen=True)

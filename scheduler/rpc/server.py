@@ -194,7 +194,7 @@ class Server(library.RPCServer):
             return calls.Event.NOT_BEGUN
         if self._is_caller_missing(message):
             return calls.Event.NO_CALLER
-        if message.runs > MOST_RUNS:
+        if message.runs >= MOST_RUNS:
             return calls.Event.POISON
         # Once it runs, it may be too late to count.
         return calls.Event.COUNTED if message.is_redelivery and message.publish_again() else None

@@ -1,24 +1,19 @@
 """Calls to a server of ours on a real RabbitMQ, and how their deliveries end."""
 
 import contextlib
-import itertools
 import threading
-import time
 
 import kombu
 import oslo_messaging as messaging
 import pytest
 
 from scheduler.request.past import Past
-from scheduler.rpc import calls, scheduler_endpoint, serializer, server, transport
+from scheduler.rpc import scheduler_endpoint, serializer, transport
 from scheduler.rpc.amqp import library
 from scheduler.rpc.context import RequestContext
 from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
 from tests.unit.rpc.conftest import make_conf
-
-#: Where calls are forwarded to.
-OTHER = "berth.other.0"
 
 ARGUMENTS = message("boot_two_instances")["args"]
 
@@ -50,25 +45,6 @@ class Manager:
     @property
     def ends(self):
         return [claims.ends for claims in self.claims]
-
-
-class Forwarding(Manager):
-    """Sends each call on, once and after some seconds, and answers what it cannot send on."""
-
-    def __init__(self, answer=(), topics=itertools.repeat(OTHER), seconds=0.0):  # noqa: B008 - it has no state
-        super().__init__(answer)
-        self.topics = topics
-        self.seconds = seconds
-        self.sent = 0
-
-    def select_destinations(self, context, *arguments):
-        time.sleep(self.seconds)
-        try:
-            context.call.forward(next(self.topics), "test")
-        except calls.Forwarded:
-            self.sent += 1
-            raise
-        return super().select_destinations(context, *arguments)
 
 
 class Caller(threading.Thread):
@@ -111,16 +87,14 @@ def conf(url):
 
 @pytest.fixture
 def serve(conf):
-    """Start a server for a manager, which also takes what is forwarded to some topics."""
+    """Start a server for a manager."""
     with contextlib.ExitStack() as started:
 
-        def serve(manager, queue="", topic="scheduler", announce=lambda _taken: None, outages=None, rank=0):
+        def serve(manager, topic="scheduler", outages=None, rank=0):
             bus = transport.rpc_transport(conf)
             running = scheduler_endpoint.build(conf, bus, manager)
             running.topic, running.outages = topic, outages
             running.rank = rank
-            if queue:
-                running.own_queue = server.OwnQueue(queue, announce)
             started.callback(bus.cleanup)
             running.start()
             started.callback(running.wait)

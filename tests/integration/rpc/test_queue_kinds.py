@@ -10,9 +10,8 @@ import pytest
 
 from scheduler.bounds.outages import Lacks
 from scheduler.errors import ReturnedToBroker
-from scheduler.rpc import forwarding
 from scheduler.rpc.context import RequestContext
-from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
+from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.rabbitmq
@@ -267,20 +266,3 @@ def test_a_priority_that_rises_returns_no_call(serve, bus, conf, kind):
         caller.join(30)
     assert [caller.reply for caller in callers] == [[]] * 40
     assert manager.redelivered == [False] * 40
-
-
-@REPLICATED
-def test_calls_are_forwarded_and_come_back_if_nobody_takes_them(serve, bus, rabbit, url, monkeypatch):
-    monkeypatch.setattr(forwarding, "WAIT_LIMIT", 1.0)
-    first, second = Forwarding(["first"]), Manager(["second"])
-    serve(first)
-    taking = serve(second, OTHER)
-    callers = [Caller(bus) for _ in range(10)]
-    for caller in callers:
-        caller.join(30)
-    assert [caller.reply for caller in callers] == [["second"]] * 10
-    assert rabbit.queue_types(url.rpartition("/")[2])[OTHER] == "quorum"
-    taking.stop()
-    caller = Caller(bus)
-    caller.join(30)
-    assert (caller.reply, first.redelivered) == (["first"], [True])
