@@ -29,15 +29,22 @@ class Deliveries:
     Any thread may use it; the reading thread sends the acknowledgements.
     """
 
-    def __init__(self, do: Callable[[Callable[[], None]], None], channel: Callable[[], Channel]) -> None:
+    def __init__(
+        self,
+        do: Callable[[Callable[[], None]], None],
+        channel: Callable[[], Channel],
+        resume: Callable[[ConfirmedMessage], None],
+    ) -> None:
         """Begin without a call.
 
         Args:
             do: Lets the reading thread call a function soon.
             channel: Returns the channel from which it reads.
+            resume: Lets a received call be served after all; called in the reading thread.
         """
         self._do = do
         self._open_channel = channel
+        self._resume = resume
         self._lock = threading.Lock()
         self._in_progress: dict[str, list[ConfirmedMessage]] = {}
         self._answered: TTLCache[str, bool] = TTLCache(MOST_ANSWERED, ANSWERED_TTL)
@@ -61,6 +68,9 @@ class Deliveries:
         if raw.channel is not self._channel or raw.delivery_tag <= self._last_tag:
             self._channel, self._channel_number = raw.channel, self._channel_number + 1
         self._last_tag, call.channel_number = raw.delivery_tag, self._channel_number
+        return self._take(call)
+
+    def _take(self, call: ConfirmedMessage) -> bool:
         if not call.unique_id:
             return True
         with self._lock:
@@ -90,20 +100,22 @@ class Deliveries:
     def hand_over(self, call: ConfirmedMessage, publish: Callable[[], None]) -> None:
         """Publish a call once more, and acknowledge it after that; it is not answered here.
 
-        The call counts as unknown here from then on, since it may come back at once.
+        A copy that comes here before the acknowledgement is sent has to wait for it. If it ended this process
+        at once, the broker would have the call twice.
 
         Raises:
             Exception: What ``publish`` raises. The call is still to be answered here.
         """
-        deliveries = self._pop(call)
-        try:
-            publish()
-        except BaseException:
-            if call.unique_id:
-                with self._lock:
-                    self._in_progress.setdefault(call.unique_id, []).extend(deliveries)
-            raise
-        self._end(deliveries, _acknowledge)
+        publish()
+        self._do(partial(self._finish, call))
+
+    def _finish(self, call: ConfirmedMessage) -> None:
+        """Acknowledge a call that was handed over, then take what came of it; in the reading thread."""
+        first, *others = self._pop(call)
+        self._send(first, _acknowledge)
+        for each in others:
+            if self._take(each):
+                self._resume(each)
 
     def can_requeue(self, call: ConfirmedMessage) -> bool:
         """Return whether a call is not acknowledged, so that it is delivered again sooner or later."""

@@ -64,7 +64,7 @@ class LateListener(library.Listener):
         super().__init__(driver, connection, self._look_round, (ACKNOWLEDGE_AFTER, LONGEST_WAIT))
         self.largest_message = largest_message
         self.on_stop: Callable[[], None] = lambda: None
-        self.deliveries = Deliveries(self.do, lambda: connection.channel)
+        self.deliveries = Deliveries(self.do, lambda: connection.channel, self.incoming.append)
         self.backlog = Backlog()
         self.priority = priority
         self.of_calls: Collection[library.Consumer] = ()
