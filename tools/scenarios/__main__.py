@@ -27,6 +27,7 @@ def main() -> int:
     if name not in SCENARIOS:
         print(f"usage: tools/berth SCENARIO [OPTION...], one of {', '.join(SCENARIOS)}", file=sys.stderr)
         return USAGE
+    command = "tools/demo" if name == "demo" else f"tools/berth {name}"
     # The demo has signs that a terminal without UTF-8 cannot show
     sys.stdout.reconfigure(errors="replace")
     try:
@@ -37,10 +38,10 @@ def main() -> int:
             backend.init_backend(backend.BackendType.THREADING)
         return importlib.import_module(SCENARIOS[name]).main(arguments) or 0
     except KeyboardInterrupt:
-        print(f"\ntools/berth {name}: interrupted, everything is stopped and removed", file=sys.stderr)
+        print(f"\n{command}: interrupted, everything is stopped and removed", file=sys.stderr)
         return INTERRUPTED
     except RuntimeError as error:
-        print(f"tools/berth {name}: {error}", file=sys.stderr)
+        print(f"{command}: {error}", file=sys.stderr)
         return 1
 
 
