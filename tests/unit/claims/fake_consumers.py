@@ -1,211 +1,155 @@
-"""Placement behind a ``PlacementClient``: generations, capacity and empty consumers as it has them, and faults on demand."""
+"""The model of Placement behind a ``PlacementClient``: consumers of units of providers, and faults on demand."""
 
-from dataclasses import dataclass, field
-from urllib.parse import unquote
+from collections.abc import MutableMapping
 
 import orjson
 
 from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
-from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.reply import Reply
+from tools.simulation import placement as model
+
+CONFLICT = "consumer generation conflict - expected null but got 7"
+REFUSED = "Unable to create allocation for 'VCPU' on resource provider 'f0'."
+#: What a client meets in place of the answer to a write that is carried out, and to one that is not.
+AFTER = {
+    "unanswered": lambda: PlacementUnanswered("lost"),
+    "timeout": lambda: PlacementUnanswered("late", timed_out=True),
+    "500 after": lambda: model.refusal(500, "deadlock"),
+}
+BEFORE = {
+    "lost": lambda: PlacementUnanswered("lost"),
+    "unreachable": lambda: PlacementUnreachable("no"),
+    "500": lambda: model.refusal(500, "deadlock"),
+    "html": lambda: Reply(502, b"<html>Bad Gateway</html>"),
+    "403": lambda: model.refusal(403, "not for you"),
+    "concurrent": lambda: model.concurrent("Another thread concurrently updated the data"),
+    "refused": lambda: model.refusal(409, REFUSED),
+    "conflict": lambda: model.concurrent(CONFLICT),
+}
 
 
-def error(status, detail="", code="placement.undefined_code"):
-    return Reply(status, orjson.dumps({"errors": [{"status": status, "detail": detail, "code": code}]}))
+class Held(MutableMapping):
+    """Consumer uuid → what it holds, shown or not."""
+
+    def __init__(self, placement):
+        self.placement = placement
+        self.hidden = {}
+
+    def __getitem__(self, uuid):
+        record = self.placement.consumers.get(uuid) or self.hidden.get(uuid)
+        rows = self.placement.held(uuid)
+        if record is None and not rows:
+            raise KeyError(uuid)
+        allocations = {provider: {"resources": amounts} for provider, amounts in rows.items()}
+        return ConsumerAllocations(
+            allocations, record and record.generation, record and Owner(record.project_id, record.user_id)
+        )
+
+    def __setitem__(self, uuid, held):
+        rows = {provider: dict(entry["resources"]) for provider, entry in held.allocations.items()}
+        owner = held.owner.project_id, held.owner.user_id
+        self.placement.rows[uuid] = rows
+        self.placement.consumers[uuid] = model.Consumer(held.generation, *owner, created_by=0)
+
+    def __delitem__(self, uuid):
+        self.placement.rows.pop(uuid, None)
+        self.placement.consumers.pop(uuid, None)
+
+    def __iter__(self):
+        return iter(self.placement.rows | self.placement.consumers)
+
+    def __len__(self):
+        return len(list(self))
 
 
-DONE = Reply(204)
-CONCURRENT = error(409, "Another thread concurrently updated the data", "placement.concurrent_update")
-
-
-@dataclass
 class FakeConsumers:
-    """``capacity``: provider → units that it has; every allocation takes one.
+    """A client of providers that have so many units of each class.
 
-    Faults of writes, one each: ``ok``, ``lost`` (before it got there), ``unanswered`` (carried out), ``timeout``
-    (carried out), ``late N`` (carried out N calls later), ``500`` (not carried out), ``500 after``, ``html`` (of a
-    proxy, not carried out), ``garbage`` (carried out), ``403``, ``concurrent``, ``unreachable``, ``hidden``
-    (carried out, but not shown until written again), ``begun N`` (the record of the consumer is made at once,
-    the rest is done N calls later), ``refused``, ``conflict`` (not carried out)
+    Faults of writes, one each: ``ok``, those of ``AFTER`` and ``BEFORE``, ``late N`` (carried out N calls later),
+    ``begun N`` (the record of the consumer is made at once, the rest is done N calls later).
     Faults of reads: ``ok``, ``silent``.
     """
 
-    capacity: dict
-    consumers: dict = field(default_factory=dict)
-    write_faults: list = field(default_factory=list)
-    read_faults: list = field(default_factory=list)
-    late: list = field(default_factory=list)
-    hidden: set = field(default_factory=set)
-    calls: list = field(default_factory=list)
+    def __init__(self, capacity, held=(), write_faults=(), read_faults=()):
+        self.placement = model.Placement([])
+        self.consumers = Held(self.placement)
+        self.consumers.update(held)
+        self.write_faults, self.read_faults = list(write_faults), list(read_faults)
+        self.late = []
+        self.calls = []
+        self.have(capacity)
+
+    def have(self, capacity):
+        """Set the units of providers; a provider ``x-child`` is below ``x``."""
+        for uuid, units in capacity.items():
+            inventories = {name: {"total": units} for name in ("VCPU", "DISK_GB")}
+            root = uuid.removesuffix("-child")
+            self.placement.providers[uuid] = model.Provider(uuid, inventories, root=root)
+
+    def hide(self, uuid):
+        """Take the record of a consumer away, so that its rows are not shown."""
+        self.consumers.hidden[uuid] = self.placement.consumers.pop(uuid)
+
+    @property
+    def hidden(self):
+        return {uuid for uuid, rows in self.placement.rows.items() if rows and not self.placement.shown(uuid)}
+
+    def shown(self, uuid):
+        """What Placement shows of a consumer."""
+        return self.consumers[uuid] if self.placement.shown(uuid) else NOTHING
 
     def get(self, path, version, context=None):
         """As ``PlacementClient.get``."""
-        kind, _, uuid = path.strip("/").partition("/")
-        if kind == "resource_providers":
-            return Reply(200, orjson.dumps({"root_provider_uuid": self.get_root_provider(uuid)}))
-        held = self.get_allocations(unquote(uuid), context)
-        owner = {"project_id": held.owner.project_id, "user_id": held.owner.user_id}
-        told = {"allocations": held.allocations, "consumer_generation": held.generation, **owner}
-        return Reply(200, orjson.dumps(told))
+        if path.startswith("/resource_providers/"):
+            root = path.rpartition("/")[2].removesuffix("-child")
+            return Reply(200, orjson.dumps({"root_provider_uuid": root}))
+        self._tick("read")
+        if self.read_faults and self.read_faults.pop(0) == "silent":
+            raise PlacementUnreachable("no")
+        return _reply(self.placement.read(path))
 
     def write(self, method, path, version, context=None, body=None):
         """As ``PlacementClient.write``."""
-        data = orjson.loads(body)
-        if method == "POST":
-            return self.post_allocations(data, context)
-        return self.put_allocations(unquote(path.rpartition("/")[2]), data, context)
-
-    def give(self, uuid, allocations, owner=Owner("project", "user")):  # noqa: B008
-        self.consumers[uuid] = ConsumerAllocations(allocations, 1, owner)
-
-    def used(self, provider):
-        return sum(provider in held.allocations for held in self.consumers.values())
+        self._tick(method.lower())
+        fault = self.write_faults.pop(0) if self.write_faults else "ok"
+        name, _, number = fault.partition(" ")
+        if fault in BEFORE:
+            return _reply(BEFORE[fault]())
+        write = self.placement.write(method, path, body)
+        moments = list(self.placement.moments)
+        if name in ("late", "begun"):
+            if name == "begun":
+                carry_out(write, moments[:-1])
+                moments = moments[-1:]
+            self.late.append((int(number), write, moments))
+            raise PlacementUnanswered("late")
+        carry_out(write, moments)
+        return _reply(write.answer if fault == "ok" else AFTER[fault]())
 
     def settle(self):
         """All late writes arrive, and faults are over."""
         self.write_faults, self.read_faults = [], []
-        for _, uuid, body in self.late:
-            self._apply(uuid, body)
+        for _, write, moments in self.late:
+            carry_out(write, moments)
         self.late = []
-
-    def get_allocations(self, uuid, context=None):
-        self._tick("read")
-        if self.read_faults and self.read_faults.pop(0) == "silent":
-            raise PlacementUnreachable("no")
-        held = self.consumers.get(uuid, NOTHING)
-        return held if held.allocations and uuid not in self.hidden else NOTHING
-
-    def get_root_provider(self, provider, context=None):
-        return provider.removesuffix("-child")
-
-    def put_allocations(self, uuid, body, context=None):
-        self._tick("put")
-        fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
-        return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
-
-    def post_allocations(self, bodies, context=None):
-        self._tick("post")
-        fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
-        return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
 
     def _tick(self, name):
         self.calls.append(name)
-        due = [write for write in self.late if write[0] <= 1]
-        self.late = [(ticks - 1, uuid, body) for ticks, uuid, body in self.late if ticks > 1]
-        for _, uuid, body in due:
-            self._apply(uuid, body)
+        self.late = [(ticks - 1, *write) for ticks, *write in self.late]
+        for _, write, moments in [each for each in self.late if not each[0]]:
+            carry_out(write, moments)
+        self.late = [each for each in self.late if each[0]]
 
-    def _ok(self, uuid, body, _):
-        return self._apply(uuid, body)
 
-    def _lost(self, *_):
-        raise PlacementUnanswered("lost")
+def carry_out(write, moments):
+    for moment in moments:
+        if write.answer is None:
+            moment(write)
 
-    def _unanswered(self, uuid, body, _):
-        self._apply(uuid, body)
-        raise PlacementUnanswered("lost")
 
-    def _timeout(self, uuid, body, _):
-        self._apply(uuid, body)
-        raise PlacementUnanswered("late", timed_out=True)
-
-    def _late(self, uuid, body, number):
-        self.late.append((int(number), uuid, body))
-        raise PlacementUnanswered("late")
-
-    def _begun(self, uuid, body, number):
-        self.consumers.setdefault(uuid, ConsumerAllocations({}, 0))
-        self.late.append((int(number), uuid, {**body, "begun": True}))
-        raise PlacementUnanswered("late")
-
-    def _500(self, *_):
-        return error(500, "deadlock")
-
-    def _after(self, uuid, body, _):
-        self._apply(uuid, body)
-        return error(500, "deadlock")
-
-    def _html(self, *_):
-        return Reply(502, b"<html>Bad Gateway</html>")
-
-    def _garbage(self, uuid, body, _):
-        self._apply(uuid, body)
-        return Reply(200, b"\x00")
-
-    def _403(self, *_):
-        return error(403, "not for you")
-
-    def _concurrent(self, *_):
-        return CONCURRENT
-
-    def _refused(self, *_):
-        return error(409, "Unable to create allocation for 'VCPU' on resource provider 'f0'.")
-
-    def _conflict(self, *_):
-        return error(
-            409, "consumer generation conflict - expected null but got 7", "placement.concurrent_update"
-        )
-
-    def _unreachable(self, *_):
-        raise PlacementUnreachable("no")
-
-    def _hidden(self, uuid, body, _):
-        reply = self._apply(uuid, body)
-        self.hidden.add(uuid)
-        return reply
-
-    def _apply(self, uuid, body):
-        return self._apply_all(body) if uuid is None else self._apply_one(uuid, body)
-
-    def _apply_all(self, bodies):
-        before = dict(self.consumers)
-        for uuid, body in bodies.items():  # Placement looks at all consumers first
-            if conflict := self._conflict_of(uuid, body):
-                return conflict
-        for uuid, body in bodies.items():
-            reply = self._apply_one(uuid, body)
-            if reply.status != 204:
-                self.consumers = before
-                if "does not exist" in reply.detail:
-                    for one in bodies:
-                        self.consumers.setdefault(one, ConsumerAllocations({}, 0))
-                return reply
-        return DONE
-
-    def _generation_of(self, uuid):
-        held = self.consumers.get(uuid)
-        return None if held is None or uuid in self.hidden else held.generation
-
-    def _conflict_of(self, uuid, body):
-        generation = self._generation_of(uuid)
-        if body["consumer_generation"] == (None if body.get("begun") else generation):
-            return None
-        text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
-        return error(409, text, "placement.concurrent_update")
-
-    def _apply_one(self, uuid, body):
-        held = self.consumers.get(uuid)
-        generation = self._generation_of(uuid)
-        if body.get("begun") and generation != 0:
-            self.hidden.add(uuid)  # it is refused, and removes the record that it has made
-            return CONCURRENT
-        if conflict := self._conflict_of(uuid, body):
-            return conflict
-        owner = Owner(body["project_id"], body["user_id"])
-        for provider in body["allocations"]:
-            if provider not in self.capacity:
-                self.consumers.setdefault(uuid, ConsumerAllocations({}, 0, owner))
-                return error(400, f"Allocation for resource provider '{provider}' that does not exist.")
-            mine = held is not None and provider in held.allocations
-            if not mine and self.used(provider) >= self.capacity[provider]:
-                return error(
-                    409,
-                    f"Unable to allocate inventory: Unable to create allocation for 'VCPU' on resource provider "
-                    f"'{provider}'. The requested amount would exceed the capacity.",
-                )
-        self.hidden.discard(uuid)
-        if body["allocations"]:
-            self.consumers[uuid] = ConsumerAllocations(body["allocations"], (generation or 0) + 1, owner)
-        else:
-            self.consumers.pop(uuid, None)
-        return DONE
+def _reply(answer):
+    """Raise what is an error, else return a Reply."""
+    if isinstance(answer, Exception):
+        raise answer
+    return Reply(answer.status, answer.body)

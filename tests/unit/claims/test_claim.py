@@ -50,7 +50,7 @@ class World:
 
     @property
     def held(self):
-        return self.api.get_allocations(UUID)
+        return self.api.shown(UUID)
 
 
 CASES = {
@@ -93,7 +93,7 @@ CASES = {
 @pytest.mark.parametrize(("fields", "outcome", "held"), CASES.values(), ids=CASES)
 def test_a_claim(fields, outcome, held):
     world = World(**fields)
-    world.api.capacity[f"{B}-child"] = 1
+    world.api.have({f"{B}-child": 1})
     world.run()
     assert world.result.outcome is outcome
     assert sorted(world.held.allocations) == sorted(held)
@@ -140,7 +140,7 @@ def test_an_evacuation_that_is_refused_for_what_its_instance_keeps_ends(refused,
         where="f011",
         host_name=lambda provider: names.get(provider, "host 1"),
     )
-    world.api.capacity["f0"] = 1
+    world.api.have({"f0": 1})
     result = world.run().result
     assert (result.outcome, result.refused_provider) == (Outcome.REFUSED, refused)
     assert (result.final, result.try_next, result.hopeless) == (final, not final, final)

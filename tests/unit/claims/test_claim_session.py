@@ -230,7 +230,7 @@ def test_what_a_late_reply_named_and_placement_hides_is_shown_on_its_host_alone(
         world.use("a", where=host)
     world.clock.sleep(SOON + 1.0)
     world.claims.keep()
-    world.api.hidden.add("a")
+    world.api.hide("a")
     world.clock.now += LATE_WRITE_WINDOW
     world.loop.work()
     assert ("a" in world.api.hidden) is not shown

@@ -47,7 +47,7 @@ def test_under_random_faults_what_is_claimed_is_released(writes, reads):
         release(claimer, {UUID: result.made})
     api.settle()
     lost = result.lost or len(claimer.doubts)
-    assert lost or api.get_allocations(UUID) == NOTHING
+    assert lost or api.shown(UUID) == NOTHING
 
 
 def test_many_are_claimed_in_one_request():

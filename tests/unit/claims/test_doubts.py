@@ -64,7 +64,7 @@ class World:
 
     @property
     def held(self):
-        return sorted(self.api.get_allocations(UUID).allocations)
+        return sorted(self.api.shown(UUID).allocations)
 
 
 STATES = {GIVEN_UP: [], DELETED: [], MISSING: [A], PLACED: [A], WAITING: [A], MOVING: [A], UNKNOWN: [A]}
@@ -115,7 +115,7 @@ def test_a_release_is_made_by_its_generation_alone():
 
 def test_an_evacuated_instance_keeps_its_source_and_what_that_shares():
     world = World()
-    world.api.capacity |= {"disks": 1, f"{B}-child": 1}
+    world.api.have({"disks": 1, f"{B}-child": 1})
     held = holding(A, B, "disks", f"{B}-child")
     held.allocations["disks"]["resources"] = {"DISK_GB": 1}
     world.api.consumers[UUID] = held
@@ -134,7 +134,7 @@ def test_an_evacuated_instance_keeps_its_source_whose_cell_was_read_after_the_en
 
 def test_rows_that_are_hidden_are_released():
     world = World(held=holding(A))
-    world.api.hidden.add(UUID)
+    world.api.hide(UUID)
     world.doubts.note_lost([UUID], OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert (world.held, len(world.doubts)) == ([], 0)
@@ -166,7 +166,7 @@ def test_an_instance_that_is_deleted_while_it_is_looked_at_keeps_nothing():
 
 def test_what_was_answered_and_does_not_show_is_written_once_more():
     world = World(state=PLACED, held=holding(A))
-    world.api.hidden.add(UUID)
+    world.api.hide(UUID)
     world.doubts.note_unknown([UUID], OWNER)
     world.doubts.note_answered(ANSWERED)
     world.work(LATE_WRITE_WINDOW)
@@ -232,7 +232,7 @@ def test_a_claim_that_is_refused_for_want_of_room_is_written_once_there_is_some(
     world.doubts.note_unknown([UUID], OWNER)
     world.doubts.note_answered(ANSWERED)
     world.work(LATE_WRITE_WINDOW)
-    world.api.capacity[A] = 1
+    world.api.have({A: 1})
     world.work(600.0)
     assert world.held == [A]
 
@@ -295,16 +295,16 @@ def test_an_own_claim_that_was_not_released_is_released_though_nova_does_not_kno
 def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplog):
     world = World()
     others = [f"i{number}" for number in range(3)]
-    world.api.consumers |= {uuid: holding(A) for uuid in others}
+    world.api.consumers.update({uuid: holding(A) for uuid in others})
     world.doubts.note_unknown(["bad", *others], OWNER)
-    read = world.api.get_allocations
+    read = world.api.get
 
-    def fails(uuid, context=None):
-        if uuid == "bad":
+    def fails(path, *version_and_context):
+        if path.endswith("/bad"):
             raise TypeError("what is this?")
-        return read(uuid, context)
+        return read(path, *version_and_context)
 
-    world.api.get_allocations = fails
+    world.api.get = fails
     for _ in range(3):
         world.work(LATE_WRITE_WINDOW)
     assert not world.api.consumers
@@ -312,7 +312,7 @@ def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplo
     assert [
         record.exc_info for record in caplog.records if "Cannot settle instance bad" in record.message
     ] == [None]
-    world.api.get_allocations = read
+    world.api.get = read
     world.work(600.0)
     assert len(world.doubts) == 0
 
@@ -332,7 +332,7 @@ def test_what_cannot_be_released_is_tried_for_ever():
 def test_many_are_released_in_batches():
     world = World()
     uuids = [f"i{number}" for number in range(2 * TOGETHER + 1)]
-    world.api.consumers |= {uuid: holding(A) for uuid in uuids}
+    world.api.consumers.update({uuid: holding(A) for uuid in uuids})
     world.doubts.note_unknown(uuids, OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert not world.api.consumers

@@ -16,7 +16,7 @@ class World:
     def __init__(self, *builds):
         self.clock = SleepClock()
         self.api = FakeConsumers({A: 1000})
-        self.api.consumers |= {uuid: holding(A, generation=7) for uuid in builds}
+        self.api.consumers.update({uuid: holding(A, generation=7) for uuid in builds})
         self.found, self.states = [list(builds)], {}
         writer = writer_of(self.api, timing=self.clock.timing)
         self.sweep = Sweep(writer, self.states_of, lambda: self.found.pop(0) if self.found else [])

@@ -72,14 +72,14 @@ def test_answers_of_placement(faults, claimed):
 
 def test_a_consumer_that_changed_is_an_error():
     world = World(i=holding("old", generation=7))
-    read = world.api.get_allocations
+    read = world.api.get
 
-    def read_and_change(uuid, context=None):
-        held = read(uuid, context)
+    def read_and_change(*asked):
+        held = read(*asked)
         world.api.consumers["i"] = holding("x", generation=8)
         return held
 
-    world.api.get_allocations = read_and_change
+    world.api.get = read_and_change
     with pytest.raises(errors.AllocationUpdateFailed):
         world.claim()
 
@@ -128,14 +128,14 @@ def test_nothing_is_left_to_remove():
 
 def test_a_removal_takes_what_was_written_meanwhile():
     world = World(i=holding("old", generation=7))
-    read, changes = world.api.get_allocations, [8, 9]
+    read, changes = world.api.get, [8, 9]
 
-    def read_and_change(uuid, context=None):
-        held = read(uuid, context)
+    def read_and_change(*asked):
+        held = read(*asked)
         if changes:
             world.api.consumers["i"] = holding("x", generation=changes.pop(0))
         return held
 
-    world.api.get_allocations = read_and_change
+    world.api.get = read_and_change
     assert world.allocations.remove("i")
     assert world.held == {}

@@ -233,13 +233,13 @@ def test_many_consumers_are_written_in_one_post_and_each_has_its_own_outcome(pla
     assert [one.outcome for one in written.values()] == results
     assert world.api.calls == calls
     for (uuid, one), where in zip(written.items(), plan, strict=True):
-        held = world.api.get_allocations(uuid).allocations
+        held = world.api.shown(uuid).allocations
         assert held == (candidate(where).allocations if one.outcome is DONE else {})
 
 
 def test_the_consumer_that_has_changed_is_found_and_the_others_are_written():
     world = World()
-    world.api.give("i5", candidate(B).allocations)
+    world.api.consumers["i5"] = holding(B)
     written = world.write_all(many([C] * 8))
     assert [uuid for uuid, one in written.items() if one.outcome is not DONE] == ["i5"]
     assert written["i5"].held.allocations == candidate(B).allocations
@@ -267,7 +267,7 @@ def test_splitting_a_batch_leaves_events():
 def test_all_or_none(faults):
     world = World(faults)
     for uuid in ("i0", "i1"):
-        world.api.give(uuid, candidate(C).allocations)
+        world.api.consumers[uuid] = holding(C)
     writes = {uuid: Write(candidate(C).allocations, OWNER, 1) for uuid in ("i0", "i1")}
     written = world.write_all(writes, all_or_none=True)
     assert {one.outcome for one in written.values()} == {DONE}
@@ -277,7 +277,7 @@ def test_all_or_none(faults):
 
 def test_none_is_written_if_one_has_changed():
     world = World()
-    world.api.give("i0", candidate(C).allocations)
+    world.api.consumers["i0"] = holding(C)
     writes = {uuid: Write(candidate(C).allocations, OWNER, 1) for uuid in ("i0", "i1")}
     written = world.write_all(writes, all_or_none=True)
     assert {one.outcome for one in written.values()} == {CHANGED}
@@ -293,7 +293,7 @@ def test_under_random_faults_the_outcome_is_true(plan, faults, reads):
     world = World(faults, reads)
     written = world.write_all(many(plan))
     for (uuid, one), where in zip(written.items(), plan, strict=True):
-        held = world.api.get_allocations(uuid).allocations if not world.api.read_faults else None
+        held = world.api.shown(uuid).allocations if not world.api.read_faults else None
         if one.outcome is DONE:
             assert held in (candidate(where).allocations, None)
         elif one.outcome is not UNKNOWN:
@@ -301,9 +301,9 @@ def test_under_random_faults_the_outcome_is_true(plan, faults, reads):
     world.api.settle()
     for (uuid, one), where in zip(written.items(), plan, strict=True):
         if one.outcome is DONE:
-            assert world.api.get_allocations(uuid).allocations == candidate(where).allocations
+            assert world.api.shown(uuid).allocations == candidate(where).allocations
         elif not one.lost:
-            assert world.api.get_allocations(uuid).allocations == {}
+            assert world.api.shown(uuid).allocations == {}
 
 
 # -- records of consumers that hold nothing (spec: placement-and-workflow 4.5) ---------------------------------------
