@@ -1,6 +1,6 @@
 """Reading from Placement, and writing allocations (spec: placement-and-workflow 2-4).
 
-- session, client, reply, errors, transport_errors: HTTP, and what a failure means
+- session, client, reply, errors: HTTP, and what a failure means
 - candidates, answer: allocation candidates
 - allocation_writer: the only place that writes allocations; write_queue: which writes are sent together
 - writes: what consumers shall hold; outcomes: what can become of that, and what a response means

@@ -25,10 +25,12 @@ from scheduler.placement.errors import (
     PlacementSilent,
     PlacementUnanswered,
     PlacementUnreachable,
+    certificate_refused,
+    timed_out,
+    was_sent,
 )
 from scheduler.placement.reply import Reply
 from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter, open_pool
-from scheduler.placement.transport_errors import certificate_refused, timed_out, was_sent
 
 LOG = log.getLogger(f"nova.{__name__}")
 
