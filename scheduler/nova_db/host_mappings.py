@@ -29,7 +29,7 @@ from scheduler.nova_db.schema import (
 LOG = logging.getLogger(f"nova.{__name__}")
 _REPEATED = RateLimitedLogger(LOG)
 
-# Seconds between two looks whether mappings have changed, and readings of hosts that were mapped to no cell.
+# Seconds between two readings; the latter while a host is mapped to no cell.
 ALL_INTERVAL = 60.0
 UNMAPPED_INTERVAL = 5.0
 
@@ -47,11 +47,9 @@ class HostMappings:
 
     def __init__(self, engines: Engines, clock: Callable[[], float] = time.monotonic) -> None:
         self._engines = engines
-        self._clock = clock
         self._hosts: frozenset[str] = frozenset()
         self._cells: Mapping[str, str] = {}  # uuid by host
         self._unmapped: frozenset[str] = frozenset()
-        self._all_due = float("-inf")
         self._checksum: tuple[int, int] | None = None
         self._loop = BackgroundLoop("host-mappings", self.refresh)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
@@ -77,9 +75,8 @@ class HostMappings:
             self._hosts = known
             self._loop.wake()
 
-    def clear(self) -> None:
-        """Read all mappings again now."""
-        self._all_due, self._checksum = float("-inf"), None
+    def begin_reading(self) -> None:
+        """Look now whether mappings have changed."""
         self._loop.wake()
 
     def __contains__(self, host: str) -> bool:
@@ -107,24 +104,23 @@ class HostMappings:
         return cell_uuid
 
     def refresh(self) -> float:
-        """Read the mappings that are due; return the seconds until the next reading."""
-        hosts, due = self._hosts, self._clock() >= self._all_due
-        if due:
-            self._all_due = self._clock() + ALL_INTERVAL  # before clear() may be called again
+        """Read all mappings if some have changed, else those that are not known.
+
+        Returns:
+            Seconds until the next reading.
+        """
+        hosts = self._hosts
         try:
             with self._engines.api_connection() as connection:
-                total = checksum(connection, *_MAPPING) if due else self._checksum
-                everything = total != self._checksum
-                found = _cells_of(connection, hosts if everything else hosts.difference(self._cells))
+                total = checksum(connection, *_MAPPING)
+                known = self._cells if total == self._checksum else {}
+                found = _cells_of(connection, hosts.difference(known))
         except UNREADABLE as error:
             self._outage.report_failure(error)
-            if due:
-                self._all_due = float("-inf")
             return UNMAPPED_INTERVAL
         self._outage.report_success()
         self._checksum = total
-        known = {} if everything else {host: cell for host, cell in self._cells.items() if host in hosts}
-        self._cells = known | found
+        self._cells = {host: cell for host, cell in known.items() if host in hosts} | found
         self._unmapped = hosts.difference(self._cells)
         for host in self._unmapped:
             self._reports.warning(host, "Host %s has no host mapping and gets no instances", host)

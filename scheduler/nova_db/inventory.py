@@ -177,7 +177,7 @@ class Inventory:
         """Connect again and read the cells again, as on SIGHUP, while requests go on."""
         self.engines.dispose()
         self._calls.reset_breakers()
-        self.mappings.clear()
+        self.mappings.begin_reading()
         self.store.clear_foreign_providers()
         self.cells.load()
 

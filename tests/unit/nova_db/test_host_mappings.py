@@ -19,7 +19,6 @@ def test_the_cell_of_a_host_is_remembered_if_the_host_is_followed(nova):
         connection.execute(sa.delete(host_mappings))
     assert mappings.cell_of("cmp1") == nova.cell1
     assert mappings.cell_of("cmp1", fresh=True) is None
-    mappings.clear()
     mappings.refresh()
     assert mappings.cell_of("cmp1") is None
 
@@ -52,8 +51,7 @@ def test_hosts_without_a_mapping_are_reported_once_a_day(nova, caplog):
 
 
 def test_a_host_that_is_mapped_later_is_found_by_the_next_reading(nova):
-    clock = Clock()
-    mapped = HostMappings(nova.engines, clock)
+    mapped = HostMappings(nova.engines)
     mapped.follow(["cmp1"])
     mapped.refresh()
     assert "cmp1" not in mapped
@@ -62,24 +60,19 @@ def test_a_host_that_is_mapped_later_is_found_by_the_next_reading(nova):
     assert "cmp1" in mapped
 
 
-def test_a_mapping_that_is_gone_is_noticed_by_the_reading_of_all(nova):
-    clock = Clock()
-    mapped = HostMappings(nova.engines, clock)
+def test_a_mapping_that_is_gone_is_noticed_by_the_next_reading(nova):
+    mapped = HostMappings(nova.engines)
     nova.map_host("cmp1")
     mapped.follow(["cmp1"])
     mapped.refresh()
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(host_mappings))
-    mapped.refresh()
-    assert "cmp1" in mapped
-    clock.now += ALL_INTERVAL
-    mapped.refresh()
+    assert mapped.refresh() == UNMAPPED_INTERVAL
     assert "cmp1" not in mapped
 
 
 def test_mappings_that_have_not_changed_are_not_read_again(nova, monkeypatch):
-    clock = Clock()
-    mapped = HostMappings(nova.engines, clock)
+    mapped = HostMappings(nova.engines)
     nova.map_host("cmp1")
     mapped.follow(["cmp1"])
     mapped.refresh()
@@ -90,14 +83,14 @@ def test_mappings_that_have_not_changed_are_not_read_again(nova, monkeypatch):
         return read(connection, hosts)
 
     monkeypatch.setattr(host_mappings_module, "_cells_of", recorded)
-    clock.now += ALL_INTERVAL
     mapped.refresh()
-    nova.map_host("cmp2")
     mapped.follow(["cmp1", "cmp2"])
     mapped.refresh()
-    clock.now += ALL_INTERVAL
+    assert "cmp2" not in mapped
+    nova.map_host("cmp2")
     mapped.refresh()
-    assert readings == [set(), {"cmp2"}, {"cmp1", "cmp2"}]
+    mapped.refresh()
+    assert readings == [set(), {"cmp2"}, {"cmp1", "cmp2"}, set()]
     assert "cmp2" in mapped
 
 
@@ -137,22 +130,3 @@ def test_a_host_that_is_forgotten_while_its_cell_is_looked_up_is_read(nova, monk
 
     monkeypatch.setattr(mappings, "_cells", Forgetting())
     assert mappings.cell_of("cmp1") == nova.cell1
-
-
-def test_a_sighup_during_a_reading_is_followed_by_another_reading(nova, monkeypatch):
-    mappings, read = HostMappings(nova.engines), host_mappings_module._cells_of
-    nova.map_host("cmp1")
-    mappings.follow(["cmp1"])
-
-    def read_and_clear(connection, hosts):
-        monkeypatch.setattr(host_mappings_module, "_cells_of", read)
-        mappings.clear()
-        return read(connection, hosts)
-
-    monkeypatch.setattr(host_mappings_module, "_cells_of", read_and_clear)
-    mappings.refresh()
-    assert "cmp1" in mappings
-    with nova.engines.api().begin() as connection:
-        connection.execute(sa.delete(host_mappings))
-    mappings.refresh()
-    assert "cmp1" not in mappings
