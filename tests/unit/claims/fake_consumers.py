@@ -60,7 +60,7 @@ class Held(MutableMapping):
         return iter(self.placement.rows | self.placement.consumers)
 
     def __len__(self):
-        return len(list(self))
+        return len(self.placement.rows | self.placement.consumers)
 
 
 class FakeConsumers:
