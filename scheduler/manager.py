@@ -3,7 +3,7 @@
 Its parts are put together in ``parts.py``; the steps of a request are in ``workflow/request_run.py``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,7 @@ from scheduler.errors import (
     ReturnedToBroker,
 )
 from scheduler.health import catalogue
-from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
+from scheduler.health.state import CellState, ServiceState
 from scheduler.parts import Parts, make_driver, make_steps
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -162,12 +162,12 @@ class SchedulerManager:
         """
         return self.outages.wait_until_able(timeout)
 
-    def catch_up(self, worker: int = 0) -> None:
+    def catch_up(self) -> None:
         """Read what other schedulers have decided in the last minutes, and the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
         """
-        self.stream.start(worker)
+        self.stream.start()
         self.stream.wait_until_caught_up(STREAM_START_TIMEOUT)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
@@ -189,20 +189,20 @@ class SchedulerManager:
         self.outages.stop()
         self._claimer.stop_claiming()
 
-    def stop(self, timeout: float) -> None:
-        """After the last request: finish background work, in ``timeout`` seconds at most."""
+    def stop(self, seconds_left: Callable[[], float]) -> None:
+        """After the last request: finish background work, in the time that is left."""
         self.outages.stop()
         self._claimer.stop_claiming()
-        self._claimer.doubts.stop(timeout)
+        self._claimer.doubts.stop(seconds_left())
         self.stream.stop()
-        self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
-        self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
+        self.notifications.stop(min(seconds_left(), NOTIFY_TIMEOUT))
+        self.decisions.stop(min(seconds_left(), DECISIONS_TIMEOUT))
         self._mirror.stop()
         self.hosts.stop()
 
-    def state(self) -> WorkerState:
+    def state(self) -> ServiceState:
         """Return what health checks and metrics show of this scheduler, apart from its messages."""
-        cells = self.hosts.reader.cell_readings()[:MOST_CELLS]
+        cells = self.hosts.reader.cell_readings()
         shared = self.stream.status()
         gauges = {
             catalogue.WAITING.name: self.outages.waiting,
@@ -212,7 +212,7 @@ class SchedulerManager:
             catalogue.CLEANUPS.name: len(self._claimer.doubts),
             catalogue.MIRROR_AGE.name: self._mirror.age(),
         }
-        return WorkerState(
+        return ServiceState(
             cells=tuple(
                 CellState(cell.name or cell.uuid, cell.enabled, usable, age) for cell, usable, age in cells
             ),

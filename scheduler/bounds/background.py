@@ -52,7 +52,7 @@ class BackgroundLoop:
 
     @property
     def running(self) -> bool:
-        """Whether the thread is alive. It is not in a process that was forked after ``start``."""
+        """Whether the thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, delay: float = 0.0) -> None:

@@ -42,7 +42,7 @@ RELEASE_TIMEOUT = 5.0
 
 
 class Claimer:
-    """Claims and releases of a process; any thread may use it. Each process makes its own after a fork.
+    """Claims and releases of a process; any thread may use it.
 
     Attributes:
         writer: Writes and reads allocations.

@@ -4,10 +4,10 @@ It opens no connection. Only the handlers of ``[DEFAULT]/log_config_append`` may
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import groupby
 import logging
-import multiprocessing
+import logging.config
+import signal
 import sys
 from typing import Any
 
@@ -15,14 +15,13 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import logs
-from scheduler.cmd import worker_parts
 from scheduler.conf.log_output import log_output
 from scheduler.conf.registry import registered
-from scheduler.daemon.options_trial import try_in_child
+from scheduler.daemon.options_trial import TRIAL_TIMEOUT
+from scheduler.daemon.parts import ServiceParts
 from scheduler.errors import BerthError, ConfigError
 from scheduler.health.access import Access
 from scheduler.health.address import Address
-from scheduler.health.counters import Counters
 from scheduler.rpc import transport
 
 MASK = "****"
@@ -32,11 +31,13 @@ MASK = "****"
 WARNINGS = 4
 
 
-def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = None) -> int:
-    """Print what differs from the defaults, and warnings; then try whether a worker can be built.
+def check(conf: cfg.ConfigOpts, make_parts: Callable[[cfg.ConfigOpts], ServiceParts]) -> int:
+    """Print what differs from the defaults, and warnings; then try whether the daemon could be built.
+
+    The rules of operators are loaded for that, in this process, which does nothing else.
 
     Args:
-        make: Makes what serves requests; None: a scheduler.
+        make_parts: Returns the parts of the daemon.
 
     Returns:
         The exit status: that of ``--strict`` counts warnings.
@@ -56,32 +57,48 @@ def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = N
     for remark in warnings:
         print(f"Warning: {remark}")
     sys.stdout.flush()
-    try_in_child(multiprocessing.get_context("fork"), partial(_build, make), conf)
+    signal.alarm(TRIAL_TIMEOUT)  # ends the process if a rule hangs
+    try:
+        _build(conf, make_parts(conf))
+    finally:
+        signal.alarm(0)
     print("The configuration can be used")
     return WARNINGS if warnings and conf.strict else 0
 
 
-def _build(make: Callable[[cfg.ConfigOpts], Any] | None, conf: cfg.ConfigOpts) -> None:
-    # Each error is a finding
-    logging.disable(logging.ERROR)
+def _build(conf: cfg.ConfigOpts, parts: ServiceParts) -> None:
     findings: list[str] = []
-    steps = (options.check_files, _check_monitoring, transport.rpc_transport, make or _make)
-    for step in steps:
-        try:
-            step(conf)
-        except BerthError as error:
-            findings.append(str(error))
+    steps = (_set_up_logging, options.check_files, _check_monitoring, transport.rpc_transport, parts.manager)
+    logging.disable(logging.ERROR)  # each error is a finding
+    try:
+        for step in steps:
+            try:
+                step(conf)
+            except ConfigError as error:
+                findings += error.findings
+            except BerthError as error:
+                findings.append(str(error))
+            except BaseException as error:  # noqa: BLE001 - a rule of an operator may raise anything
+                findings.append(f"{type(error).__name__}: {error}")
+    finally:
+        logging.disable(logging.NOTSET)
     if findings:
         raise ConfigError(*dict.fromkeys(findings))
+
+
+def _set_up_logging(conf: cfg.ConfigOpts) -> None:
+    path = conf.log_config_append
+    if not path:
+        return
+    try:
+        logging.config.fileConfig(path, disable_existing_loggers=False)
+    except Exception as error:
+        raise ConfigError(f"[DEFAULT]/log_config_append: {path}: {error}") from error
 
 
 def _check_monitoring(conf: cfg.ConfigOpts) -> None:
     if conf.berth.monitoring_listen:
         Access.from_conf(conf, Address.parse(conf.berth.monitoring_listen))
-
-
-def _make(conf: cfg.ConfigOpts) -> None:
-    worker_parts.make_manager(conf, Counters())
 
 
 def differences(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -11,7 +11,7 @@ from scheduler.cmd import scheduler
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from scheduler.daemon.parts import WorkerParts
+    from scheduler.daemon.parts import ServiceParts
 
 
 def main(argv: Sequence[str] | None = None) -> int | None:
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int | None:
     return scheduler.main(argv, parts)
 
 
-def parts(_conf: ConfigOpts) -> WorkerParts:
+def parts(_conf: ConfigOpts) -> ServiceParts:
     """Return the parts of a router; they are imported here, after threads were chosen."""
     from scheduler.cmd import router_parts
 

@@ -20,7 +20,7 @@ from oslo_service import backend
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from scheduler.daemon.parts import WorkerParts
+    from scheduler.daemon.parts import ServiceParts
 
 FAILED = 1
 
@@ -33,12 +33,12 @@ NAME = "nova.scheduler.cmd.scheduler"
 
 
 def main(
-    argv: Sequence[str] | None = None, make_parts: Callable[[ConfigOpts], WorkerParts] | None = None
+    argv: Sequence[str] | None = None, make_parts: Callable[[ConfigOpts], ServiceParts] | None = None
 ) -> int | None:
     """Run the daemon.
 
     Args:
-        make_parts: Returns the parts of a worker that is no scheduler; None: those of a scheduler.
+        make_parts: Returns the parts of a service that is no scheduler; None: those of a scheduler.
 
     Returns:
         The exit status.
@@ -56,7 +56,7 @@ def main(
             if conf.check_config:
                 from scheduler.cmd import check_config
 
-                return check_config.check(conf, make_parts(conf).manager if make_parts else None)
+                return check_config.check(conf, make_parts or parts)
             report = prepare(conf)
         except errors.ConfigError as error:
             for finding in error.findings:
@@ -67,7 +67,7 @@ def main(
 
 @contextmanager
 def _hangups_waiting() -> Iterator[None]:
-    """Let a SIGHUP wait until the master handles it; before that it would end the process."""
+    """Let a SIGHUP wait until the service handles it; before that it would end the process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         yield
@@ -112,46 +112,42 @@ def program_name() -> str:
     return name if name in PROGRAMS else PROGRAMS[0]
 
 
-def parts(_conf: ConfigOpts) -> WorkerParts:
-    """Return the parts of a worker.
+def parts(_conf: ConfigOpts) -> ServiceParts:
+    """Return the parts of a scheduler; they are imported here, after threads were chosen."""
+    from scheduler.cmd import scheduler_parts
 
-    They are imported here: after threads were chosen, and before the workers are forked, which thus share the
-    code.
-    """
-    from scheduler.cmd import worker_parts
-
-    return worker_parts.all_parts()
+    return scheduler_parts.all_parts()
 
 
 def _serve(
-    conf: ConfigOpts, argv: Sequence[str], make_parts: Callable[[ConfigOpts], WorkerParts], report: Any
-) -> int | None:
+    conf: ConfigOpts, argv: Sequence[str], make_parts: Callable[[ConfigOpts], ServiceParts], report: Any
+) -> int:
     from oslo_log import log
 
     from scheduler import conf as options
     from scheduler import errors
     from scheduler.conf import derived
     from scheduler.daemon import guru_meditation
-    from scheduler.daemon.master import Master
+    from scheduler.daemon.service import Service
     from scheduler.version import version
 
     logger = log.getLogger(NAME)
-    workers = options.worker_count(conf)
-    logger.info("%s %s starts as %s, workers: %d", program_name(), version(), conf.host, workers)
-    for remark in options.remarks(conf):
-        logger.warning(remark)
+    logger.info("%s %s starts as %s", program_name(), version(), conf.host)
     for remark in derived.lost_log(conf):
         print(f"{program_name()}: {remark}", file=sys.stderr)
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
     try:
         options.check_files(conf)
-        master = Master(conf, argv, make_parts(conf))
+        made = make_parts(conf)
+        service = Service(conf, argv, made)
     except errors.ConfigError as error:
         logger.error("%s", error)
         return FAILED
-    guru_meditation.show_requests(report, master.open_requests)
-    return master.run()
+    for remark in options.remarks(conf):
+        logger.warning(remark)
+    guru_meditation.show_requests(report, lambda: service.read_state().requests)
+    return service.run()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""What metrics and health checks show of the RPC server of a worker."""
+"""What metrics and health checks show of the RPC server."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 import time
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from scheduler.decisions.open_requests import OpenRequest, open_requests
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
-from scheduler.health.reports import WorkerState
+from scheduler.health.state import ServiceState
 from scheduler.rpc.server import Server
 
 if TYPE_CHECKING:
@@ -28,17 +27,17 @@ def traffic_counter(counters: Counters) -> Callable[[str], None]:
 
 
 def requests_in_progress(answering: Server, decisions: Iterable["Trace"]) -> list[OpenRequest]:
-    """Return the requests that a worker has in progress, those among them that are being decided."""
+    """Return the requests in progress, those among them that are being decided."""
     return open_requests(answering.open_calls(), decisions, time.monotonic())
 
 
 def with_traffic(
-    state: WorkerState, answering: Server | None, decisions: Iterable["Trace"] = ()
-) -> WorkerState:
-    """Return the state of a worker together with that of its RPC server, as far as it has started."""
+    state: ServiceState, answering: Server | None, decisions: Iterable["Trace"] = ()
+) -> ServiceState:
+    """Return the state of a service together with that of its RPC server, as far as it has started."""
     if answering is None:
         return state
-    return msgspec.structs.replace(
+    return replace(
         state,
         broker=answering.connected,
         # requests that wait for the end of an outage do not count as a hang

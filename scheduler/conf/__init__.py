@@ -13,7 +13,7 @@ No options are global: ``load`` creates the object that is passed to everything 
 - option_pairs: options that list pairs, such as ``name=ratio``
 """
 
-from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count
+from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time
 from scheduler.conf.libraries import set_library_defaults
 from scheduler.conf.loading import (
     OF_COMMAND_LINE,
@@ -42,5 +42,4 @@ __all__ = [
     "require_databases",
     "service_down_time",
     "set_library_defaults",
-    "worker_count",
 ]

@@ -68,7 +68,7 @@ OPTS = [
     cfg.BoolOpt(
         "decision_stream",
         default=True,
-        help="Share decisions with the other schedulers and workers through the stream berth.decisions on "
+        help="Share decisions with the other schedulers through the stream berth.decisions on "
         "the broker of [DEFAULT]/transport_url (RabbitMQ 3.9 or later), so that each knows what the others "
         "placed before computes report it. Set it to false on a broker without streams, to avoid the "
         "attempts to connect.",
@@ -81,7 +81,7 @@ OPTS = [
     ),
     cfg.StrOpt(
         "decision_log",
-        help="Directory to which each worker writes its decisions, one JSON object a line, in files of up "
+        help="Directory to which each scheduler writes its decisions, one JSON object a line, in files of up "
         "to 64 MiB. Set it to explain decisions of past days and after restarts. It must exist and be "
         "writable. Not set: decisions are in memory only.",
     ),
@@ -89,7 +89,7 @@ OPTS = [
         "decision_log_days",
         default=7.0,
         min=0.01,
-        help="Days that files of decision_log are kept. Lower it if the disk is small. A worker begins a "
+        help="Days that files of decision_log are kept. Lower it if the disk is small. A scheduler begins a "
         "file at least this often, and removes files to which nothing was written for this time.",
     ),
     cfg.Opt(
@@ -106,8 +106,8 @@ OPTS = [
         "database_start_timeout",
         default=60.0,
         min=0.0,
-        help="Seconds that a starting worker waits for the API database before the daemon exits with "
-        "status 3. systemd is notified that the daemon is ready when all workers take requests, or as many "
+        help="Seconds that a starting daemon waits for the API database before it exits with status 3. "
+        "systemd is notified that the daemon is ready when it takes requests, or as many "
         "seconds after the database was read, so that an unavailable broker does not fail the start. Raise "
         "it, and TimeoutStartSec of the unit, if the databases start later than the scheduler.",
     ),
@@ -159,9 +159,9 @@ OPTS = [
         "worker_timeout",
         default=120.0,
         min=0.0,
-        help="Seconds without progress after which a worker is killed and started again: it does not "
-        "report, its host table is not refreshed, or messages wait while none is begun or finished and no "
-        "claim has an event. The broker redelivers its requests. Raise it if a filter of your own takes "
-        "minutes. 0: never.",
+        help="Seconds without progress after which the daemon ends, to be started again: its threads do "
+        "not run, its host table is not refreshed, or messages wait while none is begun or finished and no "
+        "claim has an event. The stacks of its threads are written to standard error, and the broker "
+        "redelivers its requests. Raise it if a filter of your own takes minutes. 0: never.",
     ),
 ]

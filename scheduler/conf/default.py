@@ -83,7 +83,7 @@ SHUTDOWN = [
         "manager_shutdown_timeout",
         default=160,
         min=0,
-        help="Seconds that a stopping worker waits for the requests in progress. Must not be greater than "
+        help="Seconds that a stopping daemon waits for the requests in progress. Must not be greater than "
         "graceful_shutdown_timeout; if it is, ten seconds less than that timeout are used.",
     ),
 ]

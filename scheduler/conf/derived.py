@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 import math
-import os
 
 from oslo_config import cfg
 
@@ -43,18 +42,13 @@ def service_down_time(conf: cfg.ConfigOpts) -> int:
     return conf.service_down_time
 
 
-def worker_count(conf: cfg.ConfigOpts) -> int:
-    """Return the number of worker processes; unset and 0 mean one."""
-    return conf.scheduler.workers or 1
-
-
 def caller_patience(conf: cfg.ConfigOpts) -> float:
     """Return the seconds that a caller waits for the reply: ``long_rpc_timeout``; infinity for 0 or less."""
     return conf.long_rpc_timeout if conf.long_rpc_timeout > 0 else math.inf
 
 
 def drain_timeout(conf: cfg.ConfigOpts) -> int:
-    """Return the seconds that a stopping worker waits for requests in progress (spec: wire-and-config 7.5).
+    """Return the seconds that a stopping daemon waits for requests in progress (spec: wire-and-config 7.5).
 
     graceful_shutdown_timeout 0 means no limit. Otherwise ten seconds of it, but at most a fifth, are kept for
     the end of the process.
@@ -110,7 +104,7 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield (
             f"[DEFAULT]/manager_shutdown_timeout {conf.manager_shutdown_timeout} is above "
             f"[DEFAULT]/graceful_shutdown_timeout {conf.graceful_shutdown_timeout}, after which a stopping "
-            f"worker is killed: it waits only {drain_timeout(conf)} seconds for its requests to end"
+            f"daemon ends: it waits only {drain_timeout(conf)} seconds for its requests to end"
         )
 
 
@@ -125,11 +119,10 @@ def lost_log(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
-    cpus = len(os.sched_getaffinity(0))
-    if not conf.scheduler.workers and cpus > 1:
+    if (conf.scheduler.workers or 0) > 1:
         yield (
-            f"[scheduler]/workers is not set: one worker is started, where nova-scheduler starts {cpus}, one "
-            "for each CPU. Set it to 1, or to more if one worker's CPU is the limit"
+            f"[scheduler]/workers = {conf.scheduler.workers}: one process is started, as one scheduler "
+            "decides at a time. Further schedulers are for controllers that fail: start a daemon on each"
         )
 
 

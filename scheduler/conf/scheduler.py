@@ -1,4 +1,4 @@
-"""[scheduler]: queries to Placement, number of hosts returned, workers (spec: wire-and-config 6.3)."""
+"""[scheduler]: queries to Placement, number of hosts returned (spec: wire-and-config 6.3)."""
 
 from oslo_config import cfg
 
@@ -39,9 +39,8 @@ OPTS = [
     cfg.IntOpt(
         "workers",
         min=0,
-        help="Number of worker processes. Not set or 0: one. Raise it if one worker uses a whole CPU in "
-        "bursts. Each worker is a scheduler of its own: they share decisions as schedulers of several hosts "
-        "do, see [berth]/decision_stream. Requests share responses of Placement only within one worker.",
+        help="nova's number of worker processes. Read and not used: a daemon is one process, as one "
+        "scheduler decides at a time. Several daemons are for controllers that fail.",
     ),
     mutable_bool(
         "query_placement_for_routed_network_aggregates",

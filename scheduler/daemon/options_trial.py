@@ -1,85 +1,55 @@
-"""Tries in a child process whether changed options can work: their logging is set up, and a manager built."""
+"""Tries changed options in a process of their own: ``--check-config`` with the command line of this one."""
 
-from collections.abc import Callable
-import logging.config
+from collections.abc import Sequence
 import signal
-from typing import Any
+import subprocess
+import sys
 
 from oslo_config import cfg
 
 from scheduler import errors
 
-#: Seconds in which a manager must be built from changed options; otherwise they are refused.
-TRIAL_TIMEOUT = 20.0
+#: Seconds in which options must be checked; otherwise they are refused.
+TRIAL_TIMEOUT = 20
 
-#: Seconds after which a trial ends itself, above those after which it is ended: the master may have died.
-TIME_TO_END = 1.0
+#: Seconds for the start of the check and its end, besides.
+TIME_TO_END = 10
 
 
-def try_in_child(
-    context: Any, build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, timeout: float = TRIAL_TIMEOUT
-) -> None:
-    """Check in a child process that changed options can work.
+def try_options(conf: cfg.ConfigOpts, command: Sequence[str] | None = None) -> None:
+    """Check that the daemon could start with the files as they are now.
 
-    Operators' rules are imported for that. They must not stay in the master, from which later workers are
-    forked, nor be able to end or block it. A logging configuration with a mistake would leave its process
-    without a log.
+    Operators' rules are loaded for that. They must not stay in the daemon, nor be able to end or block it. A
+    logging configuration with a mistake would leave its process without a log.
 
     Args:
-        timeout: Seconds that this may take.
+        conf: The changed options; they have the name of the program.
+        command: What starts the program; None: what has started this process.
 
     Raises:
-        ConfigError: They cannot; the text says why.
+        ConfigError: The daemon could not; the text says why.
     """
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_build_and_report, args=(build, conf, sender, timeout), daemon=True)
+    command = [sys.executable, *sys.orig_argv[1:]] if command is None else command
     try:
-        child.start()
+        done = subprocess.run(  # noqa: S603 - what has started this process
+            [*command, "--check-config"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=TRIAL_TIMEOUT + TIME_TO_END,
+            text=True,
+            errors="replace",
+        )
     except OSError as error:
-        receiver.close()
         raise errors.ConfigError(f"no process can be started to try the options: {error}") from error
-    finally:
-        sender.close()
-    try:
-        findings = receiver.recv() if receiver.poll(timeout) else (f"no result within {timeout:g} seconds",)
-    except EOFError:
-        findings = ("the rules ended the process in which they were loaded",)
-    finally:
-        child.kill()
-        child.join()
-        receiver.close()
-    if findings:
-        raise errors.ConfigError(*findings)
-
-
-def _build_and_report(
-    build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, sender: Any, timeout: float
-) -> None:
-    # the handlers of the master would pass signals on to it
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM):
-        signal.signal(number, signal.SIG_DFL)
-    # Workers notice the end of the master by a pipe, which this process has inherited.
-    signal.setitimer(signal.ITIMER_REAL, timeout + TIME_TO_END)
-    try:
-        _set_up_logging(conf)
-        build(conf)
-    except errors.ConfigError as error:
-        findings = error.findings
-    except errors.BerthError as error:
-        findings = (str(error),)
-    except BaseException as error:  # noqa: BLE001 - a rule of an operator may raise anything
-        findings = (f"{type(error).__name__}: {error}",)
-    else:
-        findings = ()
-    sender.send(findings)
-
-
-def _set_up_logging(conf: cfg.ConfigOpts) -> None:
-    path = conf.log_config_append
-    if not path:
-        return
-    try:
-        logging.config.fileConfig(path, disable_existing_loggers=False)
-    except Exception as error:
-        raise errors.ConfigError(f"[DEFAULT]/log_config_append: {path}: {error}") from error
+    except subprocess.TimeoutExpired:
+        raise errors.ConfigError("the check of the options did not end") from None
+    if done.returncode == -signal.SIGALRM:
+        raise errors.ConfigError(f"no result within {TRIAL_TIMEOUT:g} seconds")
+    if done.returncode < 0:
+        raise errors.ConfigError("the rules ended the process in which they were loaded")
+    if done.returncode:
+        name = f"{conf.prog}: "
+        findings = [line.removeprefix(name) for line in done.stderr.splitlines() if line.startswith(name)]
+        raise errors.ConfigError(*findings or [f"the check of the options ended with {done.returncode}"])

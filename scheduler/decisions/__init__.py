@@ -5,14 +5,14 @@
 - summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes
   (cause_code), with a remedy
 - open_requests: the requests in progress, and what each of them waits for
-- recorder: keeps the document of each request of a worker; memory: the latest documents, encoded
+- recorder: keeps the document of each request of a scheduler; memory: the latest documents, encoded
 - decision_log: the same bytes on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
 - hosts_now: the answer to a question about a host as of now, which a document does not name
 - host_status: a host in the databases and in Placement as of now
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis
-- explainer: answers questions to a worker
+- explainer: answers questions to a scheduler
 - constraint_names: the names of constraints for operators
 - constraints: the constraints of a query, and the query without one of them
 - why_not: for each host the set of constraints that it fails, from arrays; in words

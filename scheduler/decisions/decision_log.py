@@ -45,7 +45,7 @@ class DecisionFile:
             max_bytes: The size at which a file is ended.
             max_days: The age at which a file is ended, and after another such time removed.
             clock: Seconds since the epoch.
-            pid: Part of the name, so that the files of workers differ.
+            pid: Part of the name, so that the files of daemons of one machine differ.
         """
         self._directory = Path(directory)
         self._max_bytes = max_bytes
@@ -111,7 +111,7 @@ class DecisionFile:
                 if self._clock() - path.stat().st_mtime > self._max_age:
                     path.unlink()
             except FileNotFoundError:
-                pass  # another worker has removed it
+                pass  # another daemon has removed it
             except OSError as error:
                 self._warnings.warning("old", "Cannot remove an old file of the decision log: %s", error)
 

@@ -1,4 +1,4 @@
-"""Answers to questions about the decisions of a worker."""
+"""Answers to questions about the decisions of a scheduler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Busy(BerthError):
 
 
 class Explainer:
-    """Answers questions about the decisions of one worker. Any thread may use it."""
+    """Answers questions about the decisions of one scheduler. Any thread may use it."""
 
     def __init__(
         self,

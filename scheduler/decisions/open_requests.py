@@ -17,7 +17,7 @@ from scheduler.logs import sanitize
 if TYPE_CHECKING:
     from scheduler.decisions.trace import Trace
 
-#: Requests of a worker that are listed, the oldest; and instances that are named of each.
+#: Requests of a scheduler that are listed, the oldest; and instances that are named of each.
 MOST_LISTED, MOST_INSTANCES = 100, 3
 
 #: Steps of a call that is not decided at the moment. Those of a decision are in ``Trace.step``.

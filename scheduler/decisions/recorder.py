@@ -1,4 +1,4 @@
-"""Keeping the documents of all requests of a worker."""
+"""Keeping the documents of all requests of a scheduler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -20,8 +20,6 @@ ANSWERS = ("own", "shared", "mirror", "table", "held", "failed")
 CLAIM_OUTCOMES = ("granted", "next_host", "given_up")
 CAPACITY_RESULTS = ("within", "over")
 DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
-PHASES = ("starting", "serving", "stopping", "missing")
-EXITS = ("ended", "killed", "hung")
 RELOADS = ("accepted", "refused")
 
 
@@ -55,8 +53,7 @@ REQUESTS = Metric(
     "berth_requests",
     "counter",
     "Requests that ended, by outcome: placed, no_valid_host, outage (a dependency was unavailable for longer "
-    "than requests wait), invalid, returned (to the broker, for another "
-    "worker), error.",
+    "than requests wait), invalid, returned (to the broker, for another scheduler), error.",
     ("outcome",),
     OUTCOMES,
 )
@@ -135,75 +132,56 @@ DROPPED = Metric(
     "Calls that were not served, as nobody waited for their instances any more.",
 )
 
-IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.", ("worker",))
+IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.")
 UNANSWERED = Metric(
     "berth_calls_unanswered",
     "gauge",
     "Calls that were received and not answered yet, those that wait for a thread included.",
-    ("worker",),
 )
 WAITING = Metric(
-    "berth_requests_waiting", "gauge", "Requests that wait for the end of an outage.", ("worker",)
+    "berth_requests_waiting",
+    "gauge",
+    "Requests that wait for the end of an outage.",
 )
 PENDING = Metric(
-    "berth_pending_placements", "gauge", "Placements that no compute has reported yet.", ("worker",)
+    "berth_pending_placements",
+    "gauge",
+    "Placements that no compute has reported yet.",
 )
 CLEANUPS = Metric(
     "berth_pending_cleanups",
     "gauge",
     "Instances in doubt: a claim could not be released, or it is not known what they hold.",
-    ("worker",),
 )
-COMPUTE_NODES = Metric("berth_compute_nodes", "gauge", "Compute nodes in the host table.", ("worker",))
+COMPUTE_NODES = Metric("berth_compute_nodes", "gauge", "Compute nodes in the host table.")
 CELL_AGE = Metric(
     "berth_cell_age_seconds",
     "gauge",
     "Time since the rows of a cell were read; absent for a cell that was never read.",
-    ("worker", "cell"),
+    ("cell",),
 )
 MIRROR_AGE = Metric(
     "berth_mirror_age_seconds",
     "gauge",
     "Time since the last refresh of the mirror of Placement began; up to ten minutes while no scheduler gets "
     "requests.",
-    ("worker",),
 )
 DEPENDENCY_UP = Metric(
     "berth_dependency_up",
     "gauge",
     "1 if the broker, the API database, Placement or the decision stream answered when it was last used, "
     "0 if not; absent if it was not used yet.",
-    ("worker", "dependency"),
+    ("dependency",),
 )
 SCHEDULERS = Metric(
     "berth_schedulers",
     "gauge",
-    "Schedulers that are alive and share their decisions, as far as a worker knows; each worker is one.",
-    ("worker",),
+    "Schedulers that are alive and share their decisions, as far as this one knows.",
 )
-WORKER_MEMORY = Metric(
-    "berth_worker_resident_memory_bytes", "gauge", "Resident memory of a worker.", ("worker",)
-)
-WORKER_CPU = Metric(
-    "berth_worker_cpu_seconds", "counter", "CPU time of a worker and its predecessors.", ("worker",)
-)
-REPORT_AGE = Metric(
-    "berth_worker_report_age_seconds", "gauge", "Time since a worker reported to the master.", ("worker",)
-)
-
-WORKERS = Metric("berth_workers", "gauge", "Workers by phase.", ("phase",), PHASES)
-EXITS_SEEN = Metric(
-    "berth_worker_exits",
-    "counter",
-    "Workers that ended and were started again: by themselves, killed by a signal, or killed by the master "
-    "because they hung.",
-    ("reason",),
-    EXITS,
-)
+SERVING = Metric("berth_serving", "gauge", "1 if the daemon takes requests, 0 while it starts or stops.")
 RELOADED = Metric(
     "berth_reloads", "counter", "Changes of the configuration on SIGHUP, by result.", ("result",), RELOADS
 )
-STARTED = Metric("berth_start_time_seconds", "gauge", "When the daemon started, in seconds since the epoch.")
 BUILD = Metric("berth_build_info", "gauge", "1; its label has the version.", ("version",))
 
 METRICS = tuple(each for each in tuple(vars().values()) if isinstance(each, Metric))

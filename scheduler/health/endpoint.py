@@ -1,4 +1,4 @@
-"""The HTTP server of health checks and metrics, in threads of the master.
+"""The HTTP server of health checks and metrics, in threads of its own.
 
 No client may hurt the daemon: connections are limited in number, in bytes and in time as a whole, and a page
 is made once a second at most. GET and HEAD are answered, and each connection is closed after one answer.
@@ -117,11 +117,6 @@ class Endpoint:
         """Begin to listen, in a thread of its own. While that is not possible it is tried again."""
         self._try_to_listen()
         threading.Thread(target=self._run, name="monitoring", daemon=True).start()
-
-    def close_in_child(self) -> None:
-        """Close what a forked process inherited: otherwise the address stays in use when the master ends."""
-        if self._server is not None:
-            self._server.socket.close()
 
     def remove(self) -> None:
         """Remove the unix socket, at the end of the daemon."""

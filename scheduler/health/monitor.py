@@ -1,14 +1,22 @@
-"""The master's part: it collects what workers report, serves it, and notifies systemd.
+"""Watches the process, serves its state, and notifies systemd.
 
-Each round reads reports, kills workers that hang, and feeds systemd's watchdog if the workers make progress:
-a master that hangs, or that cannot get its workers to work, is restarted as a whole.
+The process is to end if it makes no progress for ``[berth]/worker_timeout``, so that it is started again and
+the broker redelivers its requests. Each round puts this end off, if no message waits for a thread, or one was
+begun, finished or got on with a claim lately, and the host table is being refreshed. The end comes from a
+thread of faulthandler, which needs no interpreter lock: also if an extension or a regular expression keeps
+that lock, and no round runs any more. It writes the stacks of all threads, and the exit status is 1.
 """
 
 from collections.abc import Callable
-from functools import partial
+import faulthandler
+from functools import cache, partial
 import json
+import os
+from pathlib import Path
+import sys
 import threading
 import time
+from typing import TextIO
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -19,21 +27,20 @@ from scheduler.health.access import Access
 from scheduler.health.address import Address
 from scheduler.health.counters import Counters
 from scheduler.health.endpoint import Endpoint, Page
-from scheduler.health.reports import ReportChannel
-from scheduler.health.supervision import WorkerTable
+from scheduler.health.state import ServiceState
 from scheduler.health.systemd import Notifier
 from scheduler.version import version
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-#: Seconds between two rounds at most; a report begins one at once.
+#: Seconds between two rounds.
 INTERVAL = 1.0
 
-#: Seconds that workers have to take over a changed configuration, before systemd is notified that it is done.
-RELOAD_TIMEOUT = 30.0
+#: Seconds without progress of a service that works: it may be short of CPU time.
+MOVING = 5.0
 
 #: Lines of the log, and the status that systemd shows.
-NOT_ALL, ALL = "Not all workers take requests yet (%d of %d)", "All workers take requests (%d of %d)"
+WAITS, SERVES = "The daemon takes no requests yet", "The daemon takes requests"
 
 _STATUS = {
     readiness.Health.PASS: "200 OK",
@@ -42,151 +49,161 @@ _STATUS = {
 }
 
 
+def end_after(seconds: float) -> None:
+    """Let the process end after this time with the stacks of its threads, unless called again; 0: never."""
+    if seconds > 0:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=_stacks())
+    else:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@cache
+def _stacks() -> TextIO:
+    """Return where stacks are written: a daemon that was started with it closed has no standard error."""
+    return sys.stderr or Path(os.devnull).open("w")
+
+
 class Monitor:
-    """Watches the workers of a daemon.
+    """Watches a service.
 
     Attributes:
-        channel: Where workers report.
-        workers: What is known of them.
-        totals: What they have counted.
         endpoint: The HTTP server; None if it is not wanted.
     """
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        workers: int,
+        read_state: Callable[[], ServiceState],
+        counters: Counters,
         notifier: Notifier | None = None,
         clock: Callable[[], float] = time.monotonic,
+        end_after: Callable[[float], None] = end_after,
     ) -> None:
-        """Begin to receive reports; nothing is served yet.
+        """Watch nothing yet.
+
+        Args:
+            read_state: Returns the state of the service; it must not block.
+            end_after: Lets the process end after some seconds, unless called again; 0: never.
 
         Raises:
             ConfigError: ``[berth]/monitoring_listen`` is no address to listen on, or is open to others.
         """
-        self.channel = ReportChannel()
-        self.totals = Counters([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
-        self.workers = WorkerTable(workers, lambda: conf.berth.worker_timeout, clock)
+        self._conf = conf
+        self._read_state = read_state
+        self._counters = counters
         self._notifier = notifier or Notifier()
         self._clock = clock
-        self._stopping = threading.Event()
-        self._start_timeout = conf.berth.database_start_timeout
+        self._end_after = end_after
+        self._lock = threading.Lock()
+        self._state = ServiceState()
+        self._serving = self._stopping = self._stalls = False
         self._loaded_at: float | None = None
-        self._announced: int | None = None
-        self._reload_until: float | None = None
-        self._reloads = 0
-        self._loop = BackgroundLoop("monitor", self._wait_and_run_round)
-        text = conf.berth.monitoring_listen
+        self._announced = ""
+        self._loop = BackgroundLoop("monitor", self.run_round)
+        address = conf.berth.monitoring_listen and Address.parse(conf.berth.monitoring_listen)
         self.endpoint = None
-        if text:
-            address = Address.parse(text)
-            access = Access.from_conf(conf, address)
-            self.endpoint = Endpoint(address, self._pages(conf.host), access=access)
+        if address:
+            self.endpoint = Endpoint(address, self._pages(), access=Access.from_conf(conf, address))
 
     def start(self) -> None:
-        """Begin to watch and to serve; before workers are forked."""
+        """Begin to watch and to serve."""
         if self.endpoint is not None:
             self.endpoint.start()
         self._loop.start()
 
-    def close_in_child(self) -> None:
-        """Close what a worker has inherited and does not need."""
-        if self.endpoint is not None:
-            self.endpoint.close_in_child()
+    def serving(self) -> None:
+        """Note that requests are taken."""
+        self._serving = True
+        self._loop.wake()
 
     def begin_reload(self) -> None:
-        """Notify systemd that the configuration is being read again."""
-        self._notifier.reloading()
+        """Notify systemd that the configuration is being read again, unless it still waits for the start."""
+        if self._announced:
+            self._notifier.reloading()
 
     def end_reload(self, *, accepted: bool) -> None:
-        """Count a reload; systemd is notified of its end when the workers have followed."""
-        self.totals.add(catalogue.RELOADED, 1, "accepted" if accepted else "refused")
-        self._reloads += 1
-        self._reload_until = self._clock() + RELOAD_TIMEOUT
+        """Count a reload, and notify systemd of its end."""
+        self._counters.add(catalogue.RELOADED, 1, "accepted" if accepted else "refused")
+        if self._announced:
+            self._notifier.ready()
 
-    def worker_ended(self, number: int, status: int) -> None:
-        """Count a worker that has ended."""
-        self.receive()
-        hung = self.workers.ended(number)
-        reason = "hung" if hung else "killed" if status < 0 else "ended"
-        self.totals.add(catalogue.EXITS_SEEN, 1, reason)
-
-    def stopping(self) -> None:
-        """Notify systemd that the daemon stops; workers may take their time from now on."""
-        self._stopping.set()
+    def stopping(self, limit: float) -> None:
+        """Notify systemd that the service stops; the process ends in ``limit`` seconds, 0: in any time."""
         self._notifier.stopping()
+        with self._lock:
+            self._stopping, self._serving = True, False
+            self._end_after(limit)
 
     def stop(self) -> None:
-        """End: all workers have ended."""
-        self._loop.stop(timeout=0)  # it may wait for a report, and no worker is left to send one
+        """End; what ends the process stays set, as something may still hang."""
+        self._loop.stop(timeout=0)
         if self.endpoint is not None:
             self.endpoint.remove()
 
-    def receive(self) -> None:
-        """Take over the reports that have arrived."""
-        reports = list(self.channel.received())
-        for report in reports:
-            self.totals.merge(report.counts)
-        self.workers.reported(reports)
+    def state(self) -> ServiceState:
+        """Return the state of the service; the last one if it cannot be read."""
+        try:
+            self._state = self._read_state()
+        except Exception:  # without a state the process would count as one that hangs
+            LOG.exception("Cannot read the state of the daemon; showing its last one")
+        return self._state
 
-    def run_round(self) -> None:
-        """Take over the reports that have arrived, and do what is due."""
-        self.receive()
-        if not self._stopping.is_set():
-            self.workers.check()
-            self._announce()
-        if self._stopping.is_set() or self.workers.all_alive():
-            self._notifier.feed_watchdog()
-        self._finish_reload()
+    def run_round(self) -> float:
+        """Do what is due, and return the seconds until the next round."""
+        state = self.state()
+        self._notifier.feed_watchdog()
+        with self._lock:
+            if not self._stopping:
+                self._announce(state)
+                self._watch(state.stalled, self._conf.berth.worker_timeout)
+        return INTERVAL
 
-    def _wait_and_run_round(self) -> float:
-        self.channel.wait(INTERVAL)
-        self.run_round()
-        return 0.0
+    def _watch(self, stalled: float, timeout: float) -> None:
+        if stalled < MOVING or not timeout:
+            self._stalls = False
+            self._end_after(timeout and max(timeout, MOVING))
+        elif stalled > timeout / 2 and not self._stalls:
+            self._stalls = True
+            LOG.error(
+                "No progress for %d s; the daemon ends after %d s, and the broker redelivers its requests",
+                stalled,
+                timeout,
+            )
 
-    def _announce(self) -> None:
-        """Notify systemd when all workers take requests.
+    def _announce(self, state: ServiceState) -> None:
+        """Notify systemd when requests are taken.
 
         An unavailable broker delays this by up to [berth]/database_start_timeout.
         """
-        serving, total = len(self.workers.served), len(self.workers.records)
-        if self._loaded_at is None and len(self.workers.loaded) == total:
+        if self._loaded_at is None and state.api_database:
             self._loaded_at = self._clock()
-        if self._announced == total:
+        if self._announced == SERVES:
             return
-        if serving == total:
-            text = ALL % (total, total)
-            LOG.info(ALL, total, total)
-        elif self._announced is None and self._loading_ended_before(self._start_timeout):
-            text = NOT_ALL % (serving, total)
-            LOG.warning(NOT_ALL, serving, total)
+        if self._serving:
+            LOG.info(SERVES)
+            self._announced = SERVES
+        elif not self._announced and self._loading_ended_before(self._conf.berth.database_start_timeout):
+            LOG.warning(WAITS)
+            self._announced = WAITS
         else:
             return
-        self._announced = serving
         self._notifier.ready()
-        self._notifier.status(text)
+        self._notifier.status(self._announced)
 
     def _loading_ended_before(self, seconds: float) -> bool:
         return self._loaded_at is not None and self._clock() - self._loaded_at >= seconds
 
-    def _finish_reload(self) -> None:
-        until = self._reload_until
-        if until is None:
-            return
-        followed = all(
-            each.report is not None and each.report.reloads >= self._reloads for each in self.workers.records
-        )
-        if followed or self._clock() > until:
-            self._reload_until = None
-            self._notifier.ready()
+    def _pages(self) -> dict[str, Callable[[], Page]]:
+        def read() -> tuple[bool, ServiceState]:
+            return self._serving, self.state()
 
-    def _pages(self, host: str) -> dict[str, Callable[[], Page]]:
-        states = readiness.Readiness(self.workers, host, version())
-        metrics = exposition.DaemonCollector(self.totals, self.workers, version(), time.time())
+        states = readiness.Readiness(read, self._conf.host, version())
+        registry = self._counters.registry
+        exposition.register(registry, exposition.StateCollector(read, version()))
         return {
             "/healthz": partial(_health_page, states.alive),
             "/readyz": partial(_health_page, states.ready),
-            "/metrics": lambda: Page("200 OK", exposition.CONTENT_TYPE, metrics.text()),
+            "/metrics": lambda: Page("200 OK", exposition.CONTENT_TYPE, exposition.text(registry)),
         }
 
 

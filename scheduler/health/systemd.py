@@ -28,7 +28,7 @@ class Notifier:
         pid: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read what systemd wants, and remove it from the environment: workers are not to notify.
+        """Read what systemd wants, and remove it from the environment, which other processes inherit.
 
         Args:
             pid: The process that systemd watches; by default this one.

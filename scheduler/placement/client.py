@@ -7,7 +7,6 @@ A failed write was either certainly not carried out (``PlacementUnreachable``) o
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 import math
-import os
 import threading
 import time
 from typing import Any
@@ -30,7 +29,7 @@ from scheduler.placement.errors import (
     was_sent,
 )
 from scheduler.placement.reply import Reply
-from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter, open_pool
+from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter
 
 LOG = log.getLogger(f"nova.{__name__}")
 
@@ -78,7 +77,6 @@ class PlacementClient:
         self._adapter = adapter
         self._searches = searches or adapter
         self._timeouts = timeouts
-        self._pid = os.getpid()
         self._clock = clock
         self._sleep = sleep
         self._breaker = CircuitBreaker(
@@ -281,11 +279,6 @@ class PlacementClient:
         """
         if not probing:
             self._admit()
-        if os.getpid() != self._pid:
-            # A worker must not use a connection that its parent and siblings have as well.
-            open_pool(self._adapter.session)
-            open_pool(self._searches.session)
-            self._pid = os.getpid()
         begun_at, search = self._clock(), bool(options.get("stream"))
         try:
             adapter = self._searches if search else self._adapter

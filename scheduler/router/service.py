@@ -58,7 +58,7 @@ class RouterService:
         """Return True: requests wait for partitions that do not reply."""
         return True
 
-    def catch_up(self, worker: int = 0) -> None:
+    def catch_up(self) -> None:
         """Do nothing: a router knows nothing of earlier decisions."""
 
     def reset(self) -> None:
@@ -67,7 +67,7 @@ class RouterService:
     def stop_claiming(self) -> None:
         """Do nothing: requests under way are answered."""
 
-    def stop(self, timeout: float) -> None:
+    def stop(self, seconds_left: Callable[[], float]) -> None:
         """Close the connection, after the last request."""
         self._router.presence.stop()
         self._client.stop()

@@ -1,4 +1,4 @@
-"""How busy the threads of a server are: a worker whose threads begin and finish nothing is restarted."""
+"""How busy the threads of a server are: a daemon whose threads begin and finish nothing ends."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,6 +1,6 @@
-"""Questions about decisions: a topic of its own, its server in each worker, and its callers.
+"""Questions about decisions: a topic of its own, its server in each scheduler, and its callers.
 
-Each worker listens under a name of its own, ``HOST.NUMBER``, as its decisions are in its memory alone.
+Each scheduler listens under the name of its host, as its decisions are in its memory alone.
 Only contexts of administrators are answered. Nothing can be changed here.
 """
 
@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import functools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -31,61 +31,37 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(f"nova.{__name__}")
 
 TOPIC = "berth-explain"
-VERSION = "2.2"
-
-#: The version of the questions, and of those that came later: schedulers of the last release are asked too.
-ASKED, ASKED_LATER = "2.1", {"waiting": "2.2"}
+VERSION = "3.0"
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
-
-
-class WorkerAnswer(TypedDict):
-    """What a worker sends: its name, how many workers its daemon has, and the answer as JSON."""
-
-    scheduler: str
-    workers: int
-    answer: Any
 
 
 class AdminRequired(errors.BerthError):
     """The question comes from a context without an administrator's rights."""
 
 
-def server_name(host: str, worker: int) -> str:
-    """Return the name under which a worker listens."""
-    return f"{host}.{worker}"
-
-
 def _for_admins(method: Method) -> Method:
-    """Decorate a question: the answer of a worker has its name, and how many its daemon has."""
+    """Decorate a question, which administrators alone may ask."""
 
     @answering
     @functools.wraps(method)
-    def ask(self: "Explanations", context: RequestContext, **arguments: object) -> WorkerAnswer:
+    def ask(self: "Explanations", context: RequestContext, **arguments: object) -> object:
         if not context.is_admin:
             raise AdminRequired("Questions about decisions are answered to administrators only")
-        answer = method(self, context, **arguments)
-        return {"scheduler": self._name, "workers": self._workers, "answer": answer}
+        return method(self, context, **arguments)
 
     return ask
 
 
 class Explanations(Endpoint):
-    """The questions that a worker answers."""
+    """The questions that a scheduler answers."""
 
     target = messaging.Target(version=VERSION)
 
-    def __init__(self, explainer: "Explainer", name: str, workers: int) -> None:
-        """Answer with the explainer of a worker.
-
-        Args:
-            name: The name of the worker.
-        """
+    def __init__(self, explainer: "Explainer") -> None:
         super().__init__()
         self._explainer = explainer
-        self._name = name
-        self._workers = workers
 
     @_for_admins
     def decision(self, context: RequestContext, name: object) -> object:
@@ -138,19 +114,12 @@ class _Server(library.RPCServer):
             return stopping_soon(super()._create_listener())
 
 
-def build(
-    conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: "Explainer", worker: int, workers: int
-) -> library.RPCServer:
-    """Return the server of a worker, not started.
-
-    Args:
-        worker: The number of the worker, from 0.
-    """
-    name = server_name(conf.host, worker)
+def build(conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: "Explainer") -> library.RPCServer:
+    """Return the server of a scheduler, not started."""
     return messaging.get_rpc_server(
         transport,
-        messaging.Target(topic=TOPIC, server=name),
-        [Explanations(explainer, name, workers)],
+        messaging.Target(topic=TOPIC, server=conf.host),
+        [Explanations(explainer)],
         serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
         server_cls=_Server,
@@ -167,11 +136,11 @@ class Raised(str):
 
 
 class Answers(NamedTuple):
-    """What the workers of all schedulers answered.
+    """What the schedulers answered.
 
     Attributes:
-        found: What each worker answered, by its name.
-        failed: Why there is no answer, or ``Raised`` for an error, by the name of the worker.
+        found: What each scheduler answered, by its host.
+        failed: Why there is no answer, or ``Raised`` for an error, by the host of the scheduler.
     """
 
     found: dict[str, Any]
@@ -179,7 +148,7 @@ class Answers(NamedTuple):
 
 
 class Schedulers:
-    """Asks the workers of some hosts at the same time; every wait is bounded."""
+    """Asks the schedulers of some hosts at the same time; every wait is bounded."""
 
     def __init__(
         self,
@@ -200,62 +169,49 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=ASKED),
+            messaging.Target(topic=TOPIC, version=VERSION),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
         )
 
     def ask(self, method: str, **arguments: object) -> Answers:
-        """Return what all workers answer. The answer of the first worker of a host has their number."""
-        answers = Answers({}, {})
-        first = [server_name(host, 0) for host in self._hosts]
-        replies = self._ask_all(first, method, arguments, answers)
-        more = [
-            server_name(host, number)
-            for host, name in zip(self._hosts, first, strict=True)
-            for number in range(1, replies[name]["workers"] if name in replies else 1)
-        ]
-        self._ask_all(more, method, arguments, answers)
-        return answers
+        """Return what all schedulers answer."""
+        return self._ask(self._hosts, method, arguments)
 
-    def ask_worker(self, worker: str, method: str, **arguments: object) -> Answers:
-        """Return what one worker answers, by the name that it has in ``Answers``."""
-        answers = Answers({}, {})
-        self._ask_all([worker], method, arguments, answers)
-        return answers
+    def ask_scheduler(self, host: str, method: str, **arguments: object) -> Answers:
+        """Return what the scheduler of one host answers."""
+        return self._ask([host], method, arguments)
 
     def ask_one(self, method: str, **arguments: object) -> Answers:
         """Return what the first scheduler answers that does; the others are not asked."""
         answers = Answers({}, {})
         for host in self._hosts:
-            self._ask_all([server_name(host, 0)], method, arguments, answers)
-            if answers.found:
-                break
+            found, failed = self._ask([host], method, arguments)
+            answers.failed.update(failed)
+            if found:
+                return Answers(found, answers.failed)
         return answers
 
-    def _ask_all(
-        self, names: Sequence[str], method: str, arguments: Mapping[str, object], answers: Answers
-    ) -> dict[str, WorkerAnswer]:
-        calls = {name: self._begin(name, method, arguments) for name in names}
+    def _ask(self, hosts: Sequence[str], method: str, arguments: Mapping[str, object]) -> Answers:
+        calls = {host: self._begin(host, method, arguments) for host in hosts}
         end = self._clock() + self._timeout + 1
-        replies: dict[str, WorkerAnswer] = {}
-        for name, call in calls.items():
+        answers = Answers({}, {})
+        for host, call in calls.items():
             try:
-                replies[name] = call.result(max(0.0, end - self._clock()))
-                answers.found[name] = replies[name]["answer"]
+                answers.found[host] = call.result(max(0.0, end - self._clock()))
             except (FutureTimeout, messaging.MessagingTimeout):
-                answers.failed[name] = f"no answer within {self._timeout:g} seconds"
+                answers.failed[host] = f"no answer within {self._timeout:g} seconds"
             except (messaging.MessageDeliveryFailure, OSError) as error:
-                answers.failed[name] = one_line(error)
+                answers.failed[host] = one_line(error)
             except Exception as error:  # noqa: BLE001 - what a scheduler raised, under whatever name
-                answers.failed[name] = Raised(one_line(error))
-        return replies
+                answers.failed[host] = Raised(one_line(error))
+        return answers
 
-    def _begin(self, name: str, method: str, arguments: Mapping[str, object]) -> Future[WorkerAnswer]:
+    def _begin(self, host: str, method: str, arguments: Mapping[str, object]) -> Future[Any]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
-        future: Future[WorkerAnswer] = Future()
-        call = self._client.prepare(server=name, version=ASKED_LATER.get(method, ASKED))
+        future: Future[Any] = Future()
+        call = self._client.prepare(server=host)
 
         def run() -> None:
             try:
@@ -263,7 +219,7 @@ class Schedulers:
             except BaseException as error:  # noqa: BLE001 - raised again where the result is read
                 future.set_exception(error)
 
-        threading.Thread(target=run, name=f"ask {name}", daemon=True).start()
+        threading.Thread(target=run, name=f"ask {host}", daemon=True).start()
         return future
 
 

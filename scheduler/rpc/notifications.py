@@ -55,7 +55,7 @@ class Notifications:
         self._channels = list(channels)
         self._clock = clock
         self._waiting: queue.Queue[Callable[[], None]] = queue.Queue(most_waiting)
-        # not started before the first use: a process that forks would lose the thread
+        # started by the first use: most clouds have no notifications
         self._loop = BackgroundLoop("notifications", self._send_waiting)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
 

@@ -30,7 +30,7 @@ class DeployedCloud(Cloud):
     all but the scheduler.
     """
 
-    def __init__(self, directory, rabbit, hosts, cells, stub=None, conductors=True, workers=1):
+    def __init__(self, directory, rabbit, hosts, cells, stub=None, conductors=True):
         super().__init__(directory)
         self.rabbit = rabbit
         self.transport_url = rabbit.vhost()
@@ -39,12 +39,11 @@ class DeployedCloud(Cloud):
         self.processes = []
         self._stub = stub or {}
         self._conductors = conductors
-        self._workers = workers
 
     def _start(self):
         self.placement_url = self.start_placement()
         self.write_databases()
-        self.config_file = self.configure(self.transport_url, workers=self._workers)
+        self.config_file = self.configure(self.transport_url)
         self.bus = self.connect()
         self.callback(self.stop_processes)
         self.start_scheduler()
@@ -56,7 +55,7 @@ class DeployedCloud(Cloud):
         )
         if self._conductors:
             self._start_conductors()
-        self.scheduler.wait_for_line("All workers take requests")
+        self.scheduler.wait_for_line("The daemon takes requests")
 
     def stop_processes(self):
         """Stop all at once; returns their exit statuses."""

@@ -23,7 +23,7 @@ def cloud(tmp_path_factory, rabbit):
         "cell1": {"fail_hosts": ",".join(BAD_HOSTS), "fail_rate": 0.2, "fail_seed": 3},
         "cell2": {"fail_rate": 0.3, "fail_seed": 4},
     }
-    with DeployedCloud(tmp_path_factory.mktemp("cloud"), rabbit, HOSTS, 2, stub, workers=2) as running:
+    with DeployedCloud(tmp_path_factory.mktemp("cloud"), rabbit, HOSTS, 2, stub) as running:
         yield running
 
 
@@ -85,7 +85,7 @@ def explain(cloud, *arguments):
     return json.loads(done.stdout)
 
 
-def test_a_decision_is_explained_whichever_worker_is_asked(booted, cloud):
+def test_a_decision_is_explained_whichever_scheduler_is_asked(booted, cloud):
     requests, _records = booted
     entries = explain(cloud, "list")
     assert {entry["instances"][0] for entry in entries} >= {request.uuids[0] for request in requests}

@@ -24,7 +24,7 @@ from tools.rig.world import Daemon, RunningWorld, World
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
 
 HOSTS = 12
-STARTED = "workers take requests"
+STARTED = "The daemon takes requests"
 MORE = """
 [filter_scheduler]
 host_subset_size = 5
@@ -41,12 +41,12 @@ class PromisedCloud(RunningWorld):
         self.proxy = self.enter_context(FaultyProxy(self.behind))
         self.placement_url = self.proxy.url
 
-    def start_scheduler(self, name, workers=1, **options):
+    def start_scheduler(self, name, **options):
         """Start a scheduler of its own host name, and wait until it answers."""
         defaults = "".join(f"{option} = {value}\n" for option, value in options.items())
         log = self.directory / f"{name}.log"
         known = log.read_text().count(STARTED) if log.exists() else 0
-        scheduler = self.start_daemon(Daemon(name, workers, defaults))
+        scheduler = self.start_daemon(Daemon(name, defaults))
         until(
             lambda: scheduler.log.read_text().count(STARTED) > known or scheduler.status is not None,
             "the scheduler does not start",
@@ -167,20 +167,20 @@ def settled(cloud, before, wanted, futures):
 
 def test_after_kill_9_of_all_processes_every_caller_is_answered_by_the_next_and_nothing_leaks(cloud):
     before = cloud.consumers()
-    scheduler = cloud.start_scheduler("killed", workers=2)
+    scheduler = cloud.start_scheduler("killed")
     wanted, futures = ask_for_much(cloud, sent=3, seconds=2.0)
     scheduler.kill()
     cloud.proxy.clear_faults()
     assert cloud.consumers() - before
     assert not all(future.done() for future in futures)
-    cloud.start_scheduler("killed", workers=2)
+    cloud.start_scheduler("killed")
     told = settled(cloud, before, wanted, futures)
     assert None not in told
 
 
 def test_a_stop_while_placement_is_slow_leaves_nothing_of_requests_that_were_not_answered(cloud):
     before = cloud.consumers()
-    scheduler = cloud.start_scheduler("stopped", workers=2, graceful_shutdown_timeout=20)
+    scheduler = cloud.start_scheduler("stopped", graceful_shutdown_timeout=20)
     # claims that wait behind the first write are not sent any more
     wanted, futures = ask_for_much(cloud, sent=1, seconds=3.0)
     assert scheduler.stop() == 0
@@ -190,7 +190,7 @@ def test_a_stop_while_placement_is_slow_leaves_nothing_of_requests_that_were_not
     if not all(future.done() for future in futures):
         assert "Requeueing call " in log
         assert ": the scheduler is stopping" in log
-    cloud.start_scheduler("stopped", workers=2)
+    cloud.start_scheduler("stopped")
     told = settled(cloud, before, wanted, futures)
     assert None not in told
 
@@ -200,7 +200,7 @@ def test_callers_that_have_left_while_all_schedulers_were_away_get_no_hosts(clou
     instances = [new_uuid() for _ in range(20)]
     cloud.give_up(instances)
     futures = [cloud.call([instance]) for instance in instances]
-    scheduler = cloud.start_scheduler("late", workers=2)
+    scheduler = cloud.start_scheduler("late")
     assert told_by(futures) == [None] * 20
     assert cloud.consumers() == before
     until(lambda: "Dropped calls without serving them" in scheduler.log.read_text(), "nothing is told")

@@ -37,7 +37,7 @@ class Daemon:
 
     def _started(self, command, environment):
         with self.errors.open("w") as log:
-            # a group of its own: the daemon signals all of its process group
+            # a group of its own, which ``kill`` ends with what the daemon has started
             return subprocess.Popen(
                 command,
                 stdout=subprocess.PIPE,

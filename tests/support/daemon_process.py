@@ -3,17 +3,14 @@
 Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping server needs for its last request,
 ``TEST_NO_BROKER`` a server that waits for its broker for ever, ``TEST_FAIL`` a manager that cannot start,
 ``TEST_NO_DATABASE`` a file without which the API database cannot be read,
-``TEST_GATE`` a file without which no server starts, ``TEST_HANG`` a file with the number of the process that hangs when
-it is reset. With ``TEST_RPC`` the server is the real one, and a request takes that many seconds; with ``TEST_POISON``
-too it kills its process then. ``TEST_NO_FORK`` is the number of forks that fail after the first one.
+``TEST_GATE`` a file without which no server starts; with ``TEST_HANG`` it hangs when it is reset. With ``TEST_RPC`` the
+server is the real one, and a request takes that many seconds; with ``TEST_POISON`` too it kills its process then.
 With ``TEST_HANGUP`` it gets a SIGHUP while it starts. With ``TEST_SLOW_STOP`` closing the server takes that many
-seconds although no request is in progress. With ``TEST_ALARM`` it tells in the end whether an alarm is left.
+seconds although no request is in progress. With ``TEST_STUCK`` the manager never ends its stop.
 
 A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
 
-import errno
-import itertools
 import os
 import pathlib
 import re
@@ -29,7 +26,7 @@ from scheduler.cmd import scheduler as command
 
 
 def tell(*words):
-    # one write a line: several processes share the pipe
+    # one write a line: several threads share the pipe
     os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
 
 
@@ -69,7 +66,7 @@ class Manager:
             return False
         return True
 
-    def catch_up(self, worker):
+    def catch_up(self):
         pass
 
     def start(self):
@@ -80,13 +77,14 @@ class Manager:
     def stop_claiming(self):
         """Nothing is claimed here."""
 
-    def stop(self, timeout):
-        tell("manager stops", timeout > 0)
+    def stop(self, seconds_left):
+        tell("manager stops", seconds_left() > 0)
+        while "TEST_STUCK" in os.environ:
+            time.sleep(1)
 
     def reset(self):
         tell("manager looks anew", self.conf.scheduler.max_attempts, self.conf.report_interval)
-        chosen = os.environ.get("TEST_HANG")
-        if chosen and pathlib.Path(chosen).read_text() == str(os.getpid()):
+        if "TEST_HANG" in os.environ:
             # takes years, and lets no other thread run
             re.match("(a+)+b", "a" * 60)
 
@@ -122,45 +120,28 @@ class Server:
         tell("last request is answered")
 
 
-def fail_to_fork(times):
-    from scheduler.daemon import forking
-
-    real, calls = os.fork, itertools.count()
-
-    def fork():
-        if 1 <= next(calls) <= times:
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        return real()
-
-    os.fork, forking.PAUSE = fork, 0.01
-
-
 original = command.parts
 
 
 def parts(conf):
-    from scheduler.daemon.parts import Periodic, WorkerParts
-    from scheduler.health.reports import WorkerState
+    from scheduler.daemon.parts import Periodic, ServiceParts
+    from scheduler.health.state import ServiceState
 
-    fail_to_fork(int(os.environ.get("TEST_NO_FORK", "0")))
-    if "TEST_HANGUP" in os.environ:
+    if "TEST_HANGUP" in os.environ and not conf.check_config:
         os.kill(os.getpid(), signal.SIGHUP)
 
     def periodics(conf, manager):
         return [Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
 
-    server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager, worker: Server()
-    return WorkerParts(
+    server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager: Server()
+    return ServiceParts(
         Manager,
         server,
         periodics,
-        read_state=lambda manager, _server: WorkerState(api_database=manager and manager.database_was_read),
+        read_state=lambda manager, _server: ServiceState(api_database=manager and manager.database_was_read),
     )
 
 
 if __name__ == "__main__":
     command.parts = parts
-    status = command.main()
-    if "TEST_ALARM" in os.environ:
-        tell("alarm is left" if signal.getitimer(signal.ITIMER_REAL)[0] else "no alarm is left")
-    sys.exit(status)
+    sys.exit(command.main())

@@ -146,6 +146,7 @@ def _run(words, output, errors, environment):
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)
+    sys.orig_argv = [sys.executable, *words]
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
         exec(words[1], {"__name__": "__main__"})

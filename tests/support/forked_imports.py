@@ -14,10 +14,8 @@ for name in (
     "scheduler.cmd.router",
     "scheduler.cmd.scheduler",
     "scheduler.operators.shadow.main",
-    "scheduler.daemon.options_trial",
-    "scheduler.daemon.parts",
     "scheduler.daemon.guru_meditation",
-    "scheduler.health.monitor",
+    "scheduler.daemon.service",
     "scheduler.stream.decision_stream",
     "tools.rig.placement",
 ):

@@ -152,27 +152,27 @@ def test_the_client_knows_only_the_schedulers_interface():
     ] == []
 
 
-#: Prints the files of ours that a program has loaded when its workers are forked.
+#: Prints the files of ours that a program has loaded when it starts.
 LOADED = """
 import sys
 from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 from scheduler.cmd import {parts}
-import scheduler.daemon.master
+import scheduler.daemon.service
 print(*(file for name, module in sys.modules.items()
         if name.split(".")[0] == "scheduler" and (file := getattr(module, "__file__", None))))
 """
 
 
 def loaded(parts):
-    """The files of ours that a daemon loads whose workers have these parts."""
+    """The files of ours that a daemon of these parts loads."""
     run = [sys.executable, "-W", "ignore", "-c", LOADED.format(parts=parts)]
     printed = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [pathlib.Path(file).relative_to(ROOT / "scheduler") for file in printed.split()]
 
 
 def test_a_daemon_loads_nothing_of_what_operators_run():
-    packages = {file.parts[0] for file in loaded("worker_parts")}
+    packages = {file.parts[0] for file in loaded("scheduler_parts")}
     assert "manager.py" in packages
     assert "operators" not in packages
     assert "router" not in packages

@@ -188,7 +188,7 @@ def test_lines_are_found(tmp_path, source, found):
 
 
 #: A number before a plural: "1 hosts". Numbers of things follow what they count, or are ``count_text``.
-COUNTED = re.compile(r"(?<!of )(?<!last )(?<!Worker )%d (?!seconds|bytes)[a-z ]*?[a-z]{3,}(?<!ss)s\b")
+COUNTED = re.compile(r"(?<!of )(?<!last )%d (?!seconds|bytes)[a-z ]*?[a-z]{3,}(?<!ss)s\b")
 
 #: Lines about a number that is never one, and nova's own.
 NEVER_ONE = {

@@ -108,15 +108,15 @@ PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command
 from scheduler.filters import chain, compute_filter
-from scheduler.daemon import worker
+from scheduler.daemon import service
 from scheduler import manager
 command.prepare(command.read_options(sys.argv[1:]))
-for log in (manager.LOG, worker.LOG, chain.LOG, compute_filter.LOG, logging.getLogger("sqlalchemy.engine")):
+for log in (manager.LOG, service.LOG, chain.LOG, compute_filter.LOG, logging.getLogger("sqlalchemy.engine")):
     for level in ("debug", "info", "error"):
         getattr(log, level)("said at %s", level)
 """
 
-ALL = {"scheduler.manager", "scheduler.daemon.worker", "filters", "scheduler.filters.compute_filter"}
+ALL = {"scheduler.manager", "scheduler.daemon.service", "filters", "scheduler.filters.compute_filter"}
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ class Schedulers:
                 self[each].stop()
 
     def consumers(self) -> int:
-        """Return how many workers of schedulers take requests."""
+        """Return how many processes of schedulers take requests."""
         return self._services.rabbit.consumers("nova", QUEUE)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import oslo_messaging as messaging
-import psutil
 import sqlalchemy as sa
 
 from conductor_client.bus import Bus
@@ -38,8 +37,6 @@ connection = {cell0}
 auth_type = admin_token
 endpoint = {placement}
 token = admin
-[scheduler]
-workers = {workers}
 """
 #: What the stand-ins of a cell read, besides the options of [conductor_client] that are appended.
 CELL_CONFIGURATION = """\
@@ -136,7 +133,6 @@ class Cloud(contextlib.ExitStack):
         transport_url: str,
         *,
         host: str = "controller",
-        workers: int = 1,
         defaults: str = "",
         sections: str = "",
     ) -> Path:
@@ -151,7 +147,6 @@ class Cloud(contextlib.ExitStack):
             api=self.database("api"),
             cell0=self.database("cell0"),
             placement=self.placement_url,
-            workers=workers,
             defaults=defaults,
         )
         path.write_text(text + sections)
@@ -173,10 +168,6 @@ class Cloud(contextlib.ExitStack):
 
 class SchedulerProcess(ServiceProcess):
     """A scheduler in processes of its own, of either kind."""
-
-    def workers(self) -> list[psutil.Process]:
-        """Return the worker processes that run now."""
-        return psutil.Process(self.pid).children()
 
     def wait_until_it_answers(
         self, bus: Bus, timeout: float = START_TIMEOUT, host: str | None = None

@@ -22,7 +22,7 @@ from tools.rig.rabbit_members import Member
 from tools.rig.software import Software
 
 DATABASES, BROKERS, BALANCERS = ["db1", "db2", "db3"], ["mq1", "mq2", "mq3"], ["lb1", "lb2"]
-DAEMONS, WORKERS = 2, 1
+DAEMONS = 2
 PATIENCE = 120  # seconds that requests wait during an outage
 PLACEMENT_PORTS = range(29000, 29900)
 START_TIMEOUT = 180
@@ -103,7 +103,7 @@ class ClusterCloud(Cloud):
         self._configure("callers")
         self.bus = self.connect()
         for scheduler in self.schedulers:
-            scheduler.wait_for_line(f"All workers take requests ({WORKERS} of {WORKERS})", START_TIMEOUT)
+            scheduler.wait_for_line("The daemon takes requests", START_TIMEOUT)
 
     def _start_brokers(self) -> None:
         directory = self.directory / "rabbit"
@@ -160,7 +160,6 @@ class ClusterCloud(Cloud):
         return self.configure(
             rabbit_members.transport_url(self.rabbits),
             host=name,
-            workers=WORKERS,
             defaults=f"state_path = {state}",
             sections=f"[berth]\noutage_patience = {PATIENCE}\n{QUEUES}{more}",
         )

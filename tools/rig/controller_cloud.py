@@ -6,7 +6,7 @@ from tools.rig import servers
 from tools.rig.rows import ApiRows
 from tools.rig.world import RunningWorld, World
 
-HOST, WORKERS = "controller", 2
+HOST = "controller"
 MONITORING_PORTS = range(9812, 9900)
 
 
@@ -34,7 +34,6 @@ class ControllerCloud(RunningWorld):
         written = self.configure(
             self.rabbit.url,
             host=HOST,
-            workers=WORKERS,
             defaults="state_path = /var/lib/nova",
             sections=f"[berth]\nmonitoring_listen = {self.monitoring}\n",
         )

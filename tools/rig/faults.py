@@ -22,7 +22,7 @@ from tools.rig.world import RunningWorld
 
 JUMPS = (-86400, -3600, -60, 60, 3600, 86400)  # seconds
 THROTTLED_FOR = 0.05  # seconds for which a throttled server runs at a time
-KILL_INTERVAL = 2.0  # seconds between two kills of workers
+KILL_INTERVAL = 2.0  # seconds between two kills
 
 #: A function from seconds to the context in which something is broken. A fault that takes its time, as kills
 #: one after the other, enters within so many seconds. After the exit the service must be as before.
@@ -115,32 +115,32 @@ def together(faults: Sequence[Fault], seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def workers_killed(cloud: RunningWorld, rng: random.Random, seconds: float) -> Iterator[None]:
-    """Workers are killed one after the other; their master starts others."""
+def schedulers_killed(cloud: RunningWorld, rng: random.Random, seconds: float) -> Iterator[None]:
+    """Schedulers are killed one after the other; a service manager starts each again."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for worker in rng.sample(rng.choice(cloud.schedulers).workers(), 1):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                worker.kill()
+        scheduler = rng.choice(cloud.schedulers)
+        scheduler.kill()
+        scheduler.start()
         time.sleep(rng.uniform(0, KILL_INTERVAL))
     yield
 
 
-def worker_stopped(worker: psutil.Process) -> Fault:
-    """A worker stands still, with the requests that the broker gave it."""
-    return partial(broken, worker.suspend, worker.resume)
+def scheduler_stopped(scheduler: SchedulerProcess) -> Fault:
+    """A scheduler stands still, with the requests that the broker gave it."""
+    process = psutil.Process(scheduler.pid)
+    return partial(broken, process.suspend, process.resume)
 
 
 @contextlib.contextmanager
-def masters_killed(schedulers: Sequence[SchedulerProcess], _seconds: float) -> Iterator[None]:
-    """Masters of daemons are killed; a service manager ends their workers and starts them again."""
+def all_killed(schedulers: Sequence[SchedulerProcess], _seconds: float) -> Iterator[None]:
+    """All schedulers are killed, and started again later."""
     for scheduler in schedulers:
-        psutil.Process(scheduler.pid).kill()
+        scheduler.kill()
     try:
         yield
     finally:
         for scheduler in schedulers:
-            scheduler.kill()  # what is left of the group
             scheduler.start()
 
 
@@ -158,7 +158,7 @@ def daemon_restarted(scheduler: SchedulerProcess, _seconds: float) -> Iterator[N
 
 @contextlib.contextmanager
 def disks_full(cloud: RunningWorld, kills: Fault | None, seconds: float) -> Iterator[None]:
-    """The disks with what daemons keep, and the decision logs, are full; meanwhile workers may be killed."""
+    """The disks with what daemons keep, and the decision logs, are full; schedulers may be killed."""
     pairs = list(zip(cloud.disks, cloud.schedulers, strict=True))
     for disk, scheduler in pairs:
         disk.fill(scheduler)
@@ -180,14 +180,13 @@ Maker = Callable[[RunningWorld, random.Random], Fault]
 NOTHING = "nothing"
 _PROCESSES: dict[str, Maker] = {
     NOTHING: lambda _cloud, _rng: contextlib.nullcontext,
-    "worker killed": lambda cloud, rng: partial(workers_killed, cloud, rng),
-    "worker stopped": lambda cloud, rng: worker_stopped(rng.choice(rng.choice(cloud.schedulers).workers())),
+    "scheduler killed": lambda cloud, rng: partial(schedulers_killed, cloud, rng),
+    "scheduler stopped": lambda cloud, rng: scheduler_stopped(rng.choice(cloud.schedulers)),
     "daemon restarted": lambda cloud, rng: partial(daemon_restarted, rng.choice(cloud.schedulers)),
-    "master killed": lambda cloud, rng: partial(masters_killed, [rng.choice(cloud.schedulers)]),
-    "all masters killed": lambda cloud, _rng: partial(masters_killed, cloud.schedulers),
+    "all schedulers killed": lambda cloud, _rng: partial(all_killed, cloud.schedulers),
     "disk full": lambda cloud, _rng: partial(disks_full, cloud, None),
-    "disk full, worker killed": lambda cloud, rng: partial(
-        disks_full, cloud, partial(workers_killed, cloud, rng)
+    "disk full, scheduler killed": lambda cloud, rng: partial(
+        disks_full, cloud, partial(schedulers_killed, cloud, rng)
     ),
     "clock jumps": lambda cloud, rng: _clock_shifted(cloud.clock, rng.choice(JUMPS)),
 }
@@ -201,7 +200,7 @@ _OUTAGES: dict[str, Maker] = {
     "everything killed": lambda cloud, rng: _all_servers("killed", cloud, rng),
 }
 #: Faults by which a request may end the process in which it runs too often, and is answered with an error.
-MAY_REFUSE = ("worker killed", "disk full, worker killed")
+MAY_REFUSE = ("scheduler killed", "disk full, scheduler killed")
 #: All faults. "held" is a connection whose bytes arrive after healing.
 NAMES = (
     *_PROCESSES,

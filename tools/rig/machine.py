@@ -58,10 +58,8 @@ class SmallDisk:
 
 
 def _limit_files(scheduler: SchedulerProcess, size: int) -> None:
-    # the master too, from which workers inherit it
-    for pid in [scheduler.pid, *(worker.pid for worker in scheduler.workers())]:
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(scheduler.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 class Clock:

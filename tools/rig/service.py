@@ -64,7 +64,7 @@ class ServiceProcess:
 
     @property
     def pid(self) -> int:
-        """The process ID of the master."""
+        """The process ID of the first process."""
         return self._process.pid
 
     @property
@@ -82,11 +82,11 @@ class ServiceProcess:
         self._process = self.launch(self._command, self.log, self._environment, self._user)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the master."""
+        """Send a signal to the first process."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill the master and its workers at once, as the kernel or a service manager does."""
+        """Kill all its processes at once, as the kernel or a service manager does."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()

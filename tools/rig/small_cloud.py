@@ -20,7 +20,7 @@ from conductor_client.client import SchedulerClient
 from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.move_conductor import MoveConductor
 from conductor_client.super_conductor import SuperConductor
-from scheduler.cmd import worker_parts
+from scheduler.cmd import scheduler_parts
 from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
 from scheduler.parts import Outside, put_together
@@ -174,7 +174,7 @@ class SmallCloud(Cloud):
         self.callback(manager.stop, 10)
         manager.wait_until_ready(0)
         manager.catch_up()
-        rpc_server = worker_parts.make_server(self.conf, manager, counters=decider.counters)
+        rpc_server = scheduler_parts.make_server(self.conf, manager, counters=decider.counters)
         self.callback(rpc_server.transport.cleanup)
         self._serve(rpc_server)
         self._schedulers += 1

@@ -34,14 +34,12 @@ class Daemon:
 
     Attributes:
         host: Its ``[DEFAULT]/host``, by which its files are named.
-        workers: Its workers.
         defaults: Lines of the section DEFAULT of its configuration.
         breakable: Its decision log is on a small disk, and a proxy of its own leads to Placement.
         own_clock: Its wall clock can be changed, where there is a C compiler.
     """
 
     host: str = "controller"
-    workers: int = 1
     defaults: str = ""
     breakable: bool = False
     own_clock: bool = False
@@ -194,7 +192,6 @@ class RunningWorld(Cloud):
         path = self.configure(
             self._daemons_bus,
             host=daemon.host,
-            workers=daemon.workers,
             defaults=defaults,
             sections=self.world.options + options,
         )
@@ -217,5 +214,5 @@ class RunningWorld(Cloud):
         """Connect to the bus as callers do: directly, and with the same kind of queues."""
         self.configure(self._callers_bus, host="callers", sections=self._options())
         self.bus = self.connect()
-        for daemon, scheduler in zip(self.world.daemons, self.schedulers, strict=True):
-            scheduler.wait_for_line(f"All workers take requests ({daemon.workers} of {daemon.workers})")
+        for scheduler in self.schedulers:
+            scheduler.wait_for_line("The daemon takes requests")

@@ -32,8 +32,7 @@ def world(queues: str, hosts: int = 12) -> World:
         options=f"[berth]\noutage_patience = {PATIENCE}\n",
         queues=QUEUES[queues],
         daemons=tuple(
-            Daemon(f"controller{number}", workers=2, breakable=True, own_clock=number == 2)
-            for number in (1, 2)
+            Daemon(f"controller{number}", breakable=True, own_clock=number == 2) for number in (1, 2)
         ),
     )
 

@@ -89,21 +89,17 @@ def reload(steps: Controller) -> None:
 
 
 def freeze(steps: Controller) -> None:
-    """Freeze the master, then everything; the watchdog restarts it."""
+    """Freeze it; the watchdog restarts it."""
     # Nothing keeps a caller waiting for longer than rpc_response_timeout if its only scheduler is frozen
-    for what, whom, may_fail in (
-        ("main", "the master", ()),
-        ("all", "the master and its workers", ("MessagingTimeout",)),
-    ):
-        with steps.under_load(f"6 Freeze {whom}", may_fail):
-            limit = WATCHDOG + PAUSE + START
-            steps.restarted(f"systemctl kill --kill-whom={what} --signal=STOP berth-scheduler", limit)
-            steps.show_journal(1, "systemd")
+    with steps.under_load("6 Freeze it", ("MessagingTimeout",)):
+        limit = WATCHDOG + PAUSE + START
+        steps.restarted("systemctl kill --kill-whom=main --signal=STOP berth-scheduler", limit)
+        steps.show_journal(1, "systemd")
 
 
 def kill(steps: Controller) -> None:
-    """Kill the master; systemd ends the workers and starts all again."""
-    with steps.under_load("7 Kill the master"):
+    """Kill it; systemd starts it again."""
+    with steps.under_load("7 Kill it"):
         steps.restarted("systemctl kill --kill-whom=main --signal=KILL berth-scheduler", PAUSE + START)
 
 
@@ -126,9 +122,6 @@ def change_version(steps: Controller) -> None:
             running = steps.version()
             steps.install(package)
             steps.expect(running, steps.version(), "version that runs after the installation")
-            steps.show.say("A worker is killed while the files are newer than the master that replaces it.")
-            steps.kill_worker()
-            steps.go_on("With another worker")
             steps.timed("systemctl restart berth-scheduler")
             steps.show.say(f"Version {steps.version()} runs.")
             steps.expect(package.name.split("_")[1], steps.version(), "version after the restart")

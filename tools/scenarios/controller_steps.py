@@ -117,10 +117,6 @@ class Controller:
         if took > limit:
             self.problems.append(f"{line}: restarted after {took:.0f} s, not {limit:.0f} s")
 
-    def kill_worker(self) -> None:
-        """Kill a worker."""
-        self.machine.run(f"kill -KILL $(pgrep -P {self.property('MainPID')} | head -n 1)")
-
     def version(self) -> str:
         """Return the version of the daemon that runs."""
         text = requests.get(f"http://{self.cloud.monitoring}/metrics", timeout=10).text

@@ -61,7 +61,7 @@ class Image:
     def serve(self, container: Container) -> None:
         """Start a container and wait until it is ready."""
         container.start()
-        ready = "All workers take requests"
+        ready = "The daemon takes requests"
         lives = container.text().count(ready) if container.log.exists() else 0
         container.wait_for_line(ready, START, lives + 1)
 

@@ -23,7 +23,6 @@ CONTENDERS: dict[str, Contender] = {
     "nova": NovaScheduler(),
     "berth": BerthScheduler(),
     "berth-3": BerthScheduler("Berth, 3 daemons", daemons=3),
-    "berth-workers-3": BerthScheduler("Berth, 3 workers", workers=3),
 }
 
 #: Those that are compared unless others are named.

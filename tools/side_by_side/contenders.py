@@ -42,19 +42,17 @@ class Running:
 
 @dataclass(frozen=True)
 class BerthScheduler:
-    """Berth: one worker, or several in one daemon or in daemons of their own; options are of [berth]."""
+    """Berth: one daemon or several; options are of [berth]."""
 
     name: str = BERTH
     daemons: int = 1
-    workers: int = 1
 
     @contextmanager
     def run(self, rig: NovaCloud) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
-        sections = f"[scheduler]\nworkers = {self.workers}\n"
         hosts = [f"controller{number}" for number in range(self.daemons)]
-        paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
+        paths = [rig.configure_nova(transport_url, "", host) for host in hosts]
         with ExitStack() as stack:
             bus = stack.enter_context(closing(Bus(rig.conf)))
             pids, logs, started = [], [], time.monotonic()

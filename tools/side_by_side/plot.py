@@ -9,7 +9,7 @@ from tools.rig.plot import pyplot, save
 from tools.side_by_side.contenders import BERTH, NOVA
 from tools.side_by_side.measuring import SINGLE, Result
 
-_COLOURS = {NOVA: "#888888", BERTH: "#d62728", "Berth, 3 daemons": "#ff7f0e", "Berth, 3 workers": "#9467bd"}
+_COLOURS = {NOVA: "#888888", BERTH: "#d62728", "Berth, 3 daemons": "#ff7f0e"}
 _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
     ("instances per second", lambda result: result.throughput),
     ("95th percentile of the answers (s)", lambda result: result.p95 / 1000),

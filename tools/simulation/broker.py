@@ -197,7 +197,7 @@ class Broker:
 
     @property
     def waiting(self) -> list[Message]:
-        """The calls that no worker has received."""
+        """The calls that no scheduler has received."""
         return [each.message for queue in self._calls.values() for each in queue.ready]
 
     @property

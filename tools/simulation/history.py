@@ -11,7 +11,7 @@ import orjson
 from tools.simulation import product, threads
 from tools.simulation.broker import Broker
 from tools.simulation.callers import Callers, Instance
-from tools.simulation.daemon import Daemon
+from tools.simulation.daemon import Host
 from tools.simulation.http import Adapter, Faults, Server, Weather
 from tools.simulation.placement import Consumer, Placement, Provider
 from tools.simulation.plan import POLICIES, Event, Plan
@@ -130,13 +130,13 @@ class History:
         self._adapters: list[Adapter] = []
         self._database = ""
         self._paused = 0.0
-        self._daemons = [self._make_daemon(number) for number in range(limits.schedulers)]
+        self._hosts = [self._make_host(number) for number in range(limits.schedulers)]
 
-    def _make_daemon(self, number: int) -> Daemon:
+    def _make_host(self, number: int) -> Host:
         limits = self.plan.limits
         parts = self._make_product(number)
         name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
-        return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
+        return Host(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
 
     def _make_product(self, number: int) -> product.Parts:
         limits = self.plan.limits
@@ -158,8 +158,8 @@ class History:
         return parts
 
     def _first(self) -> int:
-        """Return the number of the first scheduler whose worker 0 is up."""
-        return next((number for number, each in enumerate(self._daemons) if each.worker(0)), 0)
+        """Return the number of the first host whose first daemon is up."""
+        return next((number for number, each in enumerate(self._hosts) if each.daemon(0)), 0)
 
     def run(self) -> Outcome:
         """Run to the end and check the promise."""
@@ -204,8 +204,8 @@ class History:
         for event in self.plan.events:
             handler = getattr(self, f"_on_{event.kind.replace(' ', '_')}")
             self._runtime.after(1.0 + event.at, handler, event)
-        for daemon in self._daemons:
-            daemon.start()
+        for host in self._hosts:
+            host.start()
 
     def _add_instance(self, number: int, group: int, *, evacuates: bool) -> None:
         uuid = product.instance_uuid(number)
@@ -233,8 +233,8 @@ class History:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def _daemon_of(self, event: Event) -> Daemon:
-        return self._daemons[event.details.get("scheduler", 0)]
+    def _host_of(self, event: Event) -> Host:
+        return self._hosts[event.details.get("scheduler", 0)]
 
     def _for_a_time(self, event: Event, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._trace.tell(f"{event.kind} begins: {dict(event.details)}")
@@ -313,7 +313,7 @@ class History:
         self._for_a_time(event, self._broker.stop, self._broker.start)
 
     def _on_channel(self, event: Event) -> None:
-        process = self._daemon_of(event).worker(event.details["worker"])
+        process = self._host_of(event).daemon(event.details["worker"])
         if process is not None:
             self._trace.tell(f"{process} loses its channel")
             self._after_steps(process, event, lambda: self._broker.disconnected(process))
@@ -332,7 +332,7 @@ class History:
         self._set_for_a_time(event, self, "_database", event.details["how"], "")
 
     def _on_pause(self, event: Event) -> None:
-        process = self._daemon_of(event).worker(event.details["worker"])
+        process = self._host_of(event).daemon(event.details["worker"])
         if process is not None:
             self._paused += event.details["duration"]
             pause = lambda: self._after_steps(process, event, lambda: self._runtime.pause(process))  # noqa: E731
@@ -345,34 +345,34 @@ class History:
         self._runtime.resume(process)
 
     def _on_threads(self, event: Event) -> None:
-        process = self._daemon_of(event).worker(event.details["worker"])
+        process = self._host_of(event).daemon(event.details["worker"])
         if process is not None:
             self._set_for_a_time(event, process, "thread_starts_fail", True, False)
 
     def _on_stop(self, event: Event) -> None:
-        self._daemon_of(event).terminate(event.details["worker"])
+        self._host_of(event).terminate(event.details["worker"])
 
     def _on_reload(self, event: Event) -> None:
-        self._daemon_of(event).reload(event.details["worker"])
+        self._host_of(event).reload(event.details["worker"])
 
     def _on_restart(self, event: Event) -> None:
-        self._daemon_of(event).restart()
+        self._host_of(event).restart()
 
     def _on_kill(self, event: Event) -> None:
         number = event.details["worker"]
-        daemon = self._daemon_of(event)
-        process = daemon.worker(number)
+        host = self._host_of(event)
+        process = host.daemon(number)
         if process is not None:
-            self._after_steps(process, event, lambda: daemon.kill(number))
+            self._after_steps(process, event, lambda: host.kill(number))
 
     _on_kill_later = _on_kill
 
     def _on_kill_master(self, event: Event) -> None:
-        self._daemon_of(event).kill_master()
+        self._host_of(event).kill_all()
 
     def _on_absence(self, event: Event) -> None:
         left = LAST_FAULT - 1.0 - self._runtime.clock
-        self._daemon_of(event).kill_master(min(event.details["duration"], left))
+        self._host_of(event).kill_all(min(event.details["duration"], left))
 
     def _after_steps(self, process: Process, event: Event, action: Callable[[], None]) -> None:
         steps = event.details["steps"]
@@ -417,9 +417,7 @@ class History:
         found += [Violation("late claim", text) for each in self._adapters for text in each.late_claims]
         found += [Violation("traceback", text) for text in self._trace.errors]
         found += [
-            Violation("alarm", f"{name} did not stop in time")
-            for each in self._daemons
-            for name in each.alarms
+            Violation("alarm", f"{name} did not stop in time") for each in self._hosts for name in each.alarms
         ]
         return found
 

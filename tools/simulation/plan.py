@@ -123,7 +123,7 @@ PROFILES["crash"] = {"crash": 12, "slow": 6, "weather": 2, "redelivery": 3, "kil
 PROFILES["late"] = {"lost": 12, "guests": 10, "kill": 5, "delete": 8, "crowd": 1}
 # What instances hold cannot be read.
 PROFILES["unread"] = {"unread": 10, "slow": 3, "channel": 4, "redelivery": 3, "kill": 2, "delete": 1}
-# A call claims in several writes, slowly, and is delivered to another worker meanwhile.
+# A call claims in several writes, slowly, and is delivered to another daemon meanwhile.
 PROFILES["pieces"] = {"slow": 8, "channel": 10, "redelivery": 4, "delete": 2, "pieces": 1}
 # A process is frozen between two of its steps, mostly while a call is served.
 PROFILES["frozen"] = {"pause later": 10, "slow": 2, "redelivery": 2, "delete": 2}
@@ -137,7 +137,7 @@ PROFILES["partitions"] = {
     "several hosts": 1,
     "partitions": 1,
 }
-# Several calls in pieces at the same time. All workers run each of them, and their writes conflict.
+# Several calls in pieces at the same time. All daemons run each of them, and their writes conflict.
 PROFILES["together"] = {"channel": 10, "redelivery": 4, "conflicts": 3, "weather": 2, "together": 1}
 # Writes of several processes put a host over its capacity, and are carried out twice. Room comes and goes.
 PROFILES["overlaps"] = {"guests": 10, "lost": 3, "crowd": 1, "overlaps": 1}
@@ -214,7 +214,7 @@ class Event:
 class Limits:
     """Sizes and times, most of them options of the product.
 
-    ``schedulers`` are daemons on hosts of their own, each has ``workers``. With
+    ``schedulers`` are hosts; each has ``workers``, which are daemons. With
     ``partitions`` each of them has compute nodes of its own, and all take calls from one queue: the router is
     left out. With ``quorum`` queues the broker counts deliveries. ``others`` is the option
     ``overlapping_claims``. With a ``stream`` schedulers share their decisions.
@@ -239,7 +239,7 @@ class Limits:
 
     @property
     def alarm(self) -> int:
-        """Seconds from SIGTERM until a worker that has not stopped is ended."""
+        """Seconds from SIGTERM until a daemon that has not stopped is ended."""
         return self.shutdown_timeout + 20
 
 
@@ -358,7 +358,7 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
 def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Event, ...]:
     """Return what each history of a profile begins with."""
     if "together" in kinds:
-        # Each delivery of the first seconds is lost, so that the next worker runs the call too.
+        # Each delivery of the first seconds is lost, so that the next daemon runs the call too.
         return (Event(0.0, "redelivery", {"rate": 1.0, "duration": 20.0}),)
     if "overlaps" in kinds:
         lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}

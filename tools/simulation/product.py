@@ -1,10 +1,11 @@
-"""Workers made of the product's own code, with Placement, broker and databases replaced by the models.
+"""Schedulers made of the product's own code, with Placement, broker and databases replaced by the models.
 
 Imported after ``imports.install``, so that the product has the virtual clock, threads and randomness.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 import functools
+from functools import partial
 import logging
 import math
 import re
@@ -23,9 +24,8 @@ from scheduler import objects
 from scheduler.bounds import outages
 from scheduler.claims.sweep import INTERVAL, Sweep
 from scheduler.conf.partitions import Partition
-from scheduler.daemon import worker
-from scheduler.daemon.parts import Periodic, WorkerParts
-from scheduler.daemon.shared_state import SharedState
+from scheduler.daemon import service
+from scheduler.daemon.parts import Periodic, ServiceParts
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import HostRow, ServiceRow
@@ -96,32 +96,20 @@ def with_names(text: str) -> str:
     return _INSTANCE.sub(r"i\1", _HOST.sub(r"h\1", text))
 
 
-class _Context:
-    """What ``SharedState`` uses of multiprocessing."""
+class NoMonitor:
+    """In the place of what watches a process, which is a model: it needs none."""
 
-    @staticmethod
-    def RawValue(_kind: str, value: int) -> Any:  # noqa: N802 - its name there
-        return SimpleNamespace(value=value)
-
-
-class NoReports:
-    """In the place of a worker's reports to the master, which is a model: it needs none."""
-
-    def __init__(self, *_args: Any) -> None:
-        self.phase = ""
-        self.reloads = 0
-
-    def start(self) -> None:
+    def serving(self) -> None:
         """Do nothing."""
 
-    def enter(self, phase: str) -> None:
+    def stopping(self, limit: float) -> None:
+        """Do nothing: the model ends what does not stop."""
+
+    def begin_reload(self) -> None:
         """Do nothing."""
 
-    def stop(self) -> None:
+    def end_reload(self, *, accepted: bool) -> None:
         """Do nothing."""
-
-
-NO_MONITOR = SimpleNamespace(channel=None, close_in_child=lambda: None)
 
 
 class Hosts:
@@ -329,14 +317,11 @@ def prepare_libraries() -> None:
         Broker.active.wake_consumers()
 
     impl_rabbit.Connection.stop_consuming = stop
-    worker.Reporter = NoReports
-    worker.faulthandler = SimpleNamespace(enable=lambda: None)
-    worker.spare_the_collector = lambda: None
-    worker.guru_meditation = SimpleNamespace(install=lambda _conf: None, show_requests=lambda *_report: None)
+    service.spare_the_collector = lambda: None
 
 
 class Parts:
-    """Makes the parts of workers.
+    """Makes the parts of schedulers.
 
     Args:
         conf: The options.
@@ -350,12 +335,12 @@ class Parts:
 
     Attributes:
         share: The number of its partition, and how many there are; None: there are none.
-        make_stream: Makes the stream of decisions; None: none are shared.
+        make_stream: Makes the stream of decisions for the process of a number; None: none are shared.
         leads: Whether this scheduler is the first one of those that are up.
     """
 
     share: tuple[int, int] | None = None
-    make_stream: Callable[[LocalState], DecisionStream] | None = None
+    make_stream: Callable[[int, LocalState], DecisionStream] | None = None
     leads: Callable[[], bool] = staticmethod(lambda: True)
 
     def __init__(
@@ -409,24 +394,23 @@ class Parts:
         nodes = {uuid: self._instance(uuid).host for uuid in hosts}
         return {uuid for uuid, host in hosts.items() if nodes[uuid] and with_names(nodes[uuid]) == host}
 
-    def make_worker(self, number: int) -> worker.Worker:
-        """Return a worker that is not started."""
-        parts = WorkerParts(self._make_manager, self._make_server, self._make_periodics)
-        shared = SharedState(_Context, NO_MONITOR)
-        return worker.Worker(number, self._conf, [], parts, shared)
+    def make_service(self, number: int) -> service.Service:
+        """Return a service that is not started: the process of a number on this host."""
+        parts = ServiceParts(partial(self._make_manager, number), self._make_server, self._make_periodics)
+        return service.Service(self._conf, [], parts, NoMonitor(), lambda _conf: None)
 
-    def _make_manager(self, conf: cfg.ConfigOpts) -> SchedulerManager:
+    def _make_manager(self, number: int, conf: cfg.ConfigOpts) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         table = make_table(self._limits.hosts, self._limits.room)
         hosts = Hosts(table, self._database, self._states_of, self._come_to, self._places, self.share)
         made = self.make_stream
-        shared = no_stream if made is None else lambda _conf, state: made(state)
+        shared = no_stream if made is None else lambda _conf, state: made(number, state)
         parts = put_together(conf, Outside(hosts, client, None), shared)
         parts.claimer.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 
-    def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
+    def _make_server(self, conf: cfg.ConfigOpts, manager: Any) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
         url = library_transport.TransportURL.parse(conf, "rabbit://berth@broker/")
         transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))

@@ -57,10 +57,10 @@ class Stream:
         for connection in list(self._readers):
             self.broker.runtime.wake_all(connection.waiters)
 
-    def of(self, host: str, state: LocalState) -> DecisionStream:
-        """Return the stream of a worker that starts."""
+    def of(self, host: str, number: int, state: LocalState) -> DecisionStream:
+        """Return the stream of a daemon that starts; each daemon of a host has a name of its own."""
         clock = Broker.active.runtime
-        own = Member(f"{next(self._numbers):032x}", host)
+        own = Member(f"{next(self._numbers):032x}", f"{host}.{number}")
         return DecisionStream(self, state, own, clock=lambda: clock.clock, monotonic=lambda: clock.clock)
 
 

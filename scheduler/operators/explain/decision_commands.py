@@ -80,7 +80,7 @@ class Question(ShownCommand):
         return command_transport(self.conf)
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> Mapping[str, Any]:
-        """Return the answers of all schedulers by worker, and log which gave none.
+        """Return the answers of all schedulers by host, and log which gave none.
 
         Raises:
             NotAnswered: None did.
@@ -140,7 +140,7 @@ class FoundDecision(NamedTuple):
 
     Attributes:
         source: ``memory`` of a scheduler, or ``log``.
-        scheduler: The worker that answered, or the file.
+        scheduler: The host of the scheduler that answered, or the file.
     """
 
     text: str
@@ -217,9 +217,7 @@ class RecordedQuestion(Question):
                 LOG.warning("%s", error)
                 answers = explain.Answers({}, {})
             failed = answers.failed
-            found = [
-                FoundDecision(answer, MEMORY, worker) for worker, answer in answers.found.items() if answer
-            ]
+            found = [FoundDecision(answer, MEMORY, host) for host, answer in answers.found.items() if answer]
             if found:
                 return max(found, key=lambda one: decode_entry(one.text).time)
             if answers.found and not self.conf.berth.decision_log:

@@ -20,7 +20,7 @@ FEW = 8
 
 
 class DecisionLogReader:
-    """The decisions in a directory, as ``DecisionLog`` of any worker has written them."""
+    """The decisions in a directory, as ``DecisionLog`` of any process has written them."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
@@ -81,7 +81,7 @@ class DecisionLogReader:
     def _files(self, since: float = 0.0) -> list[tuple[Path, float]]:
         """Return the files written to since then and the times of the last writes, the latest first.
 
-        Workers may remove old files at the same time.
+        Schedulers may remove old files at the same time.
         """
         if not self._directory.is_dir():
             raise FileNotFoundError(f"{self._directory} is not a directory")

@@ -16,21 +16,21 @@ class Waiting(Question):
 
     def show(self, args: argparse.Namespace) -> Shown:
         answers = {
-            worker: msgspec.convert(answer, list[OpenRequest])
-            for worker, answer in self.ask(args, "waiting").items()
+            host: msgspec.convert(answer, list[OpenRequest])
+            for host, answer in self.ask(args, "waiting").items()
         }
-        found = [(worker, request) for worker, requests in answers.items() for request in requests]
+        found = [(host, request) for host, requests in answers.items() for request in requests]
         found.sort(key=lambda one: -one[1].age)
-        document = [{"scheduler": worker, **msgspec.to_builtins(request)} for worker, request in found]
+        document = [{"scheduler": host, **msgspec.to_builtins(request)} for host, request in found]
         head = Head("Requests in progress", sayings=[Saying(line) for line in head_lines(answers)])
         return Shown(document, head, [requests_table(found)])
 
 
 def head_lines(answers: Mapping[str, Sequence[OpenRequest]]) -> list[str]:
-    """Return how many requests there are, and which workers have more than they list."""
+    """Return how many requests there are, and which schedulers have more than they list."""
     total = sum(map(len, answers.values()))
-    full = [worker for worker, requests in answers.items() if len(requests) >= MOST_LISTED]
-    lines = [f"Requests in progress: {total} (workers asked: {', '.join(sorted(answers))})"]
+    full = [host for host, requests in answers.items() if len(requests) >= MOST_LISTED]
+    lines = [f"Requests in progress: {total} (schedulers asked: {', '.join(sorted(answers))})"]
     if full:
         lines.append(f"Only the {MOST_LISTED} oldest are listed of: {', '.join(sorted(full))}")
     return lines

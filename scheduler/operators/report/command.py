@@ -122,11 +122,11 @@ class ReportCommand(RecordedQuestion):
         schedulers = self.schedulers(args)
         silent: dict[str, str] = {}
         for entry in entries:
-            worker = entry["scheduler"]
-            if worker in silent:
+            host = entry["scheduler"]
+            if host in silent:
                 continue
-            answers = schedulers.ask_worker(worker, "decision", name=name_of(entry))
+            answers = schedulers.ask_scheduler(host, "decision", name=name_of(entry))
             silent |= answers.failed
-            if document := answers.found.get(worker):
-                yield name_of(entry), FoundDecision(document, MEMORY, worker)
+            if document := answers.found.get(host):
+                yield name_of(entry), FoundDecision(document, MEMORY, host)
         complain(silent)

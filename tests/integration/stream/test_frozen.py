@@ -25,7 +25,7 @@ def cloud(tmp_path, rabbit):
 def test_what_a_frozen_scheduler_was_handed_is_answered_by_another_while_callers_wait(cloud):
     path = cloud.configure(cloud.transport_url, host="controller2")
     second = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name="scheduler2")
-    second.wait_for_line("All workers take requests")
+    second.wait_for_line("The daemon takes requests")
     client = SchedulerClient(
         cloud.bus, timeout=PATIENCE
     )  # as long as nova's callers wait for a first heartbeat

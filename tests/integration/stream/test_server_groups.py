@@ -47,7 +47,7 @@ class Schedulers:
         for number in range(2, DAEMONS + 1):
             path = cloud.configure(cloud.transport_url, host=f"controller{number}")
             daemon = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name=f"scheduler{number}")
-            daemon.wait_for_line("All workers take requests")
+            daemon.wait_for_line("The daemon takes requests")
             self.daemons.append(daemon)
 
     def place(self, policy, count, while_waiting=lambda: None):

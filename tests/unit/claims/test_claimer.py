@@ -146,7 +146,7 @@ def test_what_cannot_be_released_is_in_doubt(fault):
     assert len(claimer.doubts) == 1
 
 
-def test_each_event_of_a_claim_counts_as_progress_of_the_worker():
+def test_each_event_of_a_claim_counts_as_progress():
     claimer, _ = make_claimer(["500"])
     events = []
     claimer.on_event = lambda: events.append(1)

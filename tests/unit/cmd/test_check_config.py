@@ -149,6 +149,14 @@ def test_options_of_libraries_that_are_deprecated_may_be_set(check):
     assert output.splitlines()[-1] == "The configuration can be used"
 
 
+@pytest.mark.parametrize("text", ["", "[loggers]\nkeys=root\n[logger_root]\nlevel=LOUD\nhandlers=\n"])
+def test_a_logging_configuration_with_a_mistake_is_refused(check, tmp_path, text):
+    path = tmp_path / "logging.conf"
+    path.write_text(f"{text}[handlers]\nkeys=\n[formatters]\nkeys=\n")
+    status, _, errors = check(more=f"[DEFAULT]\nlog_config_append = {path}")
+    assert (status, f"[DEFAULT]/log_config_append: {path}: " in errors) == (1, True)
+
+
 class Own(BaseHostFilter):
     pass
 

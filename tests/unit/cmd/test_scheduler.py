@@ -2,7 +2,7 @@ import pytest
 
 from scheduler import errors
 from scheduler.cmd import scheduler as command
-from scheduler.daemon import master
+from scheduler.daemon import service
 from tests.support import forked
 
 DATABASE = "[api_database]\nconnection=sqlite://\n"
@@ -23,17 +23,14 @@ def daemons(monkeypatch):
     """The daemons that were started, as their arguments; logging is left as the tests have it."""
     started = []
 
-    class Master:
+    class Service:
         def __init__(self, *given):
             started.append(given)
 
         def run(self):
             return 7
 
-        def open_requests(self):
-            return []
-
-    monkeypatch.setattr(master, "Master", Master)
+    monkeypatch.setattr(service, "Service", Service)
     monkeypatch.setattr("scheduler.conf.log_output.set_up_logging", lambda conf: None)
     return started
 
@@ -102,7 +99,6 @@ def test_a_log_that_cannot_be_written_is_refused(arguments, tmp_path, monkeypatc
 PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command
-from scheduler.daemon import master
 command.prepare(command.read_options(sys.argv[1:]))
 logging.getLogger("scheduler").warning("name %s", "a\\nCRITICAL forged \\x1b[0m\\u2028x")
 try:

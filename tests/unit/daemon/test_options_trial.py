@@ -1,18 +1,11 @@
-import errno
-import multiprocessing
-import os
-import threading
+import sys
 
 import pytest
 
 from scheduler import conf as options
 from scheduler import errors
-from scheduler.daemon.options_trial import try_in_child
-
-
-@pytest.fixture
-def fork():
-    return multiprocessing.get_context("fork")
+from scheduler.daemon import options_trial
+from scheduler.daemon.options_trial import try_options
 
 
 @pytest.fixture
@@ -20,52 +13,43 @@ def conf():
     return options.load([], default_config_files=[])
 
 
-def test_options_that_a_manager_can_be_built_with_are_accepted_and_leave_nothing_behind(fork, conf):
-    built = []
-    try_in_child(fork, built.append, conf)
-    assert built == []
+def program(text):
+    """The command of a program in the place of the daemon."""
+    return [sys.executable, "-c", f"import os, signal, sys, time\n{text}"]
 
 
-def test_a_build_that_hangs_is_refused_after_the_timeout(fork, conf):
-    with pytest.raises(errors.ConfigError, match=r"no result within 0\.1 seconds"):
-        try_in_child(fork, lambda conf: threading.Event().wait(), conf, timeout=0.1)
+def test_the_program_is_started_with_its_arguments_to_check_them(conf, tmp_path):
+    seen = tmp_path / "seen"
+    try_options(conf, [*program(f"open({str(seen)!r}, 'w').write(repr(sys.argv[1:]))"), "--config-file", "x"])
+    assert seen.read_text() == "['--config-file', 'x', '--check-config']"
 
 
-def test_a_trial_that_hangs_does_not_outlive_a_dead_master_for_long(fork, conf):
-    """While it lives, workers do not notice that the master is dead."""
-    receiver, sender = fork.Pipe(duplex=False)
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        (
+            "sys.exit('a warning\\nberth-scheduler: no Filter\\nberth-scheduler: no database')",
+            "no Filter.*no database",
+        ),
+        ("sys.exit(7)", "the check of the options ended with 7"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "the rules ended the process in which they were loaded"),
+        ("os.kill(os.getpid(), signal.SIGALRM)", "no result within 20 seconds"),
+    ],
+    ids=["findings", "another status", "killed", "hangs"],
+)
+def test_options_that_are_refused(conf, text, finding):
+    with pytest.raises(errors.ConfigError, match=f"(?s){finding}") as raised:
+        try_options(conf, program(text))
+    assert "a warning" not in str(raised.value)
 
-    def hang(_conf):
-        sender.send("begun")
-        threading.Event().wait()
 
-    master = fork.Process(target=try_in_child, args=(fork, hang, conf, 0.1))
-    master.start()
-    sender.close()
-    assert receiver.recv() == "begun"
-    master.kill()
-    master.join()
-    assert receiver.poll(60)
-    with pytest.raises(EOFError):
-        receiver.recv()
+def test_a_check_that_does_not_end_is_ended(conf, monkeypatch):
+    monkeypatch.setattr(options_trial, "TRIAL_TIMEOUT", 0.1)
+    monkeypatch.setattr(options_trial, "TIME_TO_END", 0.1)
+    with pytest.raises(errors.ConfigError, match="the check of the options did not end"):
+        try_options(conf, program("time.sleep(1000)"))
 
 
-def test_without_room_for_a_process_the_options_are_refused_and_no_pipe_is_left(fork, conf, monkeypatch):
-    def no_room():
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    pipes = []
-    monkeypatch.setattr(os, "fork", no_room)
-    monkeypatch.setattr(fork, "Pipe", lambda **how: pipes.append(multiprocessing.Pipe(**how)) or pipes[0])
+def test_without_room_for_a_process_the_options_are_refused(conf):
     with pytest.raises(errors.ConfigError, match="no process can be started to try the options"):
-        try_in_child(fork, lambda conf: None, conf)
-    assert [end.closed for end in pipes[0]] == [True, True]
-
-
-@pytest.mark.parametrize("text", ["", "[loggers]\nkeys=root\n[logger_root]\nlevel=LOUD\nhandlers=\n"])
-def test_a_logging_configuration_with_a_mistake_is_refused(fork, conf, tmp_path, text):
-    path = tmp_path / "logging.conf"
-    path.write_text(f"{text}[handlers]\nkeys=\n[formatters]\nkeys=\n")
-    conf.set_override("log_config_append", str(path))
-    with pytest.raises(errors.ConfigError, match=rf"\[DEFAULT\]/log_config_append: {path}: "):
-        try_in_child(fork, lambda conf: None, conf)
+        try_options(conf, ["/absent/program"])

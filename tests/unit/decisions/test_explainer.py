@@ -1,4 +1,4 @@
-"""Questions to a worker: which decision is meant, what a list has, and that work is bounded."""
+"""Questions to a scheduler: which decision is meant, what a list has, and that work is bounded."""
 
 import threading
 

@@ -12,6 +12,7 @@ from scheduler.errors import NoValidHost
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.selection.host_claiming import NOT_ENOUGH
+from tests.support.counted import counted
 from tests.support.options import make_conf
 from tests.unit.decisions.test_memory import traces
 
@@ -37,8 +38,8 @@ def test_decisions_are_counted_however_few_are_kept(monkeypatch, count, size, er
     with contextlib.suppress(NoValidHost), recorder.recording(trace):
         if error:
             raise error
-    counted = {key: values for key, values in counters.take().items() if key[0] == "berth_hosts_filtered"}
-    assert counted == ({("berth_hosts_filtered", ("RamFilter",)): [1]} if error else {})
+    found = {key: value for key, value in counted(counters).items() if key[0] == "berth_hosts_filtered_total"}
+    assert found == ({("berth_hosts_filtered_total", ("RamFilter",)): 1} if error else {})
     assert len(recorder.memory) == min(count, 1)
 
 

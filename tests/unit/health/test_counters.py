@@ -1,62 +1,35 @@
-"""Counting in workers, and the totals."""
-
-import pytest
-
 from scheduler.health import catalogue
-from scheduler.health.catalogue import Metric
 from scheduler.health.counters import Counters
 
-SIZES = Metric("sizes", "histogram", "", ("kind",), buckets=(1.0, 10.0))
-CALLS = Metric("calls", "counter", "", ("result",), ("good", "bad"))
+
+def value(counters, name, **labels):
+    return counters.registry.get_sample_value(name, labels)
 
 
-@pytest.mark.parametrize(
-    ("value", "counts"),
-    [(0.5, [1, 0, 0]), (1.0, [1, 0, 0]), (1.5, [0, 1, 0]), (10.0, [0, 1, 0]), (11.0, [0, 0, 1])],
-    ids=["below", "on the first bound", "between", "on the last bound", "above"],
-)
-def test_a_value_is_counted_in_the_first_bucket_whose_bound_is_not_below_it(value, counts):
+def test_counts_are_added_for_each_combination_of_labels():
     counters = Counters()
-    counters.observe(SIZES, value, "big")
-    assert counters.take() == {("sizes", ("big",)): [*counts, value]}
+    for amount, name in [(2, "A"), (3, "B"), (4, "A")]:
+        counters.add(catalogue.FILTERED, amount, name)
+    counters.add(catalogue.REFUSED)
+    assert value(counters, "berth_hosts_filtered_total", filter="A") == 6
+    assert value(counters, "berth_hosts_filtered_total", filter="B") == 3
+    assert value(counters, "berth_messages_refused_total") == 1
 
 
-def test_what_was_taken_is_not_taken_again():
+def test_a_value_is_in_all_buckets_above_it():
     counters = Counters()
-    counters.add(CALLS, 2, "good")
-    counters.add(CALLS, 1, "good")
-    assert counters.take() == {("calls", ("good",)): [3]}
-    assert counters.take() == {}
-
-
-def test_what_was_put_back_is_added_to_what_was_counted_meanwhile():
-    counters = Counters()
-    counters.add(CALLS, 2, "good")
-    taken = counters.take()
-    counters.add(CALLS, 5, "good")
-    counters.merge(taken)
-    assert counters.take() == {("calls", ("good",)): [7]}
-
-
-def test_totals_show_0_for_known_values_and_grow():
-    totals = Counters([CALLS, SIZES])
-    assert totals.copy() == {("calls", ("good",)): [0], ("calls", ("bad",)): [0]}
-    for _ in range(2):
-        totals.merge({("calls", ("good",)): [3], ("sizes", ("big",)): [1, 0, 0, 0.5]})
-    assert totals.copy() == {
-        ("calls", ("good",)): [6],
-        ("calls", ("bad",)): [0],
-        ("sizes", ("big",)): [2, 0, 0, 1.0],
+    for tries in (1, 2, 100):
+        counters.observe(catalogue.CLAIM_TRIES, tries)
+    buckets = {
+        le: value(counters, "berth_claim_tries_bucket", le=le) for le in ("1.0", "2.0", "10.0", "+Inf")
     }
+    assert buckets == {"1.0": 1, "2.0": 2, "10.0": 2, "+Inf": 3}
+    assert value(counters, "berth_claim_tries_sum") == 103
 
 
-def test_every_metric_of_the_catalogue_is_complete():
-    names = [metric.name for metric in catalogue.METRICS]
-    assert len(names) > 30
-    assert len(set(names)) == len(names)
+def test_known_values_of_labels_are_0_from_the_beginning_on():
+    counters = Counters()
     for metric in catalogue.METRICS:
-        assert metric.name.startswith("berth_"), metric.name
-        assert metric.help.endswith("."), metric.name
-        assert (metric.kind == "histogram") == bool(metric.buckets), metric.name
-        assert list(metric.buckets) == sorted(metric.buckets), metric.name
-        assert not metric.values or len(metric.labels) == 1, metric.name
+        if metric.kind == "counter":
+            for one in metric.values:
+                assert value(counters, metric.series, **{metric.labels[0]: one}) == 0

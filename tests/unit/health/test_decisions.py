@@ -14,6 +14,7 @@ from scheduler.health.decisions import DecisionCounter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.calls import Call
+from tests.support.counted import counted
 from tests.unit.filters.asking import make_spec
 
 
@@ -31,20 +32,18 @@ def noted(times=None, sent_at=5.0, context=None, **changes):
     return trace
 
 
-class World:
-    def __init__(self):
-        self.counters = Counters()
-        self.counter = DecisionCounter(self.counters)
-
-    def count(self, *traces, error=None):
-        for each in traces:
-            self.counter.count(each, error)
-        return self.counters.take()
-
-
 @pytest.fixture
-def world():
-    return World()
+def count():
+    """A function that counts decisions, and returns what that adds."""
+
+    def count(*traces, error=None):
+        counters = Counters()
+        counter = DecisionCounter(counters)
+        for each in traces:
+            counter.count(each, error)
+        return counted(counters)
+
+    return count
 
 
 @pytest.mark.parametrize(
@@ -63,98 +62,99 @@ def world():
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
-    counts = world.count(noted(), error=error)
-    assert counts["berth_requests", (outcome,)] == [1]
-    assert counts["berth_instances", (outcome,)] == [2]
+def test_requests_and_instances_are_counted_by_outcome(count, error, outcome):
+    counts = count(noted(), error=error)
+    assert counts["berth_requests_total", (outcome,)] == 1
+    assert counts["berth_instances_total", (outcome,)] == 2
     assert outcome in catalogue.OUTCOMES
 
 
-@pytest.mark.parametrize(("kind", "counted"), [("NoValidHost", 1), ("HostsUnknown", 0)])
-def test_failures_without_a_host_are_counted_by_cause(world, kind, counted):
+@pytest.mark.parametrize(("kind", "is_counted"), [("NoValidHost", 1), ("HostsUnknown", 0)])
+def test_failures_without_a_host_are_counted_by_cause(count, kind, is_counted):
     steps = [Step("i", "ComputeFilter", 12, 0, applies=True)]
     text = "No valid host was found. There are not enough hosts available."
     found = Candidates(source="placement", hosts=12, known=12, allowed=12)
-    counts = world.count(noted(filters=steps, error=Error(kind, text), candidates=found))
-    causes = {key: value for key, value in counts.items() if key[0] == "berth_no_valid_host"}
-    assert causes == ({("berth_no_valid_host", ("compute_down",)): [1]} if counted else {})
+    counts = count(noted(filters=steps, error=Error(kind, text), candidates=found))
+    causes = {key: value for key, value in counts.items() if key[0] == "berth_no_valid_host_total"}
+    assert causes == ({("berth_no_valid_host_total", ("compute_down",)): 1} if is_counted else {})
 
 
-def test_times_are_counted_by_stage_and_as_a_whole(world):
-    counts = world.count(noted(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
-    sums = {key: values[-1] for key, values in counts.items() if "duration" in key[0]}
+def test_times_are_counted_by_stage_and_as_a_whole(count):
+    counts = count(noted(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
+    sums = {key: value for key, value in counts.items() if key[0].endswith("duration_seconds_sum")}
     assert sums == {
-        ("berth_stage_duration_seconds", ("query",)): 0.5,
-        ("berth_stage_duration_seconds", ("claims",)): 0.25,
-        ("berth_request_duration_seconds", ()): 2.0,
+        ("berth_stage_duration_seconds_sum", ("query",)): 0.5,
+        ("berth_stage_duration_seconds_sum", ("claims",)): 0.25,
+        ("berth_request_duration_seconds_sum", ()): 2.0,
     }
 
 
-def test_the_wait_for_a_thread_is_a_stage(world):
+def test_the_wait_for_a_thread_is_a_stage(count):
     each = noted(context=SimpleNamespace(call=Call(received=4.25)))
-    assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
+    assert count(each)["berth_stage_duration_seconds_sum", ("queue",)] == 0.75
 
 
-def test_requests_that_share_a_query_are_told_from_those_with_their_own(world):
+def test_requests_that_share_a_query_are_told_from_those_with_their_own(count):
     asked = [
         noted(candidates=Candidates(source=name, hosts=3), sent_at=at)
         for name, at in (("coalesced", 5.0), ("placement", 6.0), ("coalesced", 5.0), ("coalesced", 5.0))
     ]
-    counts = world.count(*asked)
-    assert counts["berth_candidate_answers", ("own",)] == [2]
-    assert counts["berth_candidate_answers", ("shared",)] == [2]
-    assert counts["berth_candidates", ("placement",)][-1] == 12
+    counts = count(*asked)
+    assert counts["berth_candidate_answers_total", ("own",)] == 2
+    assert counts["berth_candidate_answers_total", ("shared",)] == 2
+    assert counts["berth_candidates_sum", ("placement",)] == 12
 
 
 @pytest.mark.parametrize("name", ["mirror", "table", "held"])
-def test_other_answers_are_counted_by_their_source(world, name):
-    counts = world.count(noted(candidates=Candidates(source=name, hosts=3)))
-    assert counts["berth_candidate_answers", (name,)] == [1]
-    assert counts["berth_candidates", (name,)][-1] == 3
+def test_other_answers_are_counted_by_their_source(count, name):
+    counts = count(noted(candidates=Candidates(source=name, hosts=3)))
+    assert counts["berth_candidate_answers_total", (name,)] == 1
+    assert counts["berth_candidates_sum", (name,)] == 3
 
 
-def test_a_query_that_failed_and_a_request_without_one(world):
+def test_a_query_that_failed_and_a_request_without_one(count):
     asked = Candidates(source="placement", failed=True)
     for failed in (noted(sent_at=0.0), noted(candidates=asked)):
-        assert world.count(failed)["berth_candidate_answers", ("failed",)] == [1]
-    assert not [key for key in world.count(noted(candidates=Candidates())) if "candidate" in key[0]]
+        assert count(failed)["berth_candidate_answers_total", ("failed",)] == 1
+    assert not [key for key in count(noted(candidates=Candidates())) if "candidate" in key[0]]
 
 
-def test_hosts_are_counted_by_the_filter_that_turned_them_down(world):
-    counts = (("A", 10, 8), ("B", 8, 8), ("C", 8, 5), ("A", 5, 4))
-    steps = [Step("i", *each, applies=True) for each in counts]
-    counted = world.count(noted(filters=steps))
+def test_hosts_are_counted_by_the_filter_that_turned_them_down(count):
+    passed = (("A", 10, 8), ("B", 8, 8), ("C", 8, 5), ("A", 5, 4))
+    steps = [Step("i", *each, applies=True) for each in passed]
+    counts = count(noted(filters=steps))
     filtered = {
-        labels: values for (name, labels), values in counted.items() if name == "berth_hosts_filtered"
+        labels: value for (name, labels), value in counts.items() if name == "berth_hosts_filtered_total"
     }
-    assert filtered == {("A",): [3], ("C",): [3]}
+    assert filtered == {("A",): 3, ("C",): 3}
 
 
-def test_claims_are_counted_by_outcome_and_tries(world):
+def test_claims_are_counted_by_outcome_and_tries(count):
     events = (
         event(ClaimState.RESENDING),
         event(ClaimState.NEXT_HOST, 2),
         event(ClaimState.GRANTED, 1),
     )
-    counts = world.count(noted(claims={"i1": events, "i2": (event(ClaimState.GIVEN_UP, 5),)}))
-    claims = {labels: values for (name, labels), values in counts.items() if name == "berth_claims"}
-    assert claims == {("granted",): [1], ("next_host",): [1], ("given_up",): [1]}
-    assert counts["berth_claim_tries", ()] == [1, 1, 0, 1, 0, 0, 8]
+    counts = count(noted(claims={"i1": events, "i2": (event(ClaimState.GIVEN_UP, 5),)}))
+    claims = {labels: value for (name, labels), value in counts.items() if name == "berth_claims_total"}
+    assert claims == {("granted",): 1, ("next_host",): 1, ("given_up",): 1}
+    assert (counts["berth_claim_tries_count", ()], counts["berth_claim_tries_sum", ()]) == (3, 8)
 
 
-def test_messages_that_are_not_answered_here_are_counted(world):
-    count = traffic_counter(world.counters)
+def test_messages_that_are_not_answered_here_are_counted():
+    counters = Counters()
+    count = traffic_counter(counters)
     count("refused")
     count("undelivered")
-    assert world.counters.take() == {
-        ("berth_messages_refused", ()): [1],
-        ("berth_replies_undelivered", ()): [1],
+    assert counted(counters) == {
+        ("berth_messages_refused_total", ()): 1,
+        ("berth_replies_undelivered_total", ()): 1,
     }
 
 
-def test_only_known_stages_are_counted(world):
+def test_only_known_stages_are_counted(count):
     stages = dict.fromkeys([*catalogue.STAGES, "unheard of", "total"], 0.1)
-    counts = world.count(noted(times=stages))
-    assert {labels[0] for name, labels in counts if name == "berth_stage_duration_seconds"} == set(
+    counts = count(noted(times=stages))
+    assert {labels[0] for name, labels in counts if name == "berth_stage_duration_seconds_count"} == set(
         catalogue.STAGES
     )

@@ -2,14 +2,11 @@
 
 import contextlib
 import http.client
-import os
 from pathlib import Path
 import queue
-import signal
 import socket
 import ssl
 import threading
-import time
 
 import pytest
 
@@ -252,25 +249,6 @@ def test_handshakes_that_do_not_end_cost_no_tracebacks_and_keep_no_probe_away(cl
     assert get_over_tls(world, client) == b"HTTP/1.1 200"
     assert "Traceback" not in caplog.text
     assert len(caplog.records) <= 2
-
-
-@pytest.mark.parametrize("hang", [b"", b"\x16\x03\x01\x02\x00"], ids=["silent", "half a handshake"])
-def test_connections_end_although_forked_processes_have_them_too(clock, tls, hang):
-    world = World(Address("127.0.0.1", 0), clock, access=Access(tls[0]), longest=1.0)
-    with world.connect() as hanging:
-        hanging.sendall(hang)
-        assert eventually(lambda: world.endpoint.connections == 1)
-        child = os.fork()
-        if not child:
-            world.endpoint.close_in_child()
-            time.sleep(60)
-            os._exit(0)
-        try:
-            assert hanging.recv(100) == b""
-            assert get_over_tls(world, tls[1]) == b"HTTP/1.1 200"
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
 
 
 def test_a_handshake_has_a_second(clock, tls):

@@ -1,6 +1,7 @@
-"""The master's part, round by round, with a socket in the place of systemd."""
+"""What watches a service, round by round, with a socket in the place of systemd."""
 
 import contextlib
+from dataclasses import replace
 import json
 import socket
 
@@ -8,164 +9,154 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import errors
-from scheduler.health.catalogue import FILTERED
-from scheduler.health.monitor import RELOAD_TIMEOUT, Monitor
-from scheduler.health.reports import Report, WorkerState
+from scheduler.health.counters import Counters
+from scheduler.health.monitor import Monitor
+from scheduler.health.state import ServiceState
 from scheduler.health.systemd import Notifier
 from tests.support.clock import Clock
 
+TIMEOUT = 60.0
+
 
 class World:
-    def __init__(self, path, workers=2, text=""):
+    """``ends`` are the seconds after which the process was to end, as they were set one after the other."""
+
+    def __init__(self, path, text=""):
         self.clock = Clock()
-        self.lines = []
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.listener.bind(str(path / "notify"))
         self.listener.setblocking(False)
         variables = {"NOTIFY_SOCKET": str(path / "notify"), "WATCHDOG_USEC": "3000000"}
         self.conf = options.load([], default_config_files=[])
-        self.conf.set_override("worker_timeout", 60.0, "berth")
+        self.conf.set_override("worker_timeout", TIMEOUT, "berth")
         self.conf.set_override("monitoring_listen", text or None, "berth")
-        self.monitor = Monitor(self.conf, workers, Notifier(variables, clock=self.clock), self.clock)
+        self.state = ServiceState()
+        self.counters = Counters()
+        self.ends = []
+        notifier = Notifier(variables, clock=self.clock)
+        self.monitor = Monitor(
+            self.conf, lambda: self.state, self.counters, notifier, self.clock, self.ends.append
+        )
 
-    def read(self):
-        # after each round: a kernel may keep ten datagrams only
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self.lines.append(self.listener.recv(200).decode().partition("\n")[0])
+    def set(self, **changes):
+        self.state = replace(self.state, **changes)
 
     def told(self):
-        self.read()
-        lines, self.lines = self.lines, []
+        """What systemd was told, without the signs of life."""
+        return [line for line in self.told_all() if line != "WATCHDOG=1"]
+
+    def told_all(self):
+        lines = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                lines.append(self.listener.recv(200).decode().partition("\n")[0])
         return lines
 
-    def report(self, worker, pid=1_000_000_000, reloads=0, phase="serving", database=None, **counts):
-        found = {(name, ()): [value] for name, value in counts.items()}
-        state = WorkerState(api_database=database)
-        self.monitor.channel.send(Report(worker, pid, phase, reloads, state, found))
-
-    def pass_time(self, seconds, *workers):
-        for _ in range(seconds):
-            self.clock.now += 1
-            for worker in workers:
-                self.report(worker)
-            self.monitor.run_round()
-            self.read()
+    def round(self, seconds=1):
+        self.clock.now += seconds
+        self.monitor.run_round()
+        return self.told()
 
 
 @pytest.fixture
 def starting(tmp_path):
     world = World(tmp_path)
     yield world
-    world.monitor.channel.close()
     world.listener.close()
 
 
 @pytest.fixture
 def world(starting):
-    assert round_after(starting, {"worker": 0}, {"worker": 1}) == READY
+    starting.monitor.serving()
+    assert starting.round() == READY
+    starting.ends.clear()
     return starting
 
 
-def round_after(world, *reports, seconds=0):
-    world.clock.now += seconds
-    for report in reports:
-        world.report(**report)
-    world.monitor.run_round()
-    return [line for line in world.told() if line != "WATCHDOG=1"]
+READY = ["READY=1", "STATUS=The daemon takes requests"]
 
 
-READY = ["READY=1", "STATUS=All workers take requests (2 of 2)"]
+def test_each_round_puts_the_end_off_and_feeds_the_watchdog(world):
+    for _ in range(5):
+        world.clock.now += 1
+        world.monitor.run_round()
+    assert world.ends == [TIMEOUT] * 5
+    assert world.told_all() == ["WATCHDOG=1"] * 5
 
 
-def test_the_counts_of_all_workers_are_added_up(world):
-    for worker, refused in [(0, 2.0), (1, 3.0), (0, 4.0)]:
-        world.report(worker, berth_messages_refused=refused)
-    world.monitor.run_round()
-    assert world.monitor.totals.copy()["berth_messages_refused", ()] == [9.0]
+def test_the_end_of_a_service_that_makes_no_progress_is_not_put_off(world, caplog):
+    for stalled in range(4, 60):
+        world.set(stalled=float(stalled))
+        world.round()
+    assert world.ends == [TIMEOUT], "at 4 s, when it may be short of CPU time"
+    (line,) = [record for record in caplog.messages if "No progress" in record]
+    assert line == "No progress for 31 s; the daemon ends after 60 s, and the broker redelivers its requests"
 
 
-def test_a_worker_that_ends_takes_no_count_along(world):
-    world.report(0, berth_messages_refused=2.0)
-    world.monitor.worker_ended(0, -9)
-    world.report(0, pid=1_000_000_001, berth_messages_refused=1.0)
-    world.monitor.run_round()
-    totals = world.monitor.totals.copy()
-    assert totals["berth_messages_refused", ()] == [3.0]
-    assert totals["berth_worker_exits", ("killed",)] == [1.0]
+def test_a_service_that_makes_progress_again_goes_on(world):
+    for stalled in (50.0, 0.0):
+        world.set(stalled=stalled)
+        world.round()
+    assert world.ends == [TIMEOUT]
 
 
-@pytest.mark.parametrize(("status", "reason"), [(0, "ended"), (1, "ended"), (-9, "killed")])
-def test_the_end_of_a_worker_is_counted_by_its_reason(world, status, reason):
-    world.monitor.worker_ended(1, status)
-    assert world.monitor.totals.copy()["berth_worker_exits", (reason,)] == [1.0]
+@pytest.mark.parametrize(("timeout", "ends"), [(0.0, [0.0]), (1.0, [5.0]), (300.0, [300.0])])
+def test_the_time_is_that_of_the_option_but_not_shorter_than_a_round_may_take(world, timeout, ends):
+    world.conf.set_override("worker_timeout", timeout, "berth")
+    world.round()
+    assert world.ends == ends
 
 
-def test_the_watchdog_is_fed_while_all_workers_report(world):
-    world.pass_time(10, 0, 1)
-    assert world.told() == ["WATCHDOG=1"] * 10
+@pytest.mark.parametrize("limit", [180, 0])
+def test_a_service_that_stops_ends_in_its_time_and_feeds_its_watchdog(world, limit):
+    world.monitor.stopping(limit)
+    assert world.told() == ["STOPPING=1"]
+    world.set(stalled=100.0)
+    for _ in range(3):
+        world.clock.now += 1
+        world.monitor.run_round()
+    assert world.ends == [limit]
+    assert world.told_all() == ["WATCHDOG=1"] * 3
 
 
-def test_the_watchdog_is_not_fed_if_a_worker_cannot_be_replaced(world):
-    world.pass_time(121, 0)
-    world.told()
-    world.pass_time(10, 0)
-    assert world.told() == []
+def test_a_state_that_cannot_be_read_is_logged_and_is_no_hang(world, caplog):
+    world.monitor._read_state = lambda: 1 / 0
+    world.round()
+    assert world.ends == [TIMEOUT]
+    assert "Cannot read the state of the daemon" in caplog.text
 
 
-def test_a_daemon_that_stops_feeds_its_watchdog_and_kills_no_worker(world, caplog):
-    world.pass_time(1, 0, 1)
-    world.monitor.stopping()
-    world.pass_time(200)
-    assert world.told()[:2] == ["WATCHDOG=1", "STOPPING=1"]
-    assert "no progress" not in caplog.text
-
-
-@pytest.mark.parametrize("accepted", [True, False], ids=["accepted", "refused"])
-def test_a_reload_is_over_when_all_workers_have_followed(world, accepted):
-    world.conf.set_override("worker_timeout", 0.0, "berth")
+@pytest.mark.parametrize("result", ["accepted", "refused"])
+def test_a_reload_is_counted_and_told(world, result):
     world.monitor.begin_reload()
-    world.monitor.end_reload(accepted=accepted)
-    world.report(0, reloads=1)
-    world.report(1, reloads=0)
-    world.monitor.run_round()
-    assert [line for line in world.told() if line != "WATCHDOG=1"] == ["RELOADING=1"]
-    world.report(1, reloads=1)
-    world.monitor.run_round()
-    assert [line for line in world.told() if line != "WATCHDOG=1"] == ["READY=1"]
-    result = "accepted" if accepted else "refused"
-    assert world.monitor.totals.copy()["berth_reloads", (result,)] == [1.0]
+    assert world.told() == ["RELOADING=1"]
+    world.monitor.end_reload(accepted=result == "accepted")
+    assert world.told() == ["READY=1"]
+    assert world.counters.registry.get_sample_value("berth_reloads_total", {"result": result}) == 1
 
 
-def test_a_reload_that_a_worker_does_not_follow_is_over_in_the_end(world):
-    world.monitor.begin_reload()
-    world.monitor.end_reload(accepted=True)
-    world.pass_time(int(RELOAD_TIMEOUT), 0, 1)
-    assert "READY=1" not in world.told()
-    world.pass_time(1, 0, 1)
-    assert "READY=1" in world.told()
+def test_a_reload_during_the_start_does_not_end_it(starting):
+    starting.monitor.begin_reload()
+    starting.monitor.end_reload(accepted=True)
+    assert starting.told() == []
 
 
-def test_systemd_is_notified_once_when_all_workers_take_requests(starting):
-    """A worker that ends and starts again counts once."""
-    assert round_after(starting, {"worker": 0}, {"worker": 1, "phase": "starting", "database": True}) == []
-    starting.monitor.worker_ended(0, -9)
-    assert round_after(starting, {"worker": 1}) == READY
-    assert round_after(starting, {"worker": 0, "pid": 1_000_000_001}) == []
+def test_systemd_is_notified_once_when_requests_are_taken(starting):
+    assert starting.round() == []
+    starting.monitor.serving()
+    assert starting.round() == READY
+    assert starting.round() == []
 
 
 def test_systemd_is_notified_of_a_start_without_a_broker_once_the_databases_were_read(starting):
-    loading = {"phase": "starting", "database": True}
     limit = starting.conf.berth.database_start_timeout
-    assert round_after(starting, {"worker": 0, **loading}) == []
-    assert round_after(starting, {"worker": 0}, {"worker": 1, "phase": "starting"}, seconds=limit) == []
-    assert round_after(starting, {"worker": 1, **loading}) == []
-    assert round_after(starting, {"worker": 1, **loading}, seconds=limit) == [
-        "READY=1",
-        "STATUS=Not all workers take requests yet (1 of 2)",
-    ]
-    assert round_after(starting, {"worker": 1, **loading}, seconds=limit) == []
-    assert round_after(starting, {"worker": 1}) == READY
+    assert starting.round(limit) == []
+    starting.set(api_database=True)
+    assert starting.round() == []
+    assert starting.round(limit) == ["READY=1", "STATUS=The daemon takes no requests yet"]
+    assert starting.round(limit) == []
+    starting.monitor.serving()
+    assert starting.round() == READY
 
 
 def test_nothing_is_served_unless_it_is_asked_for(world):
@@ -182,8 +173,7 @@ def test_an_address_that_others_reach_is_refused(tmp_path, address):
 
 def test_the_three_pages(tmp_path):
     world = World(tmp_path, text=f"unix:{tmp_path}/monitoring.sock")
-    world.report(0, **{FILTERED.name: 0.0})
-    world.monitor.run_round()
+    world.monitor.serving()
     world.monitor.start()
     try:
         answers = {path: get(tmp_path, path) for path in ("/healthz", "/readyz", "/metrics")}
@@ -198,7 +188,7 @@ def test_the_three_pages(tmp_path):
     assert json.loads(body)["status"] == "fail"
     head, body = answers["/metrics"]
     assert "Content-Type: text/plain; version=" in head
-    assert 'berth_workers{phase="serving"} 1.0' in body
+    assert "berth_serving 1.0" in body
 
 
 def get(path, page):

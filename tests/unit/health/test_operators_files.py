@@ -25,16 +25,19 @@ EXPRESSIONS = {
     **{panel["title"]: [target["expr"] for target in panel["targets"]] for panel in PANELS},
 }
 
+#: What prometheus-client says of each process, as far as it is used.
+OF_PROCESS = ("start_time_seconds", "cpu_seconds_total", "resident_memory_bytes")
+
 #: What a scrape adds to every series.
 SCRAPED = {"job", "instance"}
 
-SELECTOR = re.compile(r"\b(up|berth_\w+)(?:\{([^}]*)\})?")
+SELECTOR = re.compile(r"\b(up|(?:berth|process)_\w+)(?:\{([^}]*)\})?")
 GROUPING = re.compile(r"\b(?:by|without|ignoring|group_left|group_right|on) ?\(([^)]*)\)")
 
 
 def series():
     """Series name -> the labels that it has, as a query sees them."""
-    found = {"up": set()}
+    found = {"up": set()} | {f"process_{name}": set() for name in OF_PROCESS}
     for metric in catalogue.METRICS:
         names = [metric.series]
         if metric.buckets:

@@ -28,18 +28,18 @@ def environment(listener, **more):
 def test_each_state_is_one_datagram(listener):
     notifier = Notifier(environment(listener), clock=Clock(12.5))
     notifier.ready()
-    notifier.status("All workers take requests (2 of 2)")
+    notifier.status("The daemon takes requests")
     notifier.reloading()
     notifier.stopping()
     assert [listener.recv(100) for _ in range(4)] == [
         b"READY=1",
-        b"STATUS=All workers take requests (2 of 2)",
+        b"STATUS=The daemon takes requests",
         b"RELOADING=1\nMONOTONIC_USEC=12500000",
         b"STOPPING=1",
     ]
 
 
-def test_workers_inherit_none_of_it(listener):
+def test_other_processes_inherit_none_of_it(listener):
     variables = environment(listener, WATCHDOG_USEC="30000000", WATCHDOG_PID="1")
     Notifier(variables)
     assert variables == {"OTHER": "1"}

@@ -233,17 +233,6 @@ def test_a_password_in_the_url_of_keystone_is_in_no_error(client, http):
     assert "http://***@keystone.example/v3" in str(caught.value)
 
 
-def test_connections_are_not_shared_with_a_forked_worker(client, session, http, monkeypatch):
-    http.get(f"{URL}/x")
-    client.get("/x", "1.36")
-    pools = {transport.poolmanager for transport in session.session.adapters.values()}
-    assert len(pools) == 1
-    monkeypatch.setattr("os.getpid", lambda: -1)
-    client.get("/x", "1.36")
-    client.get("/x", "1.36")
-    assert pools.isdisjoint(transport.poolmanager for transport in session.session.adapters.values())
-
-
 START = [
     ({"json": VERSIONS}, ""),
     ({"json": {"versions": [{"max_version": "1.35"}]}}, "1.36 is needed"),

@@ -1,4 +1,4 @@
-"""Questions over the bus: who may ask, which workers answer, and how failures are told."""
+"""Questions over the bus: who may ask, which schedulers answer, and how failures are told."""
 
 import uuid
 
@@ -41,16 +41,18 @@ class Memory:
 
 
 @pytest.fixture(scope="module")
-def workers():
-    """The transport, and the memories of the two workers of a daemon that listen on it."""
+def schedulers():
+    """The transport, and the memories of the schedulers of two hosts that listen on it."""
     conf = configuration.new()
     conf([], default_config_files=[])
     conf.set_override("transport_url", "fake://")
     conf.set_override("control_exchange", uuid.uuid4().hex)
-    conf.set_override("host", "ctl")
     bus = transport.rpc_transport(conf)
     memories = [Memory("req-0"), Memory("req-1")]
-    servers = [explain.build(conf, bus, memory, number, 2) for number, memory in enumerate(memories)]
+    servers = []
+    for host, memory in zip(("ctl", "ctl2"), memories, strict=True):
+        conf.set_override("host", host)
+        servers.append(explain.build(conf, bus, memory))
     for server in servers:
         server.start()
     yield bus, memories
@@ -62,59 +64,52 @@ def workers():
 
 @pytest.fixture
 def endpoint():
-    return explain.Explanations(Memory("req-0"), "ctl.0", 1)
+    return explain.Explanations(Memory("req-0"))
 
 
-def test_all_workers_of_a_host_are_asked(workers):
-    answers = explain.Schedulers(workers[0], ["ctl", "ctl"], TIMEOUT).ask("decision", name="req-1")
-    assert answers.found == {"ctl.0": None, "ctl.1": "a document"}
+def test_the_schedulers_of_all_hosts_are_asked(schedulers):
+    answers = explain.Schedulers(schedulers[0], ["ctl", "ctl", "ctl2"], TIMEOUT).ask("decision", name="req-1")
+    assert answers.found == {"ctl": None, "ctl2": "a document"}
     assert answers.failed == {}
 
 
-def test_arguments_reach_the_explainer(workers):
-    bus, memories = workers
-    explain.Schedulers(bus, ["ctl"], TIMEOUT).ask("decisions", failed=True, since=5.5, project="p", at_most=3)
+def test_arguments_reach_the_explainer(schedulers):
+    bus, memories = schedulers
+    explain.Schedulers(bus, ["ctl", "ctl2"], TIMEOUT).ask(
+        "decisions", failed=True, since=5.5, project="p", at_most=3
+    )
     wanted = {"failed": True, "since": 5.5, "project": "p", "at_most": 3}
     assert [memory.asked for memory in memories] == [wanted, wanted]
 
 
-def test_all_workers_are_asked_for_their_requests_in_progress(workers):
-    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("waiting")
-    assert answers.found == {"ctl.0": [{"request_id": "req-0"}], "ctl.1": [{"request_id": "req-1"}]}
+def test_all_schedulers_are_asked_for_their_requests_in_progress(schedulers):
+    answers = explain.Schedulers(schedulers[0], ["ctl", "ctl2"], TIMEOUT).ask("waiting")
+    assert answers.found == {"ctl": [{"request_id": "req-0"}], "ctl2": [{"request_id": "req-1"}]}
 
 
-def test_a_scheduler_of_the_last_release_answers_what_it_knows(workers, monkeypatch):
-    """During an upgrade there are schedulers of both."""
-    bus, _ = workers
-    monkeypatch.setattr(explain.Explanations, "target", messaging.Target(version="2.1"))
-    schedulers = explain.Schedulers(bus, ["ctl"], TIMEOUT)
-    assert schedulers.ask("decision", name="req-0").found["ctl.0"] == "a document"
-    assert "UnsupportedVersion" in schedulers.ask("waiting").failed["ctl.0"]
+def test_the_next_scheduler_is_asked_if_one_does_not_answer(schedulers):
+    answers = explain.Schedulers(schedulers[0], ["away", "ctl"], 0.5).ask_one("host_now", **HOST_NOW)
+    assert (list(answers.found), list(answers.failed)) == (["ctl"], ["away"])
 
 
-def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
-    answers = explain.Schedulers(workers[0], ["away", "ctl"], 0.5).ask_one("host_now", **HOST_NOW)
-    assert (list(answers.found), list(answers.failed)) == (["ctl.0"], ["away.0"])
+def test_a_host_is_asked_about_with_the_request(schedulers):
+    answers = explain.Schedulers(schedulers[0], ["ctl"], TIMEOUT).ask_one("host_now", **HOST_NOW)
+    assert answers.found == {"ctl": {"vcpus": 2, "instances": ["i"], "host": "h"}}
 
 
-def test_a_host_is_asked_about_with_the_request(workers):
-    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask_one("host_now", **HOST_NOW)
-    assert answers.found == {"ctl.0": {"vcpus": 2, "instances": ["i"], "host": "h"}}
-
-
-def test_what_a_worker_raises_is_one_line(workers):
-    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask(
+def test_what_a_scheduler_raises_is_one_line(schedulers):
+    answers = explain.Schedulers(schedulers[0], ["ctl"], TIMEOUT).ask(
         "host_now", **HOST_NOW | {"host": "broken"}
     )
     assert answers.found == {}
-    assert answers.failed["ctl.0"].startswith("Invalid: first line")
-    assert "\n" not in answers.failed["ctl.0"]
+    assert answers.failed["ctl"].startswith("Invalid: first line")
+    assert "\n" not in answers.failed["ctl"]
 
 
-def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
-    answers = explain.Schedulers(workers[0], ["ctl", "away"], 0.5).ask("decision", name="req-0")
-    assert answers.failed == {"away.0": "no answer within 0.5 seconds"}
-    assert answers.found["ctl.0"] == "a document"
+def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(schedulers):
+    answers = explain.Schedulers(schedulers[0], ["ctl", "away"], 0.5).ask("decision", name="req-0")
+    assert answers.failed == {"away": "no answer within 0.5 seconds"}
+    assert answers.found["ctl"] == "a document"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +125,7 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
     with pytest.raises(messaging.ExpectedException) as caught:
         getattr(endpoint, method)(RequestContext(user_id="u"), **arguments)
     assert isinstance(caught.value.exc_info[1], explain.AdminRequired)
-    assert getattr(endpoint, method)(RequestContext(is_admin=True), **arguments)["answer"]
+    assert getattr(endpoint, method)(RequestContext(is_admin=True), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -155,5 +150,5 @@ def test_wrong_arguments_are_refused(endpoint, method, arguments):
 
 def test_counts_are_bounded():
     memory = Memory("req-0")
-    explain.Explanations(memory, "ctl.0", 1).decisions(RequestContext(is_admin=True), at_most=10**9)
+    explain.Explanations(memory).decisions(RequestContext(is_admin=True), at_most=10**9)
     assert memory.asked["at_most"] == explain.MOST_ENTRIES

@@ -27,7 +27,7 @@ def call(sent, seconds, nodes=("node1",), error=""):
     return Call(BootRequest(["uuid"], FLAVORS[0]), sent, ended, nodes, error)
 
 
-def outcome(fault="worker killed", **changes):
+def outcome(fault="scheduler killed", **changes):
     counts = {"requests": 10, "answered": 9, "refused": 1, "lost": 0, "wrong": 0, "leaked": 0}
     return Outcome(**{"fault": fault, **counts, "recovery": 1.0, "settled": 2.0, "limit": 5.0, **changes})
 
@@ -108,7 +108,7 @@ def test_the_table_has_sums_for_each_fault_and_marks_a_broken_promise(capsys):
     command.print_table([outcome(), outcome(recovery=3.0), outcome("disk full", leaked=2)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == "disk full 1 10 9 1 0 0 2 1.0 2.0 BROKEN".split()
-    assert lines[3].split() == "worker killed 2 20 18 2 0 0 0 3.0 2.0".split()
+    assert lines[3].split() == "scheduler killed 2 20 18 2 0 0 0 3.0 2.0".split()
     assert lines[4].split()[:3] == ["all", "3", "30"]
 
 

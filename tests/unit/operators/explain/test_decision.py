@@ -59,7 +59,7 @@ def made(**changes):
 
 
 def render(decision):
-    return html_of(shown_decision.shown(decision, "ctl.0 (memory)", None))
+    return html_of(shown_decision.shown(decision, "ctl (memory)", None))
 
 
 def test_the_page_has_a_picture_of_each_stage():

@@ -1,4 +1,4 @@
-"""Decisions are read back from the files of all workers, the latest first."""
+"""Decisions are read back from the files of all schedulers, the latest first."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decision
 
 
 def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(directory, decisions):
-    """Another worker decided on the instance later, and has written nothing since."""
+    """Another scheduler decided on the instance later, and has written nothing since."""
     file = DecisionFile(str(directory), 1 << 20, 1, clock=lambda: 1000.0, pid=3)
     again = json.loads(decisions[0]) | {"request_id": "req-again", "time": "1970-01-01T00:16:41.500+00:00"}
     file.write(json.dumps(again).encode())

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import manager
-from scheduler.cmd import worker_parts
+from scheduler.cmd import scheduler_parts
 from scheduler.health.counters import Counters
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
@@ -42,7 +42,7 @@ def serving(monkeypatch):
 
 
 def periodics(conf, serving):
-    return {work.name: work for work in worker_parts.make_periodics(conf, serving)}
+    return {work.name: work for work in scheduler_parts.make_periodics(conf, serving)}
 
 
 def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, serving):
@@ -53,7 +53,7 @@ def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, s
 
 def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving, monkeypatch):
     serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
-    monkeypatch.setattr(worker_parts, "hosts_without_partition", lambda *_parts: [])
+    monkeypatch.setattr(scheduler_parts, "hosts_without_partition", lambda *_parts: [])
     serving.hosts.cells = serving.hosts.aggregates = None
     work = periodics(make_conf(), serving)["partition members"]
     assert (work.interval, work.delay) == (600, 60)
@@ -109,10 +109,10 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
-    monkeypatch.setattr(worker_parts, "put_together", lambda *_: None)
-    monkeypatch.setattr(worker_parts.Outside, "from_conf", lambda conf: None)
+    monkeypatch.setattr(scheduler_parts, "put_together", lambda *_: None)
+    monkeypatch.setattr(scheduler_parts.Outside, "from_conf", lambda conf: None)
     monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, *_, **__: told)
-    told = worker_parts.make_manager(make_conf(text), Counters())
+    told = scheduler_parts.make_manager(make_conf(text), Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
 
@@ -134,7 +134,7 @@ class Stream(NoStream):
 def make_server(make_conf, stream, host="me", more="", claimer=None):
     parts = SimpleNamespace(claimer=claimer or SimpleNamespace(on_event=None))
     serving = SimpleNamespace(outages=None, stream=stream, parts=parts)
-    return worker_parts.make_server(make_conf(f"host={host}\n{more}"), serving, 2)
+    return scheduler_parts.make_server(make_conf(f"host={host}\n{more}"), serving)
 
 
 def test_the_server_listens_under_the_host_s_name(make_conf):
@@ -168,6 +168,8 @@ def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get
     built._late_listener = SimpleNamespace(connected=True, deliveries=Unanswered(1))
     claimer.on_event()
     clock.now += 100
-    assert worker_parts.read_state(None, built).stalled == 100.0, "threads are free, and none begins the call"
+    assert scheduler_parts.read_state(None, built).stalled == 100.0, (
+        "threads are free, and none begins the call"
+    )
     claimer.on_event()
-    assert worker_parts.read_state(None, built).stalled == 0.0
+    assert scheduler_parts.read_state(None, built).stalled == 0.0

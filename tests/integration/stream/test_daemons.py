@@ -1,4 +1,4 @@
-"""Workers of a real daemon, with a real RabbitMQ and Placement: schedulers that share their decisions."""
+"""Real daemons, with a real RabbitMQ and Placement: schedulers that share their decisions."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,12 +16,17 @@ from tools.side_by_side.counting import STREAM, StreamCounter
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
 REQUESTS = 12
-WORKERS = 3
+DAEMONS = 3
 
 
 @pytest.fixture
 def cloud(tmp_path, rabbit):
-    with DeployedCloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False, workers=WORKERS) as started:
+    with DeployedCloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False) as started:
+        for number in range(2, DAEMONS + 1):
+            path = started.configure(started.transport_url, host=f"controller{number}")
+            name = f"scheduler{number}"
+            more = started.run("scheduler.cmd.scheduler", "--config-file", path, name=name)
+            more.wait_for_line("The daemon takes requests")
         yield started
 
 
@@ -36,16 +41,15 @@ def place(cloud):
         return list(pool.map(one, range(REQUESTS)))
 
 
-def test_workers_answer_all_requests_and_tell_each_other(cloud):
-    cloud.scheduler.wait_for_line("All workers take requests")
-    assert cloud.scheduler.text().count("Read the decision stream in") == WORKERS
-    assert f"schedulers: {WORKERS}" in cloud.scheduler.text()
+def test_daemons_answer_all_requests_and_tell_each_other(cloud):
+    assert f"schedulers: {DAEMONS}" in cloud.processes[-1].text()
     written = StreamCounter(partial(broker_of(cloud.transport_url).connect, "counter"))
     written.start()
     assert len(place(cloud)) == REQUESTS
-    assert cloud.stop_processes() == [("scheduler", 0)]
+    assert {status for _, status in cloud.stop_processes()} == {0}
     assert written.stop()[f"{STREAM}intent"] >= REQUESTS
-    # RabbitMQ may answer an internal error to one of those that declare the stream at the same time
-    interrupted, ended = (cloud.scheduler.text().count(text) for text in (UNAVAILABLE, AVAILABLE))
-    assert interrupted == ended
-    assert "Traceback" not in cloud.scheduler.text()
+    for process in cloud.processes:
+        # RabbitMQ may answer an internal error to one of those that declare the stream at the same time
+        interrupted, ended = (process.text().count(text) for text in (UNAVAILABLE, AVAILABLE))
+        assert interrupted == ended
+        assert "Traceback" not in process.text()

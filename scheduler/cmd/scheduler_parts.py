@@ -1,4 +1,4 @@
-"""The parts of a worker of berth-scheduler."""
+"""The parts of berth-scheduler."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,14 +14,14 @@ from scheduler import manager
 from scheduler.claims.sweep import INTERVAL, Sweep
 from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
-from scheduler.daemon.parts import Periodic, WorkerParts
+from scheduler.daemon.parts import Periodic, ServiceParts
 from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.host_status import HostStatusReader
 from scheduler.decisions.open_requests import OpenRequest
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
-from scheduler.health.reports import WorkerState
+from scheduler.health.state import ServiceState
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import buried_builds, host_discovery, service_record
@@ -39,10 +39,10 @@ from scheduler.rpc import (
 from scheduler.workflow.host_now import HostsNow
 
 
-def all_parts() -> WorkerParts:
-    """Return the parts of the workers of one daemon."""
+def all_parts() -> ServiceParts:
+    """Return the parts of a scheduler."""
     counters = Counters()
-    return WorkerParts(
+    return ServiceParts(
         manager=partial(make_manager, counters=counters),
         server=partial(make_server, counters=counters),
         periodics=make_periodics,
@@ -67,10 +67,9 @@ def make_manager(conf: cfg.ConfigOpts, counters: Counters) -> manager.SchedulerM
 def make_server(
     conf: cfg.ConfigOpts,
     serving: manager.SchedulerManager,
-    _worker_id: int = 0,
     counters: Counters | None = None,
 ) -> server.Server:
-    """Return the RPC server of a worker for its manager, not started."""
+    """Return the RPC server of a scheduler for its manager, not started."""
     made = scheduler_endpoint.build(conf, transport.rpc_transport(conf), serving)
     made.count = traffic_counter(counters or Counters())
     partition = own_partition(conf)
@@ -83,7 +82,7 @@ def make_server(
 
 
 def make_explanations(
-    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, answering: server.Server, worker_id: int
+    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, answering: server.Server
 ) -> Any:
     """Return the server for berth-explain's questions to a manager and its server, not started."""
 
@@ -106,13 +105,13 @@ def make_explanations(
         waiting,
         complete=serving.decisions.completion.complete_now,
     )
-    return explain.build(conf, answering.transport, explainer, worker_id, options.worker_count(conf))
+    return explain.build(conf, answering.transport, explainer)
 
 
-def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> WorkerState:
-    """Return what metrics and health checks show of a worker, as far as it has started."""
+def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> ServiceState:
+    """Return what metrics and health checks show of a scheduler, as far as it has started."""
     if serving is None:
-        return with_traffic(WorkerState(), answering)
+        return with_traffic(ServiceState(), answering)
     return with_traffic(serving.state(), answering, serving.decisions.open())
 
 
