@@ -39,6 +39,7 @@ class AggregateStore:
 
     Attributes:
         current: All aggregates as last known. Reading it needs no lock.
+        loop: The loop that reads them.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class AggregateStore:
         self._loaded = False
         self._cast_at = -math.inf
         self._checksums: list[tuple[int, int]] = []
-        self._loop = BackgroundLoop("aggregates", self._round)
+        self.loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
             LOG,
             "Cannot read the aggregates from the API database",
@@ -73,23 +74,18 @@ class AggregateStore:
 
     def start(self) -> None:
         """Read all aggregates, and start the background reader. They are empty while the database is away."""
-        readable = self.reload()
-        self._loop.start(self._pause(readable))
-
-    def stop(self) -> bool:
-        """Stop the background reader; return whether its thread has ended."""
-        return self._loop.stop()
+        self.loop.start(self._round())
 
     def load_if_needed(self) -> bool:
         """Return whether they were ever read; if not, the background reader tries again at once."""
         if not self._loaded:
-            self._loop.wake()
+            self.loop.wake()
         return self._loaded
 
     def begin_reading(self) -> None:
         """Read them now in the background, after a cast about them, and once more ``REREAD_DELAY`` later."""
         self._cast_at = self._clock()
-        self._loop.wake()
+        self.loop.wake()
 
     def reload(self) -> bool:
         """Read the tables if they changed; return False if they cannot be read."""
@@ -109,9 +105,8 @@ class AggregateStore:
     def _round(self) -> float:
         was_cast = self._clock() - self._cast_at < REREAD_DELAY  # before a reading that may be slow
         readable = self.reload()
-        return REREAD_DELAY if was_cast else self._pause(readable)
-
-    def _pause(self, readable: bool) -> float:
+        if was_cast:
+            return REREAD_DELAY
         return self._interval if readable else self._retry_interval
 
 

@@ -43,6 +43,9 @@ class HostMappings:
     """The cells that the known hosts are mapped to: kept in memory by a background loop.
 
     A host whose mapping was not read yet, or cannot be read, counts as mapped.
+
+    Attributes:
+        loop: The loop that reads them.
     """
 
     def __init__(self, engines: Engines, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,7 +54,7 @@ class HostMappings:
         self._cells: Mapping[str, str] = {}  # uuid by host
         self._unmapped: frozenset[str] = frozenset()
         self._checksum: tuple[int, int] | None = None
-        self._loop = BackgroundLoop("host-mappings", self.refresh)
+        self.loop = BackgroundLoop("host-mappings", self.refresh)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self._outage = OutageLog(
             LOG,
@@ -60,24 +63,12 @@ class HostMappings:
             clock,
         )
 
-    def start(self) -> None:
-        """Start the background loop."""
-        self._loop.start()
-
-    def stop(self) -> None:
-        """Stop the background loop."""
-        self._loop.stop()
-
     def follow(self, hosts: Iterable[str]) -> None:
         """Keep the mappings of these service hosts, in place of those before."""
         known = frozenset(hosts)
         if known != self._hosts:
             self._hosts = known
-            self._loop.wake()
-
-    def begin_reading(self) -> None:
-        """Look now whether mappings have changed."""
-        self._loop.wake()
+            self.loop.wake()
 
     def __contains__(self, host: str) -> bool:
         """Return whether a host is mapped. Nothing is read."""

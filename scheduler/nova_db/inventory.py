@@ -125,8 +125,8 @@ class Inventory:
         self.cells.load()
         self.aggregate_store.start()
         self.store.start()
-        self.mappings.start()
-        self._reported.start()
+        self.mappings.loop.start()
+        self._reported.loop.start()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
         """Wait until cells and aggregates have been read from the API database once, and then the hosts.
@@ -167,17 +167,17 @@ class Inventory:
 
     def stop(self) -> None:
         """Stop reading, and close the connections."""
-        self._reported.stop()
+        self._reported.loop.stop()
         self.store.stop()
-        self.mappings.stop()
-        self.aggregate_store.stop()
+        self.mappings.loop.stop()
+        self.aggregate_store.loop.stop()
         self.engines.dispose()
 
     def reset(self) -> None:
         """Connect again and read the cells again, as on SIGHUP, while requests go on."""
         self.engines.dispose()
         self._calls.reset_breakers()
-        self.mappings.begin_reading()
+        self.mappings.loop.wake()
         self.store.clear_foreign_providers()
         self.cells.load()
 

@@ -14,22 +14,18 @@ EXPECTED_FOR = INTERVAL = 10.0
 
 
 class ReportedPlacements:
-    """Removes placements that are no longer pending."""
+    """Removes placements that are no longer pending.
+
+    Attributes:
+        loop: The loop that looks what became of placements that should have been reported.
+    """
 
     def __init__(self, pending: PendingPlacements, engines: Engines, instances: CellInstances) -> None:
         self._pending = pending
         self._engines = engines
         self._instances = instances
         self._table: HostTable | None = None
-        self._loop = BackgroundLoop("overdue-placements", self.settle_overdue)
-
-    def start(self) -> None:
-        """Begin to look what became of placements that were expected before."""
-        self._loop.start(INTERVAL)
-
-    def stop(self) -> None:
-        """Stop looking."""
-        self._loop.stop()
+        self.loop = BackgroundLoop("overdue-placements", self.settle_overdue)
 
     def settle(self, table: HostTable) -> None:
         """Remove the placements that computes have reported, before requests have the table that shows them.

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 def store(nova):
     store = AggregateStore(nova.engines, 1000.0)
     yield store
-    store.stop()
+    store.loop.stop()
 
 
 def on_host(store, host):
@@ -86,7 +86,7 @@ def test_started_without_the_database_it_reads_when_it_is_back(nova):
     assert on_host(store, "h1") == []
     nova.conf.set_override("connection", connection, "api_database")
     assert eventually(lambda: on_host(store, "h1") == [number])
-    assert store.stop()
+    assert store.loop.stop()
 
 
 def test_it_reads_again_after_the_interval(nova):
@@ -94,7 +94,7 @@ def test_it_reads_again_after_the_interval(nova):
     store.start()
     number = nova.add_aggregate("fast", ["h1"])
     assert eventually(lambda: on_host(store, "h1") == [number])
-    assert store.stop()
+    assert store.loop.stop()
 
 
 def test_a_slow_reading_after_a_cast_is_followed_by_a_second_one(nova, store, monkeypatch):
