@@ -238,7 +238,8 @@ class Placement:
         fitting = [
             each.listed
             for each in self.providers.values()
-            if _suits(each.traits, asked, "required")
+            if each.uuid in asked.get("uuid", [each.uuid])
+            and _suits(each.traits, asked, "required")
             and _is_member(each.aggregates, asked)
             and all(self.fits(each, name, amount) for name, amount in wanted.items())
         ]

@@ -190,6 +190,7 @@ QUERIES = [
     "/resource_providers?resources=MEMORY_MB%3A512%2CVCPU%3A1",
     "/resource_providers?resources=MEMORY_MB%3A4096",
     "/resource_providers?resources=VGPU%3A3",
+    f"/resource_providers?uuid={CHILD}",
     "/resource_providers?required=CUSTOM_RED",
     "/resource_providers?required=COMPUTE_NODE%2C%21OWNER_NOVA",
     f"/resource_providers?member_of={ZONE}",

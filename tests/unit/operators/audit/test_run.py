@@ -1,65 +1,23 @@
 """The order of reads, what is confirmed, and what is held at once; Placement and the databases are in memory."""
 
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
 
 from scheduler.operators.audit.findings import Kind
+from scheduler.operators.audit.placement_reader import SHARING, PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.values import (
     ComputeNode,
     ConsumerRecords,
     InstanceRecord,
-    Provider,
-    ProviderState,
 )
-from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.reply import Reply
+from tests.support.placement import Placement, Provider
 from tests.unit.operators.audit.clouds import NOW, OLD
-
-
-class FakePlacement:
-    """``held``: consumer → provider → amounts; ``failing``: providers whose state cannot be read."""
-
-    def __init__(self, *hosts):
-        self.known = {host: Provider(host, host, host) for host in hosts}
-        self.late = {}
-        self.held = {}
-        self.capacity = {}
-        self.failing = set()
-        self.gone = set()
-        self.shared = frozenset()
-        self.largest = 0
-
-    def providers(self):
-        return dict(self.known)
-
-    def sharing(self):
-        return self.shared
-
-    def provider(self, uuid):
-        return self.late.get(uuid)
-
-    def states(self, providers):
-        self.largest = max(self.largest, len(providers))
-        return [self._state(provider) for provider in providers]
-
-    def holdings(self, consumers):
-        return [
-            ConsumerAllocations(
-                {host: {"resources": amounts} for host, amounts in self.held.get(uuid, {}).items()}, 7
-            )
-            for uuid in consumers
-        ]
-
-    def _state(self, provider):
-        if provider.uuid in self.failing:
-            raise PlacementUnreachable("no answer")
-        if provider.uuid in self.gone:
-            return None
-        held = {uuid: one[provider.uuid] for uuid, one in self.held.items() if provider.uuid in one}
-        used = sum(amounts["VCPU"] for amounts in held.values())
-        return ProviderState(provider, {"VCPU": self.capacity.get(provider.uuid, 100)}, {"VCPU": used}, held)
+from tools.simulation.placement import Consumer
 
 
 class FakeNova:
@@ -97,9 +55,16 @@ class FakeNova:
         return [ComputeNode(host, "c1", host, host, host not in self.without_service) for host in hosts]
 
 
+def make_provider(host, vcpus=100):
+    return Provider(host, {"VCPU": {"total": vcpus}})
+
+
 class Rig:
+    """``largest``: of how many providers the state was read at once."""
+
     def __init__(self, *hosts):
-        self.placement = FakePlacement(*hosts)
+        self.placement = Placement(*map(make_provider, hosts))
+        self.largest = 0
         self.nova = FakeNova(*hosts)
         self.slept = []
         self.meanwhile = lambda: None
@@ -109,17 +74,17 @@ class Rig:
         self.holds(uuid, *(held or [host]))
 
     def holds(self, uuid, *hosts):
-        self.placement.held[uuid] = {host: {"VCPU": 1} for host in hosts}
+        self.placement.rows[uuid] = {host: {"VCPU": 1} for host in hosts}
+        self.placement.consumers[uuid] = Consumer(7, "p", "u", created_by=0)
 
     def run(self, **settings):
-        audit = Audit(
-            self.placement,
-            self.nova,
-            Settings(**settings),
-            sleep=self._sleep,
-            now=lambda: NOW,
-        )
-        return audit.run()
+        with closing(PlacementReader(self.placement, 1)) as reader:
+            read, reader.states = reader.states, lambda providers: read(self._noted(providers))
+            return Audit(reader, self.nova, Settings(**settings), sleep=self._sleep, now=lambda: NOW).run()
+
+    def _noted(self, providers):
+        self.largest = max(self.largest, len(providers))
+        return providers
 
     def _sleep(self, seconds):
         self.slept.append(seconds)
@@ -148,7 +113,7 @@ def test_a_finding_is_read_again_after_the_delay(rig):
 
 
 def test_a_compute_node_that_shares_its_disk_is_a_host_all_the_same(rig):
-    rig.placement.shared = frozenset({"a"})
+    rig.placement.providers["a"].traits.add(SHARING)
     rig.instance("i", "a")
     assert rig.run().findings == []
 
@@ -167,18 +132,17 @@ def test_a_consumer_on_two_pages_is_one_finding(rig):
 
 def test_only_what_both_reads_show_of_a_provider_is_reported(rig):
     rig.instance("i", "a")
-    rig.placement.capacity["a"] = 0
-    rig.meanwhile = lambda: rig.placement.capacity.update(a=1)
+    rig.placement.providers["a"] = make_provider("a", 0)
+    rig.meanwhile = lambda: rig.placement.providers.update(a=make_provider("a", 1))
     assert rig.run().findings == []
 
 
 def test_a_host_that_is_new_at_the_second_read_is_known_then(rig):
     rig.instance("i", "new", "a")
-    new = Provider("new", "new", "new")
 
     def meanwhile():
         rig.holds("i", "new")
-        rig.placement.late["new"] = new
+        rig.placement.providers["new"] = make_provider("new")
         rig.nova.hosts.append("new")
 
     rig.meanwhile = meanwhile
@@ -191,27 +155,27 @@ def test_pages_bound_what_is_read_at_once():
         rig.instance(f"i{number}", f"host{number}")
         rig.holds(f"gone{number}", f"host{number}")
     assert len(rig.run(page=10).findings) == 25
-    assert (rig.placement.largest, rig.nova.largest) == (10, 25)
+    assert (rig.largest, rig.nova.largest) == (10, 25)
 
 
 def test_a_provider_that_cannot_be_read_ends_the_audit(rig):
     rig.instance("i", "a")
-    rig.placement.failing.add("a")
+    rig.placement.failures["/resource_providers/a/usages"] = PlacementUnreachable("no answer")
     with pytest.raises(PlacementUnreachable):
         rig.run()
 
 
 def test_a_host_without_a_provider_has_instances_without_allocation(rig):
     rig.instance("i", "a")
-    del rig.placement.known["a"]
-    rig.placement.held.clear()
+    del rig.placement.providers["a"]
+    rig.placement.consumers.clear()
     assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
 
 
 def test_so_has_a_host_whose_provider_was_removed_during_the_audit(rig):
     rig.instance("i", "a")
-    rig.placement.gone.add("a")
-    rig.placement.held.clear()
+    rig.placement.failures["/resource_providers/a/usages"] = Reply(404)
+    rig.placement.consumers.clear()
     assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
 
 
