@@ -5,7 +5,7 @@ import pytest
 from tools.simulation.broker import Message
 from tools.simulation.callers import Call, Instance
 from tools.simulation.placement import Consumer, Placement, Provider
-from tools.simulation.promise import check_allocations, check_calls, check_waits
+from tools.simulation.promise import check_allocations, check_calls, check_groups, check_waits
 from tools.simulation.runtime import Runtime
 
 AMOUNTS = {"VCPU": 1}
@@ -69,6 +69,23 @@ def test_a_violation_has_its_kind(held, instance, kind):
 
 def test_rows_that_placement_does_not_show_are_found():
     assert kinds(rows(A), shown=False, host=A) == ["hidden"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "most", "hosts", "holds"),
+    [
+        ("affinity", 0, [A, A, None], True),
+        ("affinity", 0, [A, B], False),
+        ("anti-affinity", 1, [A, B, None, None], True),
+        ("anti-affinity", 1, [A, B, A], False),
+        ("anti-affinity", 2, [A, B, A], True),
+        ("anti-affinity", 2, [A, A, A], False),
+        ("soft-affinity", 0, [A, B], True),
+    ],
+)
+def test_members_of_a_group_are_where_its_policy_allows(policy, most, hosts, holds):
+    members = [Instance(number, f"i{number}", host=host) for number, host in enumerate(hosts)]
+    assert [found.kind for found in check_groups(policy, most, members)] == ([] if holds else ["policy"])
 
 
 def message(number=1, **fields):
