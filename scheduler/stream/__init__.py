@@ -1,8 +1,7 @@
 """Decisions shared with other schedulers, through a RabbitMQ stream.
 
-- decision_stream: the stream of one scheduler as a whole
+- decision_stream: the stream of one scheduler as a whole, and which schedulers are alive
 - loops: the threads that write and read it; broker: how to connect
 - records: what is written to the stream, encoded and decoded
-- membership: which schedulers are alive
 - shared_decisions: own decisions as records, and the effect of others' records here
 """

@@ -11,6 +11,8 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import math
+import threading
 import time
 from typing import Any
 import uuid
@@ -24,7 +26,6 @@ from scheduler.conf.partitions import own_name
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
 from scheduler.stream.loops import StreamReader, StreamWriter
-from scheduler.stream.membership import Membership
 from scheduler.stream.records import Kind, Member, Record, decode
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 
@@ -45,6 +46,13 @@ REPEATED = 5000
 
 FARTHEST = 1_000_000
 """A counter that leaps further was not written by the sender that it names."""
+
+
+ALIVE_FOR = 15.0
+"""Seconds after the last record of a scheduler in which it counts as alive."""
+
+MOST_MEMBERS = 64
+"""Other schedulers that are known at once; further ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,48 @@ class SenderCounters:
         return True
 
 
+class Membership:
+    """Which schedulers are alive, this one among them. Any thread may use it."""
+
+    def __init__(self, own: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with this scheduler alone, which ``own`` identifies."""
+        self._own = own
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[tuple[str, int], float]] = {}
+
+    def alive(self) -> list[str]:
+        """Return what identifies the schedulers that are alive, sorted."""
+        with self._lock:
+            self._forget_silent()
+            return sorted({self._own, *self._known})
+
+    def note(self, record: Record, age: float = 0.0) -> None:
+        """Note that the sender of a record was alive ``age`` seconds ago, or that it stops.
+
+        If it has just started, its predecessor, the same worker of the same host, has ended, whether or not
+        it said goodbye. A sender that never described itself is ignored.
+        """
+        with self._lock:
+            self._forget_silent()
+            place, heard = self._known.pop(record.sender, (None, -math.inf))
+            if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
+                place = record.about.host, record.about.worker
+            if record.kind == Kind.HELLO:
+                self._known = {
+                    sender: known
+                    for sender, known in self._known.items()
+                    if not known[0][0] or known[0] != place
+                }
+            is_other = record.sender != self._own and record.kind != Kind.BYE
+            if place is not None and is_other and len(self._known) < MOST_MEMBERS:
+                self._known[record.sender] = place, max(heard, self._clock() - age)
+
+    def _forget_silent(self) -> None:
+        end = self._clock() - ALIVE_FOR
+        self._known = {sender: known for sender, known in self._known.items() if known[1] > end}
+
+
 class DecisionStream:
     """What a scheduler publishes and receives of others. ``start`` it in the process that serves.
 
@@ -132,7 +182,7 @@ class DecisionStream:
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
-        self.membership = Membership(own, monotonic)
+        self.membership = Membership(own.sender, monotonic)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
             lambda: self._own,
@@ -228,7 +278,7 @@ class DecisionStream:
         reader, is_replayed = self._reader, self._reader.is_replaying
         if record.sender == self._own.sender:
             if reader.is_new(record.counter, self._writer.published):
-                self._see(record, 0.0)
+                self.membership.note(record)
                 reader.see_own(record.counter)
                 if not reader.is_replaying:
                     self._outage.report_success()
@@ -236,18 +286,8 @@ class DecisionStream:
             self._applied += 1
             # Clocks of other hosts may be wrong; they matter only for what was written before subscribing.
             age = max(0.0, self._clock() - record.time) if is_replayed else 0.0
-            self._see(record, age)
+            self.membership.note(record, age)
             self.sharing.apply(record, age)
-
-    def _see(self, record: Record, age: float) -> None:
-        """Note which scheduler is alive; ``age``: seconds since the record was written."""
-        if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
-            member = replace(record.about, sender=record.sender)
-            self.membership.update(member, age, has_started=record.kind == Kind.HELLO)
-        elif record.kind == Kind.BYE:
-            self.membership.remove(record.sender)
-        else:
-            self.membership.hear(record.sender, age)
 
 
 class NoStream:

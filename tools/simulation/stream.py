@@ -9,7 +9,7 @@ Imported after ``imports.install``.
 
 import itertools
 
-from scheduler.stream import loops, membership
+from scheduler.stream import decision_stream, loops
 from scheduler.stream.broker import StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
@@ -105,5 +105,5 @@ class Connection:
 def spare_steps() -> None:
     """Let schedulers say less often that they are alive; once for an operating system process."""
     loops.BEAT_INTERVAL = BEAT
-    membership.ALIVE_FOR = loops.SILENT_AFTER = SILENCE
+    decision_stream.ALIVE_FOR = loops.SILENT_AFTER = SILENCE
     loops.ROUND = LOOK

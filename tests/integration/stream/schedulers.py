@@ -47,7 +47,7 @@ class Scheduler:
         self.stream = DecisionStream(stream, state, Member(name, name))
 
     def alive(self):
-        return [member.sender for member in self.stream.membership.alive()]
+        return self.stream.membership.alive()
 
     def decide(self, row=0):
         """Place one more instance; returns its uuid."""

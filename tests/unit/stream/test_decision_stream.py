@@ -30,7 +30,7 @@ class Scheduler:
         self.stream = DecisionStream(broker, state, own, **options)
 
     def alive(self):
-        return [member.sender for member in self.stream.membership.alive()]
+        return self.stream.membership.alive()
 
 
 @pytest.fixture
