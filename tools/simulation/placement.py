@@ -260,7 +260,10 @@ class Placement:
     def _requests(
         self, root: str, tree: Sequence[Provider], asked: Mapping[str, Sequence[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield each way to take what is asked for from a tree: every class from one of its providers."""
+        """Yield each way to take what is asked for from a tree: every class from one of its providers.
+
+        Numbered groups do without traits, and may be spread over a tree as the group without a number.
+        """
         top = self.providers[root]
         if not _suits(top.traits, asked, "root_required"):
             return
@@ -276,7 +279,11 @@ class Placement:
             for provider, (name, amount) in zip(chosen, wanted.items(), strict=True):
                 taken.setdefault(provider.uuid, {})[name] = amount
             allocations = {uuid: {"resources": amounts} for uuid, amounts in taken.items()}
-            yield {"allocations": allocations, "mappings": {"": sorted(taken)}}
+            mappings = {
+                suffix: sorted(uuid for uuid, amounts in taken.items() if amounts.keys() & group)
+                for suffix, group in _groups(asked).items()
+            }
+            yield {"allocations": allocations, "mappings": mappings}
 
     def _summary(self, provider: Provider) -> dict[str, Any]:
         resources = {
@@ -451,7 +458,21 @@ def _is_member(aggregates: AbstractSet[str], asked: Mapping[str, Sequence[str]])
     )
 
 
+def _groups(asked: Mapping[str, Sequence[str]]) -> dict[str, Amounts]:
+    """Return the amounts that a query asks for, by the suffix of their group and resource class."""
+    return {
+        param.removeprefix("resources"): {
+            name: int(amount) for name, _, amount in (part.partition(":") for part in parts.split(","))
+        }
+        for param, (parts, *_) in asked.items()
+        if param.startswith("resources")
+    }
+
+
 def _wanted(asked: Mapping[str, Sequence[str]]) -> Amounts:
-    """Return the amounts that a query asks for, by resource class."""
-    parts = asked.get("resources", [""])[0].split(",")
-    return {name: int(amount) for name, _, amount in (part.partition(":") for part in parts if part)}
+    """Return the amounts that a query asks for in all groups, by resource class."""
+    wanted: Amounts = {}
+    for group in _groups(asked).values():
+        for name, amount in group.items():
+            wanted[name] = wanted.get(name, 0) + amount
+    return wanted

@@ -186,6 +186,8 @@ QUERIES = [
     f"{CANDIDATES}VGPU%3A1&member_of={ZONE}",
     f"{CANDIDATES}VGPU%3A1&root_required=HW_CPU_X86_VMX",
     f"{CANDIDATES}VGPU%3A1&root_required=%21HW_CPU_X86_VMX",
+    f"{CANDIDATES}MEMORY_MB%3A512%2CVCPU%3A1&resources1=VCPU%3A1&group_policy=none",
+    f"{CANDIDATES}VCPU%3A1&resources1=VCPU%3A2",
     "/resource_providers",
     "/resource_providers?resources=MEMORY_MB%3A512%2CVCPU%3A1",
     "/resource_providers?resources=MEMORY_MB%3A4096",

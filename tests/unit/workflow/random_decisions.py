@@ -13,7 +13,7 @@ from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.planned_world import PlannedWorld
 from scheduler.parts import Parts, make_driver
-from scheduler.placement.answer import AllocationCandidate, Candidates
+from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.rpc.context import RequestContext
@@ -41,7 +41,7 @@ EXTRA_SPECS = (
 
 
 class Cloud(MadeCloud):
-    """A random cloud, whose Placement answers any query."""
+    """A random cloud."""
 
     def __init__(self, rng):
         hosts = [self._host(rng, number) for number in range(rng.randrange(2, 9))]
@@ -73,26 +73,7 @@ class Cloud(MadeCloud):
     def snapshot(self):
         made = super().snapshot()
         self.placement = made.mirror._client
-        return replace(made, candidates=self)
-
-    def fetch(self, queries, _context):
-        """Answer as Placement does; amounts of a numbered group are of the compute node, too."""
-        (query,) = queries
-        found = {uuid: self._candidates(one, query) for uuid, one in self.placement.providers.items()}
-        offered = {uuid: candidates for uuid, candidates in found.items() if candidates}
-        return Candidates(offered, reason="" if offered else "nothing fits")
-
-    def _candidates(self, provider, query):
-        params = dict(query.params)
-        amounts = query.amounts()
-        names = ",".join([params.get("required", ""), params.get("root_required", "")]).split(",")
-        wanted = {name for name in names if name and not name.startswith("!")}
-        unwanted = {name[1:] for name in names if name.startswith("!")}
-        fits = all(self.placement.fits(provider, name, amount) for name, amount in amounts.items())
-        if not (fits and wanted <= provider.traits and not unwanted & provider.traits):
-            return ()
-        allocations = {provider.uuid: {"resources": dict(amounts)}}
-        return (AllocationCandidate.of(provider.uuid, (provider.uuid,), allocations, {"": [provider.uuid]}),)
+        return replace(made, candidates=CandidateSource(FetchCandidates(self.placement)))
 
 
 class Claimer(FakePlacement):
@@ -103,9 +84,7 @@ class Claimer(FakePlacement):
         self.cloud = cloud
         self.used = {}
         self.get = cloud.placement.get
-
-    def fetch(self, queries, context):
-        return self.cloud.fetch(queries, context)
+        self.fetch = CandidateSource(FetchCandidates(cloud.placement)).fetch
 
     def answer(self, request):
         amounts = request.candidate.allocations[request.candidate.root]["resources"]
