@@ -80,6 +80,30 @@ def test_a_request_of_a_killed_daemon_is_answered_by_another(tmp_path, rabbit_ur
         assert call.reply == []
 
 
+def test_a_request_of_a_daemon_that_hangs_with_the_interpreter_lock_is_answered_by_another(
+    tmp_path, rabbit_url
+):
+    places = [tmp_path / name for name in ("first", "other")]
+    for place in places:
+        place.mkdir()
+    text = f"[DEFAULT]\ntransport_url={rabbit_url}\n[berth]\nworker_timeout=6\n"
+    with contextlib.ExitStack() as stack:
+        first = Daemon(places[0], text, {"TEST_RPC": "1000", "TEST_HANG": "1"})
+        stack.callback(first.kill)
+        first.expect_log("The daemon takes requests")
+        call = Call(rabbit_url)
+        first.expect("request begins .*")
+        other = Daemon(places[1], text, {"TEST_RPC": "0"})
+        stack.callback(other.kill)
+        other.expect_log("The daemon takes requests")
+        first.signal(signal.SIGHUP)
+        assert first.end()[0] == 1
+        assert "Timeout (0:00:06)!" in first.errors.read_text()
+        other.expect("request begins .*")
+        call.join(60)
+        assert call.reply == []
+
+
 def test_requests_of_a_daemon_that_is_killed_are_answered_after_its_next_start(daemon, rabbit_url, tmp_path):
     calls = [Call(rabbit_url) for _ in range(5)]
     daemon.expect("request begins .*", times=5)
