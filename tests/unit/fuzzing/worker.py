@@ -34,6 +34,7 @@ from scheduler.stream.records import Member
 from tests.unit.fuzzing.mutations import Json
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Host
+from tools.simulation.placement import Placement, Provider
 
 HOSTS = 8
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
@@ -273,22 +274,10 @@ def _kind(path: str, method: str) -> str:
 
 def candidates_of(hosts: list[Host]) -> Json:
     """Return Placement's response that offers one vCPU and some memory on each host."""
-    taken = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
-    return {
-        "allocation_requests": [
-            {"allocations": {host.uuid: {"resources": taken}}, "mappings": {"": [host.uuid]}}
-            for host in hosts
-        ],
-        "provider_summaries": {
-            host.uuid: {
-                "resources": {name: {"capacity": 10**6, "used": 0} for name in taken},
-                "traits": ["COMPUTE_NODE"],
-                "parent_provider_uuid": None,
-                "root_provider_uuid": host.uuid,
-            }
-            for host in hosts
-        },
-    }
+    room = {name: {"total": 10**6} for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
+    placement = Placement([Provider(host.uuid, room, {"COMPUTE_NODE"}) for host in hosts])
+    answer = placement.read("/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1")
+    return jsonutils.loads(answer.body)
 
 
 class LogRecords(BufferingHandler):

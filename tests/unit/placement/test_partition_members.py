@@ -1,28 +1,18 @@
-import orjson
 import pytest
 
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.partition_members import PartitionMembers
 from scheduler.placement.reply import Reply
+from tests.support.placement import Placement, make_node
 
 NODES = {"u1": "h1", "u2": "h2", "u3": "h3"}
 
 
-class FakeClient:
-    """Says that these providers are members; or raises."""
+PATH = "/resource_providers?member_of=in%3Aa%2Cb"
 
-    def __init__(self, answer):
-        self.answer = answer
-        self.asked = []
 
-    def get(self, path, version, context=None, *, search=False):
-        self.asked.append(path)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        if isinstance(self.answer, int):
-            return Reply(self.answer, b"")
-        members = [{"uuid": uuid, "root_provider_uuid": uuid, "generation": 1} for uuid in self.answer]
-        return Reply(200, orjson.dumps({"resource_providers": members}))
+def holding(*uuids):
+    return Placement(*(make_node(uuid, aggregates={"a"}) for uuid in uuids))
 
 
 def members(client, aggregates=frozenset({"b", "a"})):
@@ -30,10 +20,10 @@ def members(client, aggregates=frozenset({"b", "a"})):
 
 
 def test_hosts_that_placement_lacks_are_named_once(caplog):
-    client = FakeClient(["u2", "other"])
+    client = holding("u2", "other")
     partition = members(client)
     assert partition.missing() == ["h1", "h3"]
-    assert client.asked == ["/resource_providers?member_of=in%3Aa%2Cb"]
+    assert client.asked == [PATH]
     partition.look()
     partition.look()
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -43,7 +33,7 @@ def test_hosts_that_placement_lacks_are_named_once(caplog):
 
 def test_hosts_of_no_partition_are_named(caplog):
     stray = [f"h{number}" for number in range(7)]
-    client = FakeClient(["u1", "u2", "u3"])
+    client = holding("u1", "u2", "u3")
     PartitionMembers(client, "gpu", lambda: frozenset("a"), lambda: NODES, lambda: stray).look()
     assert caplog.messages == [
         "Hosts that belong to no partition and get no instances: 7 (h0, h1, h2, h3, h4, ...)"
@@ -51,17 +41,19 @@ def test_hosts_of_no_partition_are_named(caplog):
 
 
 def test_nothing_is_said_if_all_are_there(caplog):
-    members(FakeClient(["u1", "u2", "u3"])).look()
+    members(holding("u1", "u2", "u3")).look()
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("answer", [500, PlacementUnreachable("away")])
+@pytest.mark.parametrize("answer", [Reply(500), PlacementUnreachable("away")])
 def test_without_an_answer_nothing_is_known_to_be_missing(answer):
-    assert members(FakeClient(answer)).missing() == []
+    client = Placement()
+    client.failures[PATH] = answer
+    assert members(client).missing() == []
 
 
 @pytest.mark.parametrize("aggregates", [None, frozenset()])
 def test_without_aggregates_nothing_is_asked(aggregates):
-    client = FakeClient([])
+    client = Placement()
     assert members(client, aggregates).missing() == []
     assert client.asked == []
