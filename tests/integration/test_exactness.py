@@ -80,7 +80,7 @@ class Scheduler:
         return self
 
     def __exit__(self, *_):
-        self.manager.stop(10)
+        self.manager.stop(lambda: 10)
 
     def refresh(self, *, wide):
         """Learn what was changed so far: by the generations, or by the wide question."""

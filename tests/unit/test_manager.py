@@ -1534,7 +1534,7 @@ def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
     for part in ("outages", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
         setattr(another.manager, part, mock.Mock())
-    another.manager.stop(0)
+    another.manager.stop(lambda: 0)
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)
 
 

@@ -68,7 +68,7 @@ class Worker(Cloud):
         self._configure()
         self.manager = self._make_manager()
         self.manager.start()
-        self.callback(self.manager.stop, 5)
+        self.callback(self.manager.stop, lambda: 5)
         transport = messaging.get_rpc_transport(self.conf)
         self.callback(transport.cleanup)
         self._server = scheduler_endpoint.build(self.conf, transport, self.manager)
