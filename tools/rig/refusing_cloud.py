@@ -167,7 +167,7 @@ class RefusingCloud(Cloud):
             self.conf, observe=lambda trace, _error: self.decisions.append(trace.decision)
         )
         self.manager.start()
-        self.callback(self.manager.stop, 5)
+        self.callback(self.manager.stop, lambda: 5)
         self.manager.wait_until_ready(0)
         self.manager.catch_up()
 

@@ -171,7 +171,7 @@ class SmallCloud(Cloud):
         manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
         self.managers.append(manager)
         manager.start()
-        self.callback(manager.stop, 10)
+        self.callback(manager.stop, lambda: 10)
         manager.wait_until_ready(0)
         manager.catch_up()
         rpc_server = scheduler_parts.make_server(self.conf, manager, counters=decider.counters)
@@ -185,7 +185,7 @@ class SmallCloud(Cloud):
         self.configure(self.transport_url, host=name, sections=self.sections())
         router = RouterService(self.conf)
         router.start()
-        self.callback(router.stop, 10)
+        self.callback(router.stop, lambda: 10)
         self._serve(router.server())
         self._schedulers += 1
         return router

@@ -51,7 +51,7 @@ def test_what_is_berths_and_unused_is_removed(tmp_path, rabbit, rabbit_url):
         stream.publish(b"x")
         stream.close()
     bus = transport.rpc_transport(conf)
-    server = explain.build(conf, bus, Explainer(), 0, 1)
+    server = explain.build(conf, bus, Explainer())
     server.start()
     try:
         # a quorum queue tells its consumers some seconds late

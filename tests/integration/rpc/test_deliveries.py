@@ -146,7 +146,7 @@ def test_an_idle_server_looks_often_whether_it_is_to_stop(serve, bus, conf, monk
     if kind == "requests":
         running = serve(Manager())
     else:
-        running = explain.build(conf, bus, None, 0, 1)
+        running = explain.build(conf, bus, None)
         running.start()
     try:
         assert eventually(lambda: looks.count(amqp_listener.LOOK_INTERVAL) > 3)

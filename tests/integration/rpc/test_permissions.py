@@ -70,7 +70,7 @@ def test_the_check_declares_what_the_daemon_declares(
 def test_refused_queues_for_questions_are_one_line(url_of_user):
     conf = make_conf(_transport_url=url_of_user(NOVA))
     bus = transport.rpc_transport(conf)
-    server = explain.build(conf, bus, None, 0, 1)
+    server = explain.build(conf, bus, None)
     with pytest.raises(ConfigError, match=r"berth-explain.*configure, write and read \^berth"):
         server.start()
     bus.cleanup()

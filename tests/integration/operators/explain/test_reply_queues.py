@@ -45,7 +45,7 @@ def explainer(config_file):
     conf.set_override("kombu_missing_consumer_retry_timeout", 1, "oslo_messaging_rabbit")
     bus = transport.rpc_transport(conf)
     made = Explainer()
-    server = explain.build(conf, bus, made, 0, 1)
+    server = explain.build(conf, bus, made)
     server.start()
     yield made
     server.stop()
