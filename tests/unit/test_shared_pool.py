@@ -81,6 +81,10 @@ def refused(world, spec, instances):
     spec.num_instances = instances
     with pytest.raises(NoValidHost):
         ask(world, spec, uuids)
+    completion = world.manager.decisions.completion
+    completion.start()
+    completion.complete_now(timeout=60)
+    completion.stop()
     (decision,) = map(decode, world.manager.decisions.memory.latest_first())
     return texts(decision.why)
 

@@ -14,6 +14,8 @@ state_path = {directory}
 lock_path = {directory}
 [quota]
 driver = nova.quota.NoopQuotaDriver
+[scheduler]
+workers = 1
 """
 
 
