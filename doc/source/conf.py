@@ -92,5 +92,5 @@ def setup(app):
     app.add_generic_role("measured", nodes.inline)
     # A constant that a page quotes; tests/unit/test_named_code.py looks it up
     app.add_role("bound", bound_role)
-    # The table of causes, of which commands say the same
+    # The table of causes; commands print the same texts
     app.add_directive("causes", Causes)

@@ -1,4 +1,4 @@
-"""Releasing what builds hold that nova has given up, whoever wrote it.
+"""Releasing the allocations of builds that nova has given up, also those that other processes wrote.
 
 Doubts end with their process, and a nova-scheduler, a conductor with an alternate or a message that was lost
 leave none. But a build whose caller had an error, or timed out, is in cell0: what it holds is of no use.

@@ -109,7 +109,7 @@ class PlacementClient:
 
         Returns:
             Why no Placement answers these credentials; "" if one does. Any web server answers something, so
-            the list of providers is looked for in the response.
+            the response must have a list of providers.
         """
         if self.answers and self._clock() - self._used_at < unused_for:
             return ""

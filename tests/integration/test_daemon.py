@@ -60,13 +60,14 @@ def test_a_request_in_progress_is_answered_before_the_daemon_stops(daemon, rabbi
     assert call.reply == []
 
 
-def test_a_request_of_a_killed_daemon_is_answered_by_another(tmp_path, rabbit_url):
+@contextlib.contextmanager
+def two_daemons(tmp_path, rabbit_url, text, **variables):
+    """A daemon that has begun a request, the call, and another daemon that takes requests."""
     places = [tmp_path / name for name in ("first", "other")]
     for place in places:
         place.mkdir()
-    text = f"[DEFAULT]\ntransport_url={rabbit_url}\n"
     with contextlib.ExitStack() as stack:
-        first = Daemon(places[0], text, {"TEST_RPC": "1000"})
+        first = Daemon(places[0], text, {"TEST_RPC": "1000", **variables})
         stack.callback(first.kill)
         first.expect_log("The daemon takes requests")
         call = Call(rabbit_url)
@@ -74,6 +75,12 @@ def test_a_request_of_a_killed_daemon_is_answered_by_another(tmp_path, rabbit_ur
         other = Daemon(places[1], text, {"TEST_RPC": "0"})
         stack.callback(other.kill)
         other.expect_log("The daemon takes requests")
+        yield first, call, other
+
+
+def test_a_request_of_a_killed_daemon_is_answered_by_another(tmp_path, rabbit_url):
+    text = f"[DEFAULT]\ntransport_url={rabbit_url}\n"
+    with two_daemons(tmp_path, rabbit_url, text) as (first, call, other):
         os.killpg(first.process.pid, signal.SIGKILL)
         other.expect("request begins .*")
         call.join(60)
@@ -83,19 +90,8 @@ def test_a_request_of_a_killed_daemon_is_answered_by_another(tmp_path, rabbit_ur
 def test_a_request_of_a_daemon_that_hangs_with_the_interpreter_lock_is_answered_by_another(
     tmp_path, rabbit_url
 ):
-    places = [tmp_path / name for name in ("first", "other")]
-    for place in places:
-        place.mkdir()
     text = f"[DEFAULT]\ntransport_url={rabbit_url}\n[berth]\nworker_timeout=6\n"
-    with contextlib.ExitStack() as stack:
-        first = Daemon(places[0], text, {"TEST_RPC": "1000", "TEST_HANG": "1"})
-        stack.callback(first.kill)
-        first.expect_log("The daemon takes requests")
-        call = Call(rabbit_url)
-        first.expect("request begins .*")
-        other = Daemon(places[1], text, {"TEST_RPC": "0"})
-        stack.callback(other.kill)
-        other.expect_log("The daemon takes requests")
+    with two_daemons(tmp_path, rabbit_url, text, TEST_HANG="1") as (first, call, other):
         first.signal(signal.SIGHUP)
         assert first.end()[0] == 1
         assert "Timeout (0:00:06)!" in first.errors.read_text()
