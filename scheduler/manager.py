@@ -134,7 +134,7 @@ class SchedulerManager:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to read hosts and look after Placement. What is unavailable is waited for in the background.
+        """Begin to read hosts and Placement. What is unavailable is waited for in the background.
 
         Raises:
             PlacementAuthFailure: Keystone refuses the credentials.
@@ -144,7 +144,6 @@ class SchedulerManager:
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
-        self.outages.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
         """Wait until the API database has been read once, for at most ``timeout`` seconds.
@@ -163,13 +162,15 @@ class SchedulerManager:
         return self.outages.wait_until_able(timeout)
 
     def catch_up(self) -> None:
-        """Read what other schedulers have decided in the last minutes, and the mirror.
+        """Read what others have decided in the last minutes, and the mirror; then begin to look for outages.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
         """
         self.stream.start()
         self.stream.wait_until_caught_up(STREAM_START_TIMEOUT)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
+        # Before the table was read, all cells would count as unreadable, and requests go to other schedulers.
+        self.outages.start()
 
     def reset(self) -> None:
         """On SIGHUP: read cells and connections again, and take over changed options.

@@ -1504,6 +1504,7 @@ def share(make_world):
             ]
             world = make_world(hosts, broker=broker, **options)
             stack.callback(world.manager.stream.stop)
+            stack.callback(world.manager.outages.stop)
             world.manager.catch_up()
             return world
 

@@ -203,8 +203,7 @@ def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen):
             swap.answers(building)
             by_nova = len(building.answers) - placed(cloud.scheduler) + before
             again = cloud.run("scheduler.cmd.scheduler", *swap.takes_all(), name="again")
-            swap.wait_for(nova=1, berth=1)
-            swap.answers(building)
+            swap.wait_for(nova=1, berth=1)  # from now on nova-scheduler has no requests to lose
             assert swap.nova.stop() == 0
             swap.wait_for(berth=1)
             swap.answers(building)
