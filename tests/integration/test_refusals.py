@@ -7,6 +7,7 @@ The dry run of the request, on a snapshot of the same cloud, tells the same.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+import random
 from typing import Any
 
 import pytest
@@ -28,43 +29,48 @@ from scheduler.decisions.why_not import STALE
 from scheduler.operators.plan.capacity import capacity
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from tools.rig.fleet import Cell, Fleet, Hardware
+from tools.rig.draw import THERE
+from tools.rig.fleet import Aggregate, Cell, Fleet, Hardware, Placed
 from tools.rig.load import random_uuid
-from tools.rig.refusing_cloud import TENANT, DrawnFleet, RefusingCloud, SmallHost, Wanted, placement_of
+from tools.rig.refusing_cloud import RefusingCloud, placement_of
+from tools.rig.wanted import TENANT, Wanted
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-INVENTORIES = {
-    "VCPU": {"total": 16, "max_unit": 8},
-    "MEMORY_MB": {"total": 16384, "max_unit": 16384},
-    "DISK_GB": {"total": 100, "max_unit": 1000},
-}
+HARDWARE = Hardware(
+    16,
+    16384,
+    100,
+    cpu_ratio=1.0,
+    reserved_mb=0,
+    limits={"VCPU": {"max_unit": 8}, "DISK_GB": {"max_unit": 1000}},
+)
 CELL1 = Cell("cell1", "").uuid
+INSTANCE = "5e000000-0000-4000-8000-000000000001"
 SSD, AVX = "STORAGE_DISK_SSD", "HW_CPU_X86_AVX512F"
 
 Situation = Callable[[RefusingCloud], AbstractContextManager[object]]
 
 
 def four_hosts(_rng, cells):
-    """Two hosts in each of az1 and az2, one of each zone in each cell; none in az3."""
-    hosts = [
-        SmallHost(
-            one.number, one.cell, one.zone, drawn=Hardware(16, 16384, 100), inventories=INVENTORIES,
-            traits=(SSD,), vgpus=2 if one.number < 2 else 0, devices=1, instances=int(one.number == 2),
-        )
-        for one in Fleet(4, cells).hosts
-    ]  # fmt: skip
-    return DrawnFleet(
-        hosts, cells, {("fast", "speed", "fast"): [], ("tenant", "filter_tenant_id", TENANT): []}
+    """Two hosts in each of az1 and az2, one of each zone in each cell; none in az3. One has an instance."""
+    usual = {"machine": HARDWARE, "traits": (SSD,), "devices": 1}
+    fleet = Fleet(
+        [replace(each, vgpus=2 if each.number < 2 else 0, **usual) for each in Fleet(4, cells).hosts], cells
     )
+    fleet.aggregates += [
+        Aggregate("fast", {"speed": "fast"}, []), Aggregate("tenant", {"filter_tenant_id": TENANT}, [])
+    ]  # fmt: skip
+    fleet.placed = [Placed(INSTANCE, fleet.hosts[2], THERE)]
+    return fleet
 
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory):
     directory = tmp_path_factory.mktemp("refusals")
     with (
-        placement_of(directory) as (url, database),
-        RefusingCloud(directory / "cloud", url, database, 1, four_hosts) as cloud,
+        placement_of(directory) as place,
+        RefusingCloud(directory / "cloud", place, random.Random(1), four_hosts) as cloud,
     ):
         yield cloud
 
@@ -107,7 +113,7 @@ class Refusal:
     def spec(self, cloud, uuids):
         made = self.wanted.spec(uuids)
         if self.wanted.group_hosts:
-            made.instance_group.members = [*cloud.members[self.wanted.group_hosts[0]], *uuids]
+            made.instance_group.members = [INSTANCE, *uuids]
         self.change(made)
         return made
 

@@ -1,8 +1,11 @@
 """Explanations of requests that find no valid host, against a real Placement; the long form is a command."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.campaigns import numbers
+from tools.rig.draw import Kinds
 from tools.scenarios import why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -10,16 +13,25 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 #: Clouds with one request each: two seconds of CPU for each cloud, most of them of Placement.
 CLOUDS = 6
 
+#: The fewest and the most hosts of a cloud: of more than 16 not the limits of each are read.
+HOSTS = (3, 30)
+
 #: A host that Placement offers, with the capacities of one whose unit limits refuse the request.
-MENDED = (5105,)
+MENDED = Path(__file__).parent / "limits_of_another_host.json"
 
 
 @pytest.mark.parametrize("number", numbers(1, 20))
 def test_an_explanation_is_true_for_each_constraint_taken_away(tmp_path, campaign_seed, number):
     total, first = why_not.Report(), campaign_seed + number * CLOUDS
-    for _seed, report in why_not.run(tmp_path, (*range(first, first + CLOUDS), *MENDED), requests=1):
+    for _seed, report in why_not.run(tmp_path, range(first, first + CLOUDS), 1, Kinds(HOSTS)):
         total.add(report)
     assert total.problems == []
-    assert total.counts["clouds"] == CLOUDS + len(MENDED)
+    assert total.counts["clouds"] == CLOUDS
     assert total.counts["named as sufficient"]
-    assert total.counts["refused"] > len(MENDED)
+    assert total.counts["refused"] > 1
+
+
+def test_a_host_is_not_judged_by_the_limits_of_another_one(tmp_path):
+    found = why_not.run_saved(tmp_path, MENDED.read_text())
+    assert found.problems == []
+    assert found.counts["refused"] == 1

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         quiet(wanted=True),
     ):
         conf = configuration.load([f"--config-file={cloud.config_file}"])
-        print(f"{options.hosts} hosts, {len(cloud.placed)} instances, {options.groups} server groups")
+        print(f"{options.hosts} hosts, {len(cloud.fleet.placed)} instances, {options.groups} server groups")
         print(f"{'plan':30} {'reading':>8} {'plan':>8}   seconds of CPU")
         for name in options.plan:
             begun = time.process_time()

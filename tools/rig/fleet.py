@@ -1,14 +1,14 @@
-"""Generate a synthetic fleet for nova's databases and for Placement: cells, computes, aggregates.
+"""A fleet: its rows in nova's databases (cells, computes, aggregates), and its providers in Placement.
 
-The hosts resemble those of libvirt: three classes of hardware, two sockets with hyper-threads, a NUMA
-topology, CPU features. The memory differs a little from host to host. The same arguments give the same fleet
-and the same UUIDs.
+The hosts resemble those of libvirt: two sockets with hyper-threads, a NUMA topology, CPU features. By default
+there are three classes of hardware, and memory differs a little from host to host; ``draw`` makes others. The
+same arguments give the same fleet and the same UUIDs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 import uuid
 
 import sqlalchemy as sa
@@ -16,11 +16,18 @@ import sqlalchemy as sa
 from scheduler.nova_db import schema
 from tools.rig.providers import Provider
 
+if TYPE_CHECKING:
+    from tools.rig.load import Flavor
+
 CELL0_UUID = "00000000-0000-0000-0000-000000000000"
 ZONES = ("az1", "az2", "az3")
 RESERVED_MB = 8192
 CPU_RATIO = 4.0
 COMPUTE_VERSION = 74
+DISABLED = "COMPUTE_STATUS_DISABLED"
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+#: The vendor and the product of the PCI devices.
+DEVICE = ("8086", "154d")
 TRAITS = (
     "OWNER_NOVA COMPUTE_NODE COMPUTE_DEVICE_TAGGING COMPUTE_NET_ATTACH_INTERFACE COMPUTE_ACCELERATORS "
     "COMPUTE_NET_VIF_MODEL_VIRTIO COMPUTE_STORAGE_BUS_SCSI COMPUTE_STORAGE_BUS_VIRTIO COMPUTE_IMAGE_TYPE_RAW "
@@ -36,11 +43,35 @@ FEATURES = (
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """A class of machine: CPU threads, MiB of memory, GiB of disk."""
+    """A class of machine: CPU threads, MiB of memory, GiB of disk, and what computes report of it.
+
+    Attributes:
+        own_disk: Whether Placement has an inventory of it; hosts that share a pool have none.
+        limits: Resource class → fields of its inventory other than the usual ones; the usual ``max_unit`` is
+            the total.
+    """
 
     threads: int
     memory_mb: int
     disk_gb: int
+    cpu_ratio: float = CPU_RATIO
+    reserved_mb: int = RESERVED_MB
+    own_disk: bool = True
+    limits: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict, hash=False)
+
+    @property
+    def inventories(self) -> dict[str, dict[str, Any]]:
+        """Resource class → fields of its inventory that differ from Placement's defaults."""
+        totals = {"VCPU": self.threads, "MEMORY_MB": self.memory_mb}
+        totals |= {"DISK_GB": self.disk_gb} if self.own_disk else {}
+        found: dict[str, dict[str, Any]] = {
+            name: {"total": total, "max_unit": total} for name, total in totals.items()
+        }
+        found["VCPU"]["allocation_ratio"] = self.cpu_ratio
+        found["MEMORY_MB"]["reserved"] = self.reserved_mb
+        for name, fields in found.items():
+            fields.update(self.limits.get(name, {}))
+        return found
 
 
 # One entry for each tenth of the fleet.
@@ -66,12 +97,24 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A compute host; its number determines its name, its UUID and its hardware."""
+    """A compute host; its number determines its name, its UUID and, unless it is given, its hardware.
+
+    Attributes:
+        traits: Those that not all hosts have.
+        vgpus: What a child of its provider has.
+        devices: PCI devices of one pool.
+        state: ``up``, ``disabled`` or ``down``.
+    """
 
     number: int
     cell: Cell
     zone: str
     prefix: str = "cmp"
+    machine: Hardware | None = None
+    traits: tuple[str, ...] = ()
+    vgpus: int = 0
+    devices: int = 0
+    state: str = "up"
 
     @property
     def name(self) -> str:
@@ -88,12 +131,41 @@ class Host:
     @property
     def hardware(self) -> Hardware:
         """The hardware without the memory of firmware and crash kernel, which differs from host to host."""
+        if self.machine is not None:
+            return self.machine
         machine = HARDWARE[self.number % len(HARDWARE)]
         return dataclasses.replace(machine, memory_mb=machine.memory_mb - 1024 - self.number * 7919 % 4096)
 
-    def provider(self, aggregates: Sequence[str] = ()) -> Provider:
-        """Return the resource provider, a member of the aggregates with these UUIDs."""
-        return Provider(self.nodename, self.uuid, _inventories(self.hardware), TRAITS, aggregates)
+    def providers(self, aggregates: Sequence[str] = ()) -> Iterator[Provider]:
+        """Yield its resource provider, which is in the aggregates with these UUIDs, and that of devices."""
+        traits = [*TRAITS, *self.traits, *([DISABLED] if self.state == "disabled" else [])]
+        yield Provider(self.nodename, self.uuid, self.hardware.inventories, traits, aggregates)
+        if self.vgpus:
+            name = f"{self.nodename}_pci"
+            yield Provider(name, _uuid(name), {"VGPU": {"total": self.vgpus}}, (), (), parent=self.uuid)
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """An instance on a host.
+
+    Attributes:
+        number: Determines its name and its age.
+        group: The number of its server group; None: it has none.
+    """
+
+    uuid: str
+    host: Host
+    flavor: "Flavor"
+    number: int = 0
+    state: str = "active"
+    group: int | None = None
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """What it holds of each resource class that its host has."""
+        there = self.host.hardware.inventories
+        return {name: amount for name, amount in self.flavor.amounts.items() if name in there}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,22 +182,28 @@ class Aggregate:
 
 
 class Fleet:
-    """``count`` hosts, spread evenly over the cells and the zones."""
+    """Hosts in cells and zones, and their aggregates.
 
-    def __init__(self, count: int, cells: Sequence[Cell], partitions: int = 1) -> None:
-        """Describe hosts; with several partitions each has an aggregate, ``part1`` and so on."""
+    Attributes:
+        pool_gb: The size of a pool of disk that all hosts but the last share; 0: there is none.
+        placed: Instances that are there.
+    """
+
+    def __init__(self, hosts: int | Sequence[Host], cells: Sequence[Cell], partitions: int = 1) -> None:
+        """Describe hosts; so many hosts are spread evenly over the cells and the zones.
+
+        With several partitions each has an aggregate, ``part1`` and so on.
+        """
         self.cells = tuple(cells)
-        cell_count = len(self.cells)
-        self.hosts = [
-            Host(number, self.cells[number % cell_count], ZONES[number // cell_count % len(ZONES)])
-            for number in range(count)
-        ]
+        self.pool_gb = 0
+        self.placed: list[Placed] = []
+        self.hosts = list(_spread(hosts, self.cells) if isinstance(hosts, int) else hosts)
         self.aggregates = [
             *(Aggregate(zone, {"availability_zone": zone}, self._where(zone=zone)) for zone in ZONES),
             Aggregate("ssd", {"disk": "ssd"}, self.hosts[::2]),
         ]
         self.partitions = [
-            Aggregate(f"part{number + 1}", {}, self.hosts[fleet_share(number, partitions, count)])
+            Aggregate(f"part{number + 1}", {}, self.hosts[fleet_share(number, partitions, len(self.hosts))])
             for number in range(partitions if partitions > 1 else 0)
         ]
         self.aggregates += self.partitions
@@ -138,15 +216,25 @@ class Fleet:
         return self._where(cell=cell)
 
     def providers(self) -> list[Provider]:
-        """Return the resource providers of the hosts."""
-        aggregates = {host.uuid: [] for host in self.hosts}
+        """Return the resource providers, parents before their children."""
+        aggregates: dict[str, list[str]] = {host.uuid: [] for host in self.hosts}
         for aggregate in self.aggregates:
             for host in aggregate.hosts:
                 aggregates[host.uuid].append(aggregate.uuid)
-        return [host.provider(aggregates[host.uuid]) for host in self.hosts]
+        if self.pool_gb:
+            for host in self.hosts[:-1] or self.hosts:
+                aggregates[host.uuid].append(_uuid("pool"))
+        found = [each for host in self.hosts for each in host.providers(aggregates[host.uuid])]
+        if self.pool_gb:
+            disk = {"DISK_GB": {"total": self.pool_gb}}
+            found.append(Provider("pool", _uuid("pool"), disk, (SHARES,), (_uuid("pool"),)))
+        return found
 
     def write(self, api_url: str, cell0_url: str) -> None:
         """Create nova's API database, cell0 and the databases of the cells, and write the fleet to them."""
+        held: dict[Host, list[Placed]] = {host: [] for host in self.hosts}
+        for each in self.placed:
+            held[each.host].append(each)
         with _database(api_url, schema.API) as connection:
             self._write_cells(connection, cell0_url)
             self._write_aggregates(connection)
@@ -154,8 +242,11 @@ class Fleet:
             pass
         for cell in self.cells:
             with _database(cell.database_url, schema.CELL) as connection:
-                insert(connection, schema.services, map(service_row, self.of_cell(cell)))
-                insert(connection, schema.compute_nodes, map(compute_node_row, self.of_cell(cell)))
+                hosts = self.of_cell(cell)
+                insert(connection, schema.services, map(service_row, hosts))
+                insert(
+                    connection, schema.compute_nodes, (compute_node_row(each, held[each]) for each in hosts)
+                )
 
     def _write_cells(self, connection, cell0_url) -> None:
         cell0 = Cell("cell0", cell0_url)
@@ -189,6 +280,11 @@ class Fleet:
             insert(connection, schema.aggregate_metadata, metadata)
 
 
+def _spread(count: int, cells: Sequence[Cell]) -> Iterator[Host]:
+    for number in range(count):
+        yield Host(number, cells[number % len(cells)], ZONES[number // len(cells) % len(ZONES)])
+
+
 def fleet_share(number: int, parts: int, count: int) -> slice:
     """Return the slice of ``count`` items that one of equal parts has."""
     return slice(number * count // parts, (number + 1) * count // parts)
@@ -210,14 +306,6 @@ def insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[st
         connection.execute(sa.insert(table), chunk)
 
 
-def _inventories(machine: Hardware) -> dict[str, dict]:
-    return {
-        "VCPU": {"total": machine.threads, "max_unit": machine.threads, "allocation_ratio": CPU_RATIO},
-        "MEMORY_MB": {"total": machine.memory_mb, "max_unit": machine.memory_mb, "reserved": RESERVED_MB},
-        "DISK_GB": {"total": machine.disk_gb, "max_unit": machine.disk_gb},
-    }
-
-
 def service_row(host: Host) -> dict:
     """Return the row of the compute service of a host."""
     return {
@@ -228,27 +316,35 @@ def service_row(host: Host) -> dict:
         "report_count": 1000,
         "last_seen_up": schema.utcnow(),
         "version": COMPUTE_VERSION,
+        "disabled": host.state == "disabled",
+        "disabled_reason": "maintenance" if host.state == "disabled" else None,
+        "forced_down": host.state == "down",
     }
 
 
-def compute_node_row(host: Host) -> dict:
-    """Return the row of the compute node of a host."""
+def compute_node_row(host: Host, held: Sequence[Placed] = ()) -> dict:
+    """Return the row of the compute node of a host that has instances."""
     machine = host.hardware
     number = host.number
+    vcpus, memory_mb, disk_gb = (
+        sum(each.flavor.amounts[name] for each in held) for name in ("VCPU", "MEMORY_MB", "DISK_GB")
+    )
     return {
         "uuid": host.uuid,
         "host": host.name,
         "hypervisor_hostname": host.nodename,
         "updated_at": schema.utcnow(),
         "vcpus": machine.threads,
+        "vcpus_used": vcpus,
         "memory_mb": machine.memory_mb,
         "local_gb": machine.disk_gb,
-        "memory_mb_used": RESERVED_MB,
-        "free_ram_mb": machine.memory_mb - RESERVED_MB,
-        "free_disk_gb": machine.disk_gb,
-        "disk_available_least": machine.disk_gb - number % 40,
+        "local_gb_used": disk_gb,
+        "memory_mb_used": machine.reserved_mb + memory_mb,
+        "free_ram_mb": machine.memory_mb - machine.reserved_mb - memory_mb,
+        "free_disk_gb": machine.disk_gb - disk_gb,
+        "disk_available_least": machine.disk_gb - number % 40 - disk_gb,
         "current_workload": 0,
-        "running_vms": 0,
+        "running_vms": len(held),
         "hypervisor_type": "QEMU",
         "hypervisor_version": 8002002,
         "cpu_info": json.dumps(_cpu_info(machine)),
@@ -257,14 +353,21 @@ def compute_node_row(host: Host) -> dict:
             [[a, h, "hvm"] for a in ("i686", "x86_64") for h in ("qemu", "kvm")]
         ),
         "metrics": "[]",
-        "pci_stats": json.dumps(_envelope("PciDevicePoolList", "1.1", objects=[])),
-        "stats": json.dumps({"failed_builds": "0"}),
+        "pci_stats": json.dumps(_envelope("PciDevicePoolList", "1.1", objects=_pools(host.devices))),
+        "stats": json.dumps({"failed_builds": "0", "num_instances": str(len(held))}),
         "numa_topology": json.dumps(_numa_topology(machine)),
-        "cpu_allocation_ratio": CPU_RATIO,
+        "cpu_allocation_ratio": machine.cpu_ratio,
         "ram_allocation_ratio": 1.0,
         "disk_allocation_ratio": 1.0,
         "mapped": 1,
     }
+
+
+def _pools(devices: int) -> list[dict]:
+    vendor, product = DEVICE
+    pool = {"vendor_id": vendor, "product_id": product, "numa_node": None, "count": devices}
+    pool["tags"] = {"dev_type": "type-PCI"}
+    return [_envelope("PciDevicePool", "1.1", **pool)] if devices else []
 
 
 def _cpu_info(machine: Hardware) -> dict:

@@ -1,39 +1,32 @@
-"""Instances that are there before anything is asked: what they hold in Placement, and what computes report.
+"""Instances that are there before anything is asked, those ``placed`` of a fleet.
 
-Their rows in ``instances`` are not made: no scheduler reads these for a request.
+What computes report of them is written with the fleet. Their own rows are made only where somebody reads
+them; for a request no scheduler does.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 import json
 import random
 from typing import Any
+import uuid
 
 import sqlalchemy as sa
 
+from scheduler import objects
 from scheduler.nova_db import schema
-from tools.rig.fleet import CPU_RATIO, RESERVED_MB, Fleet, Host, compute_node_row, insert
-from tools.rig.load import FLAVORS, PROJECT, USER, Flavor, random_uuid
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Fleet, Host, Placed, insert
+from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest, random_uuid
 
+#: The name of server groups.
+GROUP = "databases"
+#: Days in which the instances were created.
+AGE = 30
 #: Tries of an instance to find a host with room.
 TRIES = 50
 
 _TABLES = ("resource_providers", "resource_classes", "allocations", "consumers", "projects", "users")
-
-
-@dataclass(frozen=True)
-class Placed:
-    """An instance on a host."""
-
-    uuid: str
-    host: Host
-    flavor: Flavor
-
-    @property
-    def amounts(self) -> dict[str, int]:
-        """What it holds of each resource class."""
-        return self.flavor.amounts
 
 
 def place(fleet: Fleet, count: int, seed: int = 1) -> list[Placed]:
@@ -64,14 +57,18 @@ def place(fleet: Fleet, count: int, seed: int = 1) -> list[Placed]:
 def _room(host: Host) -> dict[str, int]:
     machine = host.hardware
     return {
-        "VCPU": int(machine.threads * CPU_RATIO),
-        "MEMORY_MB": machine.memory_mb - RESERVED_MB,
+        "VCPU": int(machine.threads * machine.cpu_ratio),
+        "MEMORY_MB": machine.memory_mb - machine.reserved_mb,
         "DISK_GB": machine.disk_gb,
     }
 
 
 def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
     """Write what instances hold into Placement's database, in bulk."""
+    if not placed:
+        return
+    # Without times Placement cannot read the allocations of a provider
+    times = dict.fromkeys(("created_at", "updated_at"), schema.utcnow())
     tables = sa.MetaData()
     tables.reflect(engine, only=_TABLES)
     providers, classes, allocations, consumers, projects, users = (tables.tables[name] for name in _TABLES)
@@ -79,10 +76,10 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
         ids = dict(connection.execute(sa.select(providers.c.uuid, providers.c.id)).all())
         class_ids = dict(connection.execute(sa.select(classes.c.name, classes.c.id)).all())
         project, user = (
-            connection.execute(sa.insert(table), {"external_id": name}).inserted_primary_key[0]
+            connection.execute(sa.insert(table), {"external_id": name, **times}).inserted_primary_key[0]
             for table, name in ((projects, f"{PROJECT}-filled"), (users, f"{USER}-filled"))
         )
-        owner = {"project_id": project, "user_id": user, "generation": 1}
+        owner = {"project_id": project, "user_id": user, "generation": 1, **times}
         insert(connection, consumers, ({"uuid": each.uuid, **owner} for each in placed))
         rows = (
             {
@@ -90,6 +87,7 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
                 "consumer_id": each.uuid,
                 "resource_class_id": class_ids[name],
                 "used": amount,
+                **times,
             }
             for each in placed
             for name, amount in each.amounts.items()
@@ -97,33 +95,54 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
         insert(connection, allocations, rows)
 
 
-def fill_cell(engine: sa.Engine, placed: Iterable[Placed]) -> None:
-    """Write what instances use into the rows of their compute nodes, which are of one cell."""
-    of_host = defaultdict(list)
-    for each in placed:
-        of_host[each.host].append(each.amounts)
-    nodes = schema.compute_nodes
-    rows = [{"node": host.uuid, **_usage(host, amounts)} for host, amounts in of_host.items()]
-    if rows:
-        names = {name: sa.bindparam(name) for name in rows[0] if name != "node"}
-        with engine.begin() as connection:
-            connection.execute(
-                sa.update(nodes).where(nodes.c.uuid == sa.bindparam("node")).values(names), rows
-            )
+def write(cloud: Cloud) -> None:
+    """Write the rows of the instances of a cloud, what was requested for them, and their cells."""
+    fleet, now = cloud.fleet, schema.utcnow()
+    specs = {flavor: BootRequest([""], flavor).spec() for flavor in {each.flavor for each in fleet.placed}}
+    with cloud.connection("api") as connection:
+        cells = dict(
+            connection.execute(sa.select(schema.cell_mappings.c.uuid, schema.cell_mappings.c.id)).all()
+        )
+        mappings = (
+            {"instance_uuid": each.uuid, "project_id": PROJECT, "cell_id": cells[each.host.cell.uuid]}
+            for each in fleet.placed
+        )
+        insert(connection, schema.instance_mappings, mappings)
+        insert(
+            connection, schema.request_specs, (_request(each, specs[each.flavor]) for each in fleet.placed)
+        )
+    for cell in fleet.cells:
+        here = (_row(each, now) for each in fleet.placed if each.host.cell == cell)
+        with cloud.connection(cell.name) as connection:
+            insert(connection, schema.instances, here)
 
 
-def _usage(host: Host, held: Sequence[Mapping[str, int]]) -> dict[str, Any]:
-    vcpus, memory_mb, disk_gb = (
-        sum(each[name] for each in held) for name in ("VCPU", "MEMORY_MB", "DISK_GB")
-    )
-    row = compute_node_row(host)
+def group_uuid(number: int) -> str:
+    """Return the UUID of the server group of a number."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{GROUP} {number}" if number else GROUP))
+
+
+def _request(placed: Placed, spec: Any) -> dict[str, Any]:
+    group = placed.group
+    spec.instance_uuid = placed.uuid
+    spec.instance_group = None if group is None else objects.InstanceGroup(uuid=group_uuid(group))
+    return {"instance_uuid": placed.uuid, "spec": json.dumps(spec.obj_to_primitive())}
+
+
+def _row(placed: Placed, now: datetime) -> dict[str, Any]:
     return {
-        "vcpus_used": vcpus,
-        "memory_mb_used": row["memory_mb_used"] + memory_mb,
-        "free_ram_mb": row["free_ram_mb"] - memory_mb,
-        "local_gb_used": disk_gb,
-        "free_disk_gb": row["free_disk_gb"] - disk_gb,
-        "disk_available_least": row["disk_available_least"] - disk_gb,
-        "running_vms": len(held),
-        "stats": json.dumps({"failed_builds": "0", "num_instances": str(len(held))}),
+        "uuid": placed.uuid,
+        "display_name": f"vm-{placed.number}",
+        "host": placed.host.name,
+        "node": placed.host.nodename,
+        "deleted": 0,
+        "project_id": PROJECT,
+        "user_id": USER,
+        "vm_state": placed.state,
+        "hidden": False,
+        "vcpus": placed.flavor.vcpus,
+        "memory_mb": placed.flavor.memory_mb,
+        "root_gb": placed.flavor.root_gb,
+        "ephemeral_gb": 0,
+        "created_at": now - timedelta(days=placed.number * 7 % AGE, hours=1),
     }

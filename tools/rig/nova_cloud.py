@@ -94,6 +94,7 @@ class NovaCloud(Cloud):
         # The transport URLs of cells have to be different; no scheduler connects to them.
         cells = [Cell(name, self.database(name), self.rabbit.url_of(name)) for name in self._cells]
         self.make_fleet(self._hosts, cells)
+        self.fleet.placed = instances.place(self.fleet, self._to_fill)
         self._create_schemas()
         self.placement_database = self.engine(self.database("placement"))
         self._start_placement()
@@ -104,12 +105,8 @@ class NovaCloud(Cloud):
         self._analyze()
 
     def _fill(self) -> None:
-        placed = instances.place(self.fleet, self._to_fill)
-        instances.fill_placement(self.placement_database, placed)
-        for cell in self.fleet.cells:
-            engine = sa.create_engine(cell.database_url, poolclass=sa.NullPool)
-            instances.fill_cell(engine, [each for each in placed if each.host.cell == cell])
-        self.filled = frozenset(each.uuid for each in placed)
+        instances.fill_placement(self.placement_database, self.fleet.placed)
+        self.filled = frozenset(each.uuid for each in self.fleet.placed)
         with self.placement_database.connect() as connection:
             for table in self._last_ids:
                 last = sa.text(f"SELECT MAX(id) FROM {table}")  # noqa: S608

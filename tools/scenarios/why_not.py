@@ -10,17 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 import json
 import math
 from pathlib import Path
+import random
 import time
 
 from scheduler.decisions.document import Why
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.why_not import texts
 from tools.rig import command
+from tools.rig.draw import SMALL, Kinds, draw, draw_request, read
 from tools.rig.load import random_uuid
-from tools.rig.refusing_cloud import FILTERS, TENANT, RefusingCloud, Wanted, draw_request, placement_of
+from tools.rig.refusing_cloud import FILTERS, RefusingCloud, placement_of
+from tools.rig.wanted import TENANT, Wanted
 
 #: Requests for each cloud.
 REQUESTS = 6
@@ -55,15 +59,31 @@ class Report:
         self.problems += other.problems
 
 
-def run(directory: Path, seeds: Iterable[int], requests: int = REQUESTS) -> Iterator[tuple[int, Report]]:
+def run(
+    directory: Path, seeds: Iterable[int], requests: int = REQUESTS, kinds: Kinds = SMALL
+) -> Iterator[tuple[int, Report]]:
     """Compare explanations of random clouds, and yield for each seed what was found."""
-    with placement_of(directory) as (url, database):
+    with placement_of(directory) as place:
         for seed in seeds:
             report = Report(Counter(clouds=1))
-            with RefusingCloud(directory / f"cloud{seed}", url, database, seed) as cloud:
+            make = partial(draw, kinds=kinds)
+            with RefusingCloud(directory / f"cloud{seed}", place, random.Random(seed), make) as cloud:
                 for _ in range(requests):
-                    _compare(cloud, draw_request(cloud.rng, cloud), report, f"seed {seed}")
+                    _compare(cloud, draw_request(cloud.rng, cloud.fleet), report, f"seed {seed}")
             yield seed, report
+
+
+def run_saved(directory: Path, text: str) -> Report:
+    """Compare the explanation of a request that was ``saved``."""
+    report = Report(Counter(clouds=1))
+    with (
+        placement_of(directory) as place,
+        RefusingCloud(
+            directory / "cloud", place, random.Random(0), lambda _, cells: read(text, cells)[0]
+        ) as cloud,
+    ):
+        _compare(cloud, read(text, cloud.fleet.cells)[1], report, "saved")
+    return report
 
 
 def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -> None:
@@ -206,19 +226,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command.Parser("tools/berth why-not", __doc__)
     parser.share(seed=1, minutes=math.inf)
     parser.add("--clouds", 300, "random clouds, each with some requests")
+    parser.add("--least", 3, "hosts of a cloud at least")
+    parser.add("--most", 300, "hosts of a cloud at most; six of ten have up to 9, one more than 60")
     parser.add("--requests", REQUESTS, "requests in each cloud")
     parser.add(
         "--results", None, "a file of results by seed; clouds that it has are not run again", type=Path
     )
     options = parser.parse_args(arguments)
     total, end = Report(), time.monotonic() + options.minutes * 60
+    kinds = Kinds((options.least, options.most))
     known = _read(options.results)
     seeds = [seed for seed in range(options.seed, options.seed + options.clouds) if seed not in known]
     for report in known.values():
         total.add(report)
     with (
         command.running("why-not") as directory,
-        contextlib.closing(run(directory, seeds, options.requests)) as found,
+        contextlib.closing(run(directory, seeds, options.requests, kinds)) as found,
     ):
         for seed, report in found:
             total.add(report)

@@ -284,16 +284,15 @@ def test_hosts_cannot_be_filled_beyond_their_room():
 def test_computes_report_what_they_were_filled_with(tmp_path):
     url = f"sqlite:///{tmp_path}/cell1.sqlite"
     fleet = Fleet(3, [Cell("cell1", url)])
+    fleet.placed = instances.place(fleet, 20)
     fleet.write(f"sqlite:///{tmp_path}/api.sqlite", f"sqlite:///{tmp_path}/cell0.sqlite")
-    placed = instances.place(fleet, 20)
     engine = sa.create_engine(url)
-    instances.fill_cell(engine, placed)
     nodes = schema.compute_nodes
     with engine.connect() as connection:
         rows = connection.execute(sa.select(nodes).order_by(nodes.c.host)).all()
     engine.dispose()
     for row, host in zip(rows, fleet.hosts, strict=True):
-        held = [each.amounts for each in placed if each.host == host]
+        held = [each.amounts for each in fleet.placed if each.host == host]
         assert row.running_vms == len(held) == int(json.loads(row.stats)["num_instances"])
         assert row.free_ram_mb == host.hardware.memory_mb - RESERVED_MB - sum(
             each["MEMORY_MB"] for each in held

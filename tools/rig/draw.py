@@ -1,0 +1,192 @@
+"""Clouds and requests by chance, the same for the same seed.
+
+``draw`` gives the hosts of a cloud with their hardware, traits, trees, pools, aggregates and instances;
+``draw_request`` what is asked of such a cloud. Both are plain values. Their sinks are nova's databases and
+Placement (``Fleet.write``, ``Fleet.providers``, ``instances``), tables in memory, and wire objects
+(``Wanted.spec``). ``saved`` and ``read`` keep a cloud and a request that once showed a defect.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+import json
+import random
+from typing import Any
+
+from tools.rig.fleet import ZONES, Aggregate, Cell, Fleet, Hardware, Host, Placed
+from tools.rig.load import Flavor, random_uuid
+from tools.rig.wanted import ISOLATING, TENANT, Wanted
+
+TRAITS = ("HW_GPU_API_VULKAN", "STORAGE_DISK_SSD", "HW_CPU_X86_AVX512F", "COMPUTE_TRUSTED_CERTS")
+#: The flavor of instances that are there.
+THERE = Flavor(1, "there", 2, 2048, 10)
+#: Of more hosts the scheduler does not read each limit: hosts of one kind have equal ones, as in nova.
+ANY_LIMITS = 16
+THREADS = (4, 8, 16, 24, 32)
+#: The most hosts of a cloud, and how many clouds of ten have at most so many.
+SIZES = {9: 6, 16: 2, 60: 1, 300: 1}
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What is drawn.
+
+    Attributes:
+        hosts: The fewest and the most of them.
+        without: What no cloud has: ``limits`` of single amounts, ``trees`` of devices, ``pools`` of disk, PCI
+            ``devices``, ``states`` other than up, ``instances``, an ``isolated`` aggregate.
+    """
+
+    hosts: tuple[int, int] = (3, 9)
+    without: frozenset[str] = frozenset()
+
+
+SMALL = Kinds()
+
+
+def draw(rng: random.Random, cells: Sequence[Cell], kinds: Kinds = SMALL) -> Fleet:
+    """Return hosts in some aggregates, with instances."""
+
+    def chance(what: str, share: float) -> bool:
+        return rng.random() < share and what not in kinds.without
+
+    least, most = kinds.hosts
+    (size,) = rng.choices(list(SIZES), SIZES.values())
+    count = rng.randint(least, max(least, min(most, size)))
+    pool_gb = rng.choice((30, 200, 1000)) if chance("pools", 0.15) else 0
+    machines = _draw_machines(rng, kinds, count)
+    hosts = [_draw_host(rng, place, kinds, next(machines)) for place in Fleet(count, cells).hosts]
+    if pool_gb:
+        hosts = [replace(host, machine=replace(host.hardware, own_disk=False)) for host in hosts]
+    fleet = Fleet(hosts, cells)
+    fleet.pool_gb = pool_gb
+
+    def some(share: float) -> list[Host]:
+        return [host for host in hosts if rng.random() < share]
+
+    fleet.aggregates.append(Aggregate("fast", {"speed": "fast"}, some(0.5)))
+    fleet.aggregates.append(Aggregate("tenant", {"filter_tenant_id": TENANT}, some(0.4)))
+    if chance("isolated", 0.3):
+        fleet.aggregates.append(Aggregate("isolated", {f"trait:{ISOLATING}": "required"}, some(0.3)))
+    if "instances" not in kinds.without:
+        there = [host for host in hosts for _ in range(rng.choice((0, 0, 1, 2)))]
+        fleet.placed = [Placed(random_uuid(rng), host, THERE, at) for at, host in enumerate(there)]
+    return fleet
+
+
+def _draw_machines(rng: random.Random, kinds: Kinds, count: int) -> Iterator[Hardware]:
+    """Yield the hardware of each host. Memory differs from host to host where its limit is the total."""
+    made = [_draw_hardware(rng, kinds, threads) for threads in rng.sample(THREADS, rng.randint(2, 4))]
+    while True:
+        machine = (
+            rng.choice(made) if count > ANY_LIMITS else _draw_hardware(rng, kinds, rng.choice(THREADS[:3]))
+        )
+        less = rng.choice((0, rng.randrange(256))) if "MEMORY_MB" not in machine.limits else 0
+        yield replace(machine, memory_mb=machine.memory_mb - less)
+
+
+def _draw_hardware(rng: random.Random, kinds: Kinds, threads: int) -> Hardware:
+    memory_mb, limits = rng.choice((8192, 16384, 32768)), {}
+    if rng.random() < 0.5:
+        limits["MEMORY_MB"] = {"max_unit": memory_mb // 2}
+    disk = {"step_size": rng.choice((1, 1, 1, 10)), "min_unit": rng.choice((1, 1, 1, 1, 10))}
+    if disk != {"step_size": 1, "min_unit": 1}:
+        limits["DISK_GB"] = disk
+    return Hardware(
+        threads,
+        memory_mb,
+        rng.choice((50, 100, 400)),
+        cpu_ratio=rng.choice((1.0, 2.0, 4.0)),
+        reserved_mb=rng.choice((0, 512, 4096)),
+        limits={} if "limits" in kinds.without else limits,
+    )
+
+
+def _draw_host(rng: random.Random, place: Host, kinds: Kinds, machine: Hardware) -> Host:
+    host = replace(
+        place,
+        machine=machine,
+        traits=tuple(trait for trait in TRAITS if rng.random() < 0.6),
+        vgpus=rng.choice((0, 0, 1, 2)),
+        devices=rng.choice((0, 0, 1, 2)),
+        state=rng.choice(("up", "up", "up", "up", "disabled", "down")),
+    )
+    usual = {"trees": {"vgpus": 0}, "devices": {"devices": 0}, "states": {"state": "up"}}
+    for name in kinds.without & usual.keys():
+        host = replace(host, **usual[name])
+    return host
+
+
+def draw_request(rng: random.Random, fleet: Fleet, few: Sequence[float] = (0.15, 0.15, 0.3)) -> Wanted:
+    """Return a request that often finds no host; it has each unusual wish with one of a ``few`` chances."""
+    share = rng.choice(few)
+
+    def perhaps(usual: Any, *others: Any) -> Any:
+        return rng.choice(others) if rng.random() < share else usual
+
+    hosts = fleet.hosts
+    wanted = Wanted(
+        vcpus=perhaps(1, 2, 6, 12, 20, 40),
+        memory_mb=perhaps(1024, 9000, 14000, 20000, 40000),
+        root_gb=perhaps(5, 15, 80, 150, 500),
+        traits=tuple(trait for trait in TRAITS if rng.random() < share),
+        zone=perhaps(None, *ZONES),
+        vgpus=perhaps(0, 1, 2, 3),
+        tree_vgpus=perhaps(0, 0, 1, 2),
+        tenant=perhaps(False, True),
+        devices=perhaps(0, 1, 2),
+        numa=perhaps(False, True),
+        fast=perhaps(False, True),
+        count=perhaps(1, 2, 3, 5, 9),
+    )
+    free = tuple(name for name in TRAITS if name not in wanted.traits)
+    if rng.random() < 0.15 and free:
+        wanted = replace(wanted, forbidden=(rng.choice(free),))
+    if rng.random() < 0.2:
+        wanted = replace(wanted, ignored=tuple(host.name for host in rng.sample(hosts, rng.randint(1, 2))))
+    if rng.random() < 0.15:
+        host = rng.choice(hosts)
+        wanted = replace(wanted, destination=(host.name, host.nodename))
+    if rng.random() < 0.25:
+        members = {each.host.name: each.uuid for each in fleet.placed}
+        chosen = rng.sample(sorted(members), min(len(members), rng.randint(0, 2)))
+        wanted = replace(
+            wanted,
+            policy=rng.choice(("affinity", "anti-affinity")),
+            group_hosts=tuple(chosen),
+            group_members=tuple(members[name] for name in chosen),
+        )
+    return wanted
+
+
+def saved(fleet: Fleet, wanted: Wanted) -> str:
+    """Return a cloud and a request as JSON, for ``read``."""
+    hosts = [{**asdict(host), "cell": fleet.cells.index(host.cell)} for host in fleet.hosts]
+    aggregates = [
+        {
+            "name": each.name,
+            "metadata": each.metadata,
+            "hosts": [fleet.hosts.index(host) for host in each.hosts],
+        }
+        for each in fleet.aggregates
+    ]
+    placed = [[each.uuid, fleet.hosts.index(each.host)] for each in fleet.placed]
+    cloud = {"hosts": hosts, "aggregates": aggregates, "pool_gb": fleet.pool_gb, "placed": placed}
+    return json.dumps({**cloud, "wanted": asdict(wanted)})
+
+
+def read(text: str, cells: Sequence[Cell]) -> tuple[Fleet, Wanted]:
+    """Return the cloud and the request that were ``saved``, in these cells."""
+    cloud = json.loads(text)
+    hosts = [
+        Host(**{**host, "cell": cells[host["cell"]], "machine": Hardware(**host["machine"])})
+        for host in cloud["hosts"]
+    ]
+    fleet = Fleet([replace(host, traits=tuple(host.traits)) for host in hosts], cells)
+    fleet.pool_gb = cloud["pool_gb"]
+    fleet.aggregates = [
+        Aggregate(each["name"], each["metadata"], [fleet.hosts[at] for at in each["hosts"]])
+        for each in cloud["aggregates"]
+    ]
+    fleet.placed = [Placed(each, fleet.hosts[at], THERE) for each, at in cloud["placed"]]
+    values = {name: tuple(v) if isinstance(v, list) else v for name, v in cloud["wanted"].items()}
+    return fleet, Wanted(**values)
