@@ -1,117 +1,78 @@
-"""The API of the cloud as its administrator and its users have it."""
+"""The API of the cloud as its administrator has it, by openstacksdk: operations to their ends."""
 
-from collections.abc import Collection, Iterator
-import contextlib
+from collections.abc import Callable, Collection
+import functools
 import time
 from typing import Any
 
-from keystoneauth1 import exceptions, session
-from keystoneauth1.identity import v3
+from keystoneauth1.exceptions import ClientException
 
+import openstack
+from openstack.compute.v2.server import Server
+from openstack.connection import Connection
+from openstack.exceptions import BadRequestException, ResourceFailure, ResourceTimeout, SDKException
 from tools.openstack.layout import Layout
 
 #: Up to this one an evacuated server is started on its new host.
 MICROVERSION = "2.94"
-REQUEST_TIMEOUT = 90
+#: Nothing but the arguments counts, and a request that fails is seen by its user: none is repeated.
+OPTIONS: dict[str, Any] = {
+    "load_yaml_config": False,
+    "load_envvars": False,
+    "compute_default_microversion": MICROVERSION,
+    "api_timeout": 90,
+    "image_status_code_retries": 0,
+}
 PATIENCE = 300  # seconds until a server has a state
-Json = dict[str, Any]
+#: A request is refused or has no answer, or a server does not get the state that is waited for.
+ERRORS = (SDKException, ClientException)
+#: States in which nova evacuates a server.
+EVACUATED = ("ACTIVE", "SHUTOFF")
 
 
-class ApiError(RuntimeError):
-    """An API refuses a request, or does not answer.
-
-    Attributes:
-        status: The HTTP status; 0: there is no answer.
-    """
-
-    def __init__(self, request: str, status: int, text: str) -> None:
-        self.status = status
-        super().__init__(f"{request}: {status or 'no answer'} {text[:500]}")
-
-
-class NotReachedError(RuntimeError):
-    """A server does not get the state that is waited for."""
+def connect(layout: Layout) -> Connection:
+    """Return a connection of the administrator; its first request reads the catalog."""
+    return openstack.connect(auth=layout.administrator, region_name="RegionOne", **OPTIONS)
 
 
 class Api:
-    """A session with Keystone, used by one user of one project; threads can share it."""
+    """Operations on servers, each to its end; threads can share it."""
 
-    def __init__(self, layout: Layout, user: str = "admin", project: str = "admin") -> None:
+    def __init__(self, layout: Layout) -> None:
         """Describe the session; the first request gets a token."""
-        self._layout = layout
-        self._image = ""
-        self._flavors: dict[str, str] = {}
-        auth = v3.Password(
-            auth_url=layout.url("identity"),
-            username=user,
-            password=layout.password,
-            project_name=project,
-            user_domain_name="Default",
-            project_domain_name="Default",
-        )
-        self._session = session.Session(auth, timeout=REQUEST_TIMEOUT)
+        self.cloud = connect(layout)
+        self.compute = self.cloud.compute
 
-    def __call__(self, kind: str, method: str, path: str, body: Json | None = None, **more: Any) -> Any:
-        """Send a request to an API, and return the JSON of the answer (None: it has none).
+    @functools.cached_property
+    def image(self) -> str:
+        """The UUID of the image."""
+        return self.cloud.image.find_image("guest", ignore_missing=False).id
 
-        Raises:
-            ApiError: It is refused, or there is no answer.
-        """
-        if kind == "compute":
-            more.setdefault("microversion", MICROVERSION)
-            more["microversion_service_type"] = "compute"
-        url = self._layout.url(kind)
-        try:
-            answer = self._session.request(
-                url + path, method, json=body, raise_exc=False, endpoint_override=url, **more
-            )
-        except exceptions.ClientException as error:  # of the session itself, such as for a new token
-            raise ApiError(f"{method} {path}", 0, str(error)) from None
-        if answer.status_code >= 400:
-            raise ApiError(f"{method} {path}", answer.status_code, answer.text)
-        return answer.json() if "json" in answer.headers.get("Content-Type", "") and answer.content else None
-
-    def compute(self, method: str, path: str, body: Json | None = None, **more: Any) -> Any:
-        """Send a request to nova."""
-        return self("compute", method, path, body, **more)
+    @functools.cached_property
+    def flavors(self) -> dict[str, str]:
+        """The IDs of the flavors by name."""
+        return {each.name: each.id for each in self.compute.flavors()}
 
     # -- servers
 
-    def boot(self, name: str, flavor: str = "small", *, hints: Json | None = None, **more: Any) -> str:
+    def boot(self, name: str, flavor: str = "small", **more: Any) -> str:
         """Ask for a server, and return its UUID."""
-        server = {
-            "name": name,
-            "imageRef": self.image(),
-            "flavorRef": self.flavors()[flavor],
-            "networks": "none",
-            **more,
-        }
-        body: Json = {"server": server}
-        if hints:
-            body["os:scheduler_hints"] = hints
-        return self.compute("POST", "/servers", body)["server"]["id"]
-
-    def act(self, server: str, action: str, arguments: Json | None = None, **more: Any) -> Any:
-        """Let nova do something with a server."""
-        return self.compute("POST", f"/servers/{server}/action", {action: arguments}, **more)
-
-    def server(self, server: str) -> Json:
-        """Return a server as the administrator sees it."""
-        return self.compute("GET", f"/servers/{server}")["server"]
-
-    def servers(self, **filters: str) -> list[Json]:
-        """Return all servers of all projects that have such attributes."""
-        return self.compute("GET", "/servers/detail", params={"all_tenants": "1", **filters})["servers"]
+        values = {"image_id": self.image, "flavor_id": self.flavors[flavor], "networks": "none", **more}
+        return self.compute.create_server(name=name, **values).id
 
     def on(self, host: str) -> list[str]:
         """Return the UUIDs of the servers of a compute."""
-        return [each["id"] for each in self.servers(host=host)]
+        return [each.id for each in self.servers(host=host)]
+
+    def servers(self, **filters: str) -> list[Server]:
+        """Return all servers of all projects that have such attributes."""
+        return list(self.compute.servers(all_projects=True, **filters))
 
     def host_of(self, server: str) -> str:
         """Return the compute of a server."""
-        return self.server(server)["OS-EXT-SRV-ATTR:host"]
+        return self.compute.get_server(server).compute_host
 
-    def wait(self, server: str, *states: str, off: str = "", patience: float = PATIENCE) -> Json:
+    def wait(self, server: str, *states: str, off: str = "", patience: float = PATIENCE) -> Server:
         """Wait until a server has one of these states and no task, and return it.
 
         Args:
@@ -121,114 +82,133 @@ class Api:
             patience: Seconds.
 
         Raises:
-            NotReachedError: It gets the state ERROR, or the time is over.
+            ResourceFailure: It gets the state ERROR.
+            ResourceTimeout: The time is over.
         """
         deadline = time.monotonic() + patience
         while True:
-            found = self.server(server)
-            state = found["status"]
-            left = not off or found["OS-EXT-SRV-ATTR:host"] != off
-            if state in states and not found["OS-EXT-STS:task_state"] and left:
+            found = self.compute.get_server(server)
+            if found.status in states and not found.task_state and not (off and found.compute_host == off):
                 return found
-            if state == "ERROR" or time.monotonic() > deadline:
-                fault = found.get("fault", {}).get("message", "")
-                raise NotReachedError(f"server {server} is {state}, not {' or '.join(states)}: {fault}")
+            failed = found.status == "ERROR"
+            if failed or time.monotonic() > deadline:
+                state = f"server {server} on {found.compute_host} is {found.status} (task {found.task_state})"
+                fault = (found.fault or {}).get("message", "none")
+                text = f"{state}, not {' or '.join(states)}; fault: {fault}; {self._last_action(server)}"
+                raise ResourceFailure(text) if failed else ResourceTimeout(text)
             time.sleep(0.5)
 
-    def delete(self, *servers: str, patience: float = PATIENCE) -> None:
-        """Delete servers, and wait until they are gone; raises NotReachedError."""
+    def _last_action(self, server: str) -> str:
+        """Return what nova keeps of the last action of a server."""
+        try:
+            latest = next(iter(self.compute.server_actions(server)))
+            action = self.compute.get_server_action(latest.request_id, server)
+        except (*ERRORS, StopIteration) as error:
+            return f"no action is known: {error}"
+        events = [
+            f"{each.event} on {each.host}: {each.result or 'not ended'} {(each.traceback or '')[-300:]}"
+            for each in action.events or ()
+        ]
+        said = f"last action: {action.action} ({action.request_id}), {action.message or 'no error'}"
+        return "; ".join([said, *events])
+
+    def resize(self, server: str) -> Server:
+        """Give a server the large flavor."""
+        return self._moved(server, lambda: self.compute.resize_server(server, self.flavors["large"]))
+
+    def migrate(self, server: str, host: str | None = None) -> Server:
+        """Migrate a server, by default to the host that the scheduler chooses."""
+        return self._moved(server, lambda: self.compute.migrate_server(server, host=host))
+
+    def _moved(self, server: str, act: Callable[[], None]) -> Server:
+        before = self.compute.get_server(server).status
+        act()
+        self.wait(server, "VERIFY_RESIZE")
+        self.compute.confirm_server_resize(server)
+        return self.wait(server, before)
+
+    def live_migrate(self, server: str, host: str | None = None) -> Server:
+        """Live-migrate a server, by default to the host that the scheduler chooses.
+
+        Raises:
+            ResourceFailure: It is still on its host.
+        """
+        before = self.compute.get_server(server)
+        self.compute.live_migrate_server(server, host=host, block_migration="auto")
+        found = self.wait(server, before.status)
+        if found.compute_host == before.compute_host:
+            text = f"server {server} did not leave {found.compute_host}; {self._last_action(server)}"
+            raise ResourceFailure(text)
+        return found
+
+    def shelve(self, server: str) -> Server:
+        """Shelve a server, which then has no host, and give it one again."""
+        self.compute.shelve_server(server)
+        self.wait(server, "SHELVED_OFFLOADED")
+        self.compute.unshelve_server(server)
+        return self.wait(server, "ACTIVE")
+
+    def rebuild(self, server: str) -> Server:
+        """Build a server anew on its host."""
+        self.compute.rebuild_server(server, self.image)
+        return self.wait(server, "ACTIVE")
+
+    def evacuate(self, server: str) -> Server:
+        """Let a server of a dead host have another one."""
+        dead = self.host_of(server)
+        self.compute.evacuate_server(server)
+        return self.wait(server, *EVACUATED, off=dead)
+
+    def delete(self, *servers: str) -> None:
+        """Delete servers, and wait until they are gone; raises ResourceTimeout."""
         for server in servers:
-            with _missing_is_fine():
-                self.compute("DELETE", f"/servers/{server}")
-        deadline = time.monotonic() + patience
+            self.compute.delete_server(server)
         for server in servers:
-            with _missing_is_fine():
-                while self.server(server)["status"] != "DELETED":
-                    if time.monotonic() > deadline:
-                        raise NotReachedError(f"server {server} is not deleted")
-                    time.sleep(0.5)
+            self.compute.wait_for_delete(Server.new(id=server), interval=0.5, wait=PATIENCE)
 
     def delete_named(self, prefix: str) -> None:
         """Delete the servers whose names begin so, as ``delete``."""
-        self.delete(*(each["id"] for each in self.servers(name=prefix)))
+        self.delete(*(each.id for each in self.servers(name=prefix)))
 
-    def make_group(self, name: str, policy: str) -> str:
-        """Make a server group, and return its UUID."""
-        body = {"server_group": {"name": name, "policy": policy}}
-        return self.compute("POST", "/os-server-groups", body)["server_group"]["id"]
-
-    def delete_group(self, group: str) -> None:
-        """Delete a server group."""
-        self.compute("DELETE", f"/os-server-groups/{group}")
-
-    # -- what the cloud has
-
-    def image(self) -> str:
-        """Return the UUID of the image, which is asked for once."""
-        if not self._image:
-            self._image = self("image", "GET", "/v2/images?name=guest")["images"][0]["id"]
-        return self._image
-
-    def network(self) -> list[Json]:
-        """Return the networks of a server on the network inside."""
-        return [{"uuid": self("network", "GET", "/v2.0/networks?name=inside")["networks"][0]["id"]}]
-
-    def flavors(self) -> dict[str, str]:
-        """Return the IDs of the flavors by name, which are asked for until there are any."""
-        if not self._flavors:
-            found = self.compute("GET", "/flavors")["flavors"]
-            self._flavors = {each["name"]: each["id"] for each in found}
-        return self._flavors
+    # -- what holds them
 
     def consumers(self) -> set[str]:
         """Return who has allocations in Placement."""
-        providers = self("placement", "GET", "/resource_providers")["resource_providers"]
-        paths = (f"/resource_providers/{each['uuid']}/allocations" for each in providers)
-        return {each for path in paths for each in self("placement", "GET", path)["allocations"]}
+        placement = self.cloud.placement
+        paths = (f"/resource_providers/{each.id}/allocations" for each in placement.resource_providers())
+        return {each for path in paths for each in placement.get(path).json()["allocations"]}
 
     def drop_allocations(self, consumers: Collection[str]) -> None:
         """Delete the allocations of consumers in Placement."""
         for each in consumers:
-            with _missing_is_fine():
-                self("placement", "DELETE", f"/allocations/{each}")
+            self.cloud.placement.delete(f"/allocations/{each}")
 
-    def services(self, binary: str = "nova-compute") -> list[Json]:
-        """Return nova's services."""
-        return self.compute("GET", f"/os-services?binary={binary}")["services"]
+    def service(self, host: str) -> Any:
+        """Return nova's service of a compute."""
+        (service,) = self.compute.services(host=host, binary="nova-compute")
+        return service
 
     def disable(self, host: str, *, disabled: bool = True) -> None:
         """Let a compute take no new servers, or take them again."""
-        self._change_service(host, {"status": "disabled" if disabled else "enabled"})
+        self.compute.update_service(self.service(host), status="disabled" if disabled else "enabled")
 
     def force_down(self, host: str) -> None:
         """Declare that a compute is dead, as a fencing agent does."""
-        self._change_service(host, {"forced_down": True})
+        self.compute.update_service(self.service(host), is_forced_down=True)
 
-    def force_up(self, host: str, patience: float = PATIENCE) -> None:
-        """Declare that a compute is back, once it has removed what was evacuated; raises ApiError."""
-        deadline = time.monotonic() + patience
+    def force_up(self, host: str) -> None:
+        """Declare that a compute is back, once it has removed what was evacuated.
+
+        Raises:
+            BadRequestException: It has not done so in time.
+        """
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._change_service(host, {"forced_down": False})
-            except ApiError as error:
-                if error.status != 400 or time.monotonic() > deadline:
+                self.compute.update_service(self.service(host), is_forced_down=False)
+            except BadRequestException:
+                if time.monotonic() > deadline:
                     raise
-            time.sleep(1)
-
-    def _change_service(self, host: str, change: Json) -> None:
-        (service,) = [each for each in self.services() if each["host"] == host]
-        self.compute("PUT", f"/os-services/{service['id']}", change)
-
-
-@contextlib.contextmanager
-def _missing_is_fine() -> Iterator[None]:
-    try:
-        yield
-    except ApiError as error:
-        if error.status != 404:
-            raise
-
-
-def names(found: Collection[Json]) -> list[str]:
-    """Return the names of what an API returned, in order."""
-    return sorted(each["name"] for each in found)
+                time.sleep(1)
+            else:
+                return

@@ -1,28 +1,23 @@
 """Both audits: that of Berth, and that of nova."""
 
-import os
-from pathlib import Path
-import subprocess
-
 from tools.openstack.layout import Layout
+from tools.openstack.programs import Done, run, run_berth
 from tools.openstack.schedulers import Schedulers
-from tools.rig.service import command_of, environment_of_berth
 
 #: Seconds until a record counts as settled: nothing is in progress when a scenario audits.
 GRACE = 5
-TIMEOUT = 300
 STATUS_MODULE = "scheduler.operators.status.main"
 
 
 def audit(layout: Layout) -> list[str]:
     """Return what berth-status audit and nova-manage placement audit find; empty: nothing."""
-    config_file = Schedulers(layout).config_file
-    berth = [*command_of(STATUS_MODULE, config_file), "audit", "--grace", str(GRACE)]
-    nova = [layout.program("nova-manage"), "--config-file", config_file, "placement", "audit", "--verbose"]
-    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    nova = [layout.program("nova-manage"), "--config-file", Schedulers(layout).config_file]
     return [
-        *_findings("berth-status audit", berth, environment_of_berth()),
-        *_findings("nova-manage placement audit", nova, {**without, "PYTHONWARNINGS": "ignore"}),
+        *_findings(
+            "berth-status audit",
+            run_berth(layout, STATUS_MODULE, "audit", "--grace", str(GRACE), allowed=()),
+        ),
+        *_findings("nova-manage placement audit", run(*nova, "placement", "audit", "--verbose", allowed=())),
     ]
 
 
@@ -34,15 +29,7 @@ def show_audits(layout: Layout) -> bool:
     return not found
 
 
-def _findings(name: str, words: list[str | Path], environment: dict[str, str]) -> list[str]:
-    done = subprocess.run(
-        [str(word) for word in words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
+def _findings(name: str, done: Done) -> list[str]:
     if done.returncode == 0:
         return []
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]

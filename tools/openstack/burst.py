@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 import re
@@ -11,10 +10,11 @@ import time
 
 import psutil
 
-from tools.openstack.api import Api, Json
+from tools.openstack.api import Api, Server
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
 from tools.openstack.schedulers import Schedulers
+from tools.openstack.users import Users
 
 CALLERS = 8
 PATIENCE = 900
@@ -32,7 +32,7 @@ class Burst:
         until_active: From the request of each server until it is ACTIVE.
         calls: From each call of the scheduler until its reply.
         cpu: What the processes of the scheduler used.
-        failed: Servers that became ERROR.
+        failed: Servers that became ERROR, or were not accepted.
     """
 
     scheduler: str
@@ -61,22 +61,16 @@ def burst(layout: Layout, api: Api, scheduler: str, servers: int) -> Burst:
     """Boot so many servers at once, wait for all, and delete them."""
     log = layout.directory / "logs" / "super-conductor.log"
     size, cpu = log.stat().st_size, _cpu(layout, scheduler)
-    with ThreadPoolExecutor(CALLERS) as pool:
-        booted = list(pool.map(lambda number: api.boot(f"burst-{number}"), range(servers)))
+    with Users(api, CALLERS) as users:
+        booted = [server for server in users.boot("burst-", servers) if server]
     ended = _wait(api, set(booted))
     with log.open() as file:
         file.seek(size)
         calls = call_times(file.read())
     used = _cpu(layout, scheduler) - cpu
-    with ThreadPoolExecutor(CALLERS) as pool:
-        list(pool.map(api.delete, booted))
-    return Burst(
-        scheduler,
-        [seconds_of(each) for each in ended if each["status"] == "ACTIVE"],
-        calls,
-        used,
-        sum(each["status"] == "ERROR" for each in ended),
-    )
+    api.delete(*booted)
+    active = [seconds_of(each) for each in ended if each.status == "ACTIVE"]
+    return Burst(scheduler, active, calls, used, servers - len(active))
 
 
 def call_times(text: str) -> list[float]:
@@ -91,10 +85,10 @@ def call_times(text: str) -> list[float]:
     return took
 
 
-def seconds_of(server: Json) -> float:
+def seconds_of(server: Server) -> float:
     """Return the time from the creation of a server until it ran."""
-    created = datetime.fromisoformat(server["created"])
-    launched = datetime.fromisoformat(server["OS-SRV-USG:launched_at"]).replace(tzinfo=UTC)
+    created = datetime.fromisoformat(server.created_at)
+    launched = datetime.fromisoformat(server.launched_at).replace(tzinfo=UTC)
     return (launched - created).total_seconds()
 
 
@@ -122,12 +116,12 @@ def table(found: Sequence[Burst]) -> list[str]:
     return ["all bursts:", *lines]
 
 
-def _wait(api: Api, servers: set[str]) -> list[Json]:
+def _wait(api: Api, servers: set[str]) -> list[Server]:
     """Wait until all are ACTIVE or ERROR, and return them; raises RuntimeError."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        found = [each for each in api.servers(name="burst-") if each["id"] in servers]
-        ended = [each for each in found if each["status"] in {"ACTIVE", "ERROR"}]
+        found = [each for each in api.servers(name="burst-") if each.id in servers]
+        ended = [each for each in found if each.status in {"ACTIVE", "ERROR"}]
         if len(ended) == len(servers):
             return ended
         if time.monotonic() > deadline:

@@ -25,7 +25,7 @@ import os
 from pathlib import Path
 import shlex
 
-from tools.openstack import burst, migrate, outage, plans, runs, shadow, short, software, tempest
+from tools.openstack import burst, migrate, outage, plans, shadow, short, software, tempest
 from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
@@ -67,9 +67,8 @@ def scheduler(layout: Layout, options: argparse.Namespace) -> int:
 
 def status(layout: Layout, _: argparse.Namespace) -> int:
     """Show what runs."""
-    for name, (pid, _) in layout.processes.items():
-        state = "runs" if Services(layout).running(name) else "has ended"
-        print(f"{name:20} {pid:8}  {state}")
+    for name, state in Services(layout).states().items():
+        print(f"{name:22} {state}")
     print(f"scheduler: {', '.join(Schedulers(layout).running())}")
     return 0
 
@@ -100,7 +99,7 @@ COMMANDS: dict[str, Callable[[Layout, argparse.Namespace], int]] = {
     "burst": burst.main,
     "outage": outage.main,
     "plans": plans.main,
-    "runs": runs.main,
+    "runs": plans.main,
     "shadow": shadow.main,
     "tempest": tempest.main,
     "short": short.main,
@@ -115,7 +114,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     with command.running("cloud", options.directory):
         layout = Layout(options.directory, options.software)
-        if options.command not in {"install", "up", "down"} and not layout.exists:
+        started = layout.exists and Services(layout).supervised
+        if options.command not in {"install", "up", "down", "env"} and not started:
             raise RuntimeError(f"there is no cloud in {options.directory}: tools/berth cloud up")
         if options.command in READ_ONLY:
             return COMMANDS[options.command](layout, options)
@@ -151,11 +151,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         choices=faults,
         metavar="PART:WAY",
     )
-    each["plans"].share(seed=1)
+    for name, table in plans.SITUATIONS.items():
+        each[name].share(seed=1)
+        each[name].add("--only", [], f"{name} (default: all)", nargs="+", choices=table)
     each["plans"].add("--servers", 24, "servers in the cloud")
-    each["plans"].add("--only", [], "plans (default: all)", nargs="+", choices=plans.PLANS)
-    each["runs"].share(seed=1)
-    each["runs"].add("--only", [], "runs (default: all)", nargs="+", choices=runs.RUNS)
     each["shadow"].share(callers=4, seed=1, minutes=60.0)
     each["tempest"].add("--tests", "scheduler", "which tests", choices=tempest.SETS)
     each["tempest"].add_argument("--resume", action="store_true", help="use results of earlier runs")

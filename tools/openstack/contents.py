@@ -1,8 +1,9 @@
 """What is in the cloud before its first server: users and endpoints, zones, flavors, an image, networks."""
 
 import time
+from typing import Any
 
-from tools.openstack.api import Api, ApiError
+from tools.openstack.api import ERRORS, Api, connect
 from tools.openstack.layout import APIS, Layout
 
 #: vCPUs, MB and GB of each flavor.
@@ -13,122 +14,94 @@ FLAVORS = {
     "micro": (1, 128, 1),
     "quarter": (32, 16384, 100),
 }
-SERVICE_NAMES = {kind: f"{name} of the cloud" for kind, name in APIS.items()}
+#: CIDR of each network, and what else there is to say of it.
+NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "public": (
+        "172.24.4.0/24",
+        {
+            "is_router_external": True,
+            "provider_network_type": "flat",
+            "provider_physical_network": "public",
+        },
+    ),
+    "inside": ("10.7.0.0/16", {"is_shared": True}),
+}
 
 
-class Contents:
-    """Makes what a cloud has."""
+def make_catalog(layout: Layout) -> None:
+    """Make the users of services, with the roles for service tokens, and the endpoints."""
+    identity = connect(layout).identity
 
-    def __init__(self, layout: Layout) -> None:
-        """Describe it; each method needs the services that it uses."""
-        self._layout = layout
-        self._api = Api(layout)
+    def once(kind: str, name: str, **values: object) -> Any:
+        return getattr(identity, f"find_{kind}")(name) or getattr(identity, f"create_{kind}")(
+            name=name, **values
+        )
 
-    def make_catalog(self) -> None:
-        """Make the users of services, with the roles for service tokens, and the endpoints."""
-        project = self._identity("projects", "project", name="service", domain_id="default")
-        roles = {each["name"]: each["id"] for each in self._api("identity", "GET", "/roles")["roles"]}
-        for role in ("service", "admin"):
-            roles.setdefault(role, "") or roles.update({role: self._identity("roles", "role", name=role)})
-        for name in ("nova", "glance", "neutron", "placement"):
-            user = self._identity(
-                "users", "user", name=name, password=self._layout.password, domain_id="default"
-            )
-            for role in ("admin", "service"):
-                self._api("identity", "PUT", f"/projects/{project}/users/{user}/roles/{roles[role]}")
-        for kind, name in APIS.items():
-            if kind == "identity":
-                continue
-            service = self._identity("services", "service", name=name, type=kind)
+    project = once("project", "service", domain_id="default")
+    roles = [once("role", name) for name in ("service", "admin")]
+    for name in APIS.values():
+        if name != "keystone":  # which has made the catalog with its own endpoint
+            user = once("user", name, password=layout.password, domain_id="default")
+            for role in roles:
+                identity.assign_project_role_to_user(project, user, role)
+    for kind, name in APIS.items():
+        if kind != "identity":
+            service = once("service", name, type=kind)
             for interface in ("public", "internal", "admin"):
-                self._identity(
-                    "endpoints",
-                    "endpoint",
-                    service_id=service,
+                identity.create_endpoint(
+                    service_id=service.id,
                     interface=interface,
-                    url=self._layout.url(kind),
-                    region="RegionOne",
+                    url=layout.url(kind),
+                    region_id="RegionOne",
                 )
 
-    def _identity(self, path: str, what: str, **values: str) -> str:
-        """Make something in Keystone unless there is one with its name, and return its ID."""
-        if "name" in values:
-            found = self._api("identity", "GET", f"/{path}?name={values['name']}")[path]
-            if found:
-                return found[0]["id"]
-        return self._api("identity", "POST", f"/{path}", {what: values})[what]["id"]
 
-    def bring_back(self) -> None:
-        """Let computes take servers again that an interrupted scenario declared dead; they run by now."""
-        for each in self._api.services():
-            if each["forced_down"]:
-                self._api.force_up(each["host"])
+def bring_back(layout: Layout) -> None:
+    """Let computes take servers again that an interrupted scenario declared dead; they run by now."""
+    api = Api(layout)
+    for each in api.compute.services(binary="nova-compute"):
+        if each.is_forced_down:
+            api.force_up(each.host)
 
-    def wait_for_computes(self, timeout: float) -> None:
-        """Wait until all computes have reported to nova and to Placement.
 
-        Raises:
-            RuntimeError: The time is over.
-        """
-        deadline = time.monotonic() + timeout
-        wanted = set(self._layout.hosts)
-        missing = wanted
-        while missing:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"these computes do not report: {', '.join(sorted(missing))}")
-            time.sleep(1)
-            try:
-                up = {each["host"] for each in self._api.services() if each["state"] == "up"}
-                found = self._api("placement", "GET", "/resource_providers")["resource_providers"]
-            except ApiError:
-                continue
-            missing = wanted - (up & {each["name"] for each in found})
+def wait_for_computes(layout: Layout, timeout: float) -> None:
+    """Wait until all computes have reported to nova and to Placement.
 
-    def make(self) -> None:
-        """Make zones, flavors, the image and the networks."""
-        have = {each["name"]: each for each in self._api.compute("GET", "/os-aggregates")["aggregates"]}
-        for zone in sorted({self._layout.zone_of(host) for host in self._layout.hosts}):
-            if zone not in have:
-                body = {"aggregate": {"name": zone, "availability_zone": zone}}
-                have[zone] = self._api.compute("POST", "/os-aggregates", body)["aggregate"]
-        for host in self._layout.hosts:
-            zone = have[self._layout.zone_of(host)]
-            if host not in zone.get("hosts", ()):
-                self._api.compute("POST", f"/os-aggregates/{zone['id']}/action", {"add_host": {"host": host}})
-        known = self._api.flavors()
-        for name, (vcpus, ram, disk) in FLAVORS.items():
-            if name not in known:
-                self._api.compute(
-                    "POST", "/flavors", {"flavor": {"name": name, "vcpus": vcpus, "ram": ram, "disk": disk}}
-                )
-        self._make_images()
-        self._make_networks()
+    Raises:
+        RuntimeError: The time is over.
+    """
+    cloud, deadline = connect(layout), time.monotonic() + timeout
+    missing = wanted = set(layout.hosts)
+    while missing:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"these computes do not report: {', '.join(sorted(missing))}")
+        time.sleep(1)
+        try:
+            services = cloud.compute.services(binary="nova-compute")
+            up = {each.host for each in services if each.state == "up"}
+            missing = wanted - (up & {each.name for each in cloud.placement.resource_providers()})
+        except ERRORS:
+            continue
 
-    def _make_images(self) -> None:
-        for name in ("guest", "guest-alt"):
-            if self._api("image", "GET", f"/v2/images?name={name}")["images"]:
-                continue
-            values = {"name": name, "disk_format": "raw", "container_format": "bare", "visibility": "public"}
-            image = self._api("image", "POST", "/v2/images", values)["id"]
-            headers = {"Content-Type": "application/octet-stream"}
-            self._api("image", "PUT", f"/v2/images/{image}/file", data=name.encode(), headers=headers)
 
-    def _make_networks(self) -> None:
-        have = {each["name"] for each in self._api("network", "GET", "/v2.0/networks")["networks"]}
-        networks = {
-            "public": (
-                "172.24.4.0/24",
-                {
-                    "router:external": True,
-                    "provider:network_type": "flat",
-                    "provider:physical_network": "public",
-                },
-            ),
-            "inside": ("10.7.0.0/16", {"shared": True}),
-        }
-        for name, (cidr, more) in networks.items():
-            if name not in have:
-                body = {"network": {"name": name, **more}}
-                network = self._api("network", "POST", "/v2.0/networks", body)["network"]["id"]
-                subnet = {"network_id": network, "ip_version": 4, "cidr": cidr, "enable_dhcp": False}
-                self._api("network", "POST", "/v2.0/subnets", {"subnet": subnet})
+def make(layout: Layout) -> None:
+    """Make zones, flavors, the image and the networks."""
+    cloud = connect(layout)
+    for zone in layout.zones:
+        aggregate = cloud.compute.find_aggregate(zone) or cloud.compute.create_aggregate(
+            name=zone, availability_zone=zone
+        )
+        for host in layout.hosts:
+            if layout.zone_of(host) == zone and host not in (aggregate.hosts or ()):
+                cloud.compute.add_host_to_aggregate(aggregate, host)
+    for name, (vcpus, ram, disk) in FLAVORS.items():
+        if not cloud.compute.find_flavor(name):
+            cloud.compute.create_flavor(name=name, vcpus=vcpus, ram=ram, disk=disk)
+    for name in ("guest", "guest-alt"):
+        if not cloud.image.find_image(name):
+            kinds = {"disk_format": "raw", "container_format": "bare", "visibility": "public"}
+            cloud.image.create_image(name, data=name.encode(), **kinds)
+    for name, (cidr, more) in NETWORKS.items():
+        if not cloud.network.find_network(name):
+            network = cloud.network.create_network(name=name, **more)
+            cloud.network.create_subnet(network_id=network.id, ip_version=4, cidr=cidr, is_dhcp_enabled=False)

@@ -3,15 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 import os
 import shutil
-import subprocess
 import time
 import uuid
 
 import sqlalchemy as sa
 
-from tools.openstack import software
-from tools.openstack.contents import Contents
+from tools.openstack import contents, software
 from tools.openstack.layout import CELLS, Layout
+from tools.openstack.programs import run
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import CONDUCTORS, VHOSTS, Services
 
@@ -24,7 +23,6 @@ DATABASES = (
     "nova_cell0",
     *(f"nova_{cell}" for cell in CELLS),
 )
-COMMAND_TIMEOUT = 600
 #: Seconds until all computes have reported.
 REPORT_TIMEOUT = 300
 
@@ -47,14 +45,14 @@ class Deployment:
         self._say(f"The cloud in {self._layout.directory}")
         software.make(self._layout.software)
         self._services.configuration.write()
+        self._services.supervise()
         self._start_servers()
         for name, step in {"databases": self._make_databases, "schemas": self._make_schemas}.items():
             self._once(name, step)
         self._once("bootstrap", self._bootstrap)
         self._say("Starting Keystone, Placement, Glance, Neutron")
         self._services.start("keystone")
-        contents = Contents(self._layout)
-        self._once("catalog", contents.make_catalog)
+        self._once("catalog", lambda: contents.make_catalog(self._layout))
         self._services.start("placement", "glance", "neutron")
         self._once("cells", self._make_cells)
         self._say("Starting nova")
@@ -64,19 +62,15 @@ class Deployment:
         if scheduler or not schedulers.running():
             schedulers.replace(scheduler or "nova")
         self._services.start(*hosts)
-        contents.bring_back()
-        contents.wait_for_computes(REPORT_TIMEOUT)
+        contents.bring_back(self._layout)
+        contents.wait_for_computes(self._layout, REPORT_TIMEOUT)
         self._once("hosts", lambda: self._manage("cell_v2", "discover_hosts"))
-        self._once("contents", contents.make)
+        self._once("contents", lambda: contents.make(self._layout))
         self._say(f"The cloud is ready: {len(hosts)} computes, served by {', '.join(schedulers.running())}")
 
     def down(self, *, keep: bool = False) -> None:
         """End everything that was started here; all but the software is removed unless it is kept."""
-        names = list(self._layout.processes)
-        last = [name for name in ("keystone", "mariadb", "rabbitmq") if name in names]
-        self._services.stop(*(name for name in names if name not in last))
-        for name in last:
-            self._services.stop(name)
+        self._services.shut_down()
         if not keep:
             for entry in self._layout.directory.iterdir():
                 if entry.absolute() != self._layout.software and entry.name != "lock":
@@ -162,17 +156,4 @@ class Deployment:
         )
 
     def _run(self, name: str, *words: str) -> None:
-        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-        environment.pop("PYTHONPATH", None)
-        done = subprocess.run(
-            [self._layout.program(name), *words],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=COMMAND_TIMEOUT,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{name} {' '.join(words)} fails:\n{done.stdout[-3000:]}")
+        run(self._layout.program(name), *words)

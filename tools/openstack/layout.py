@@ -59,7 +59,6 @@ class Layout:
                 **_distinct_ports([*APIS, "monitoring", "monitoring-2"]),
             },
             "done": [],
-            "processes": {},
         }
         self._write()
 
@@ -77,6 +76,11 @@ class Layout:
         """Return the zone of a compute; both cells have hosts of both zones."""
         return ("az1", "az2")[list(self.hosts).index(host) // 2 % 2]
 
+    @property
+    def zones(self) -> list[str]:
+        """The zones of the computes."""
+        return sorted(set(map(self.zone_of, self.hosts)))
+
     def port(self, service: str) -> int:
         """Return the port of a service on loopback."""
         return self._kept["ports"][service]
@@ -85,17 +89,22 @@ class Layout:
         """Return the endpoint of an API by its type."""
         return f"http://127.0.0.1:{self.port(kind)}{PATHS.get(kind, '')}"
 
+    @property
+    def administrator(self) -> dict[str, str]:
+        """Who the administrator is, in the words of openstacksdk."""
+        return {
+            "auth_url": self.url("identity"),
+            "username": "admin",
+            "password": self.password,
+            "project_name": "admin",
+            "user_domain_name": "Default",
+            "project_domain_name": "Default",
+        }
+
     def credentials(self) -> dict[str, str]:
         """Return the variables by which clients are the administrator."""
-        return {
-            "OS_AUTH_URL": self.url("identity"),
-            "OS_USERNAME": "admin",
-            "OS_PASSWORD": self.password,
-            "OS_PROJECT_NAME": "admin",
-            "OS_USER_DOMAIN_NAME": "Default",
-            "OS_PROJECT_DOMAIN_NAME": "Default",
-            "OS_IDENTITY_API_VERSION": "3",
-        }
+        named = {f"OS_{name.upper()}": value for name, value in self.administrator.items()}
+        return {**named, "OS_IDENTITY_API_VERSION": "3"}
 
     def database(self, name: str) -> str:
         """Return the URL of a database."""
@@ -119,21 +128,6 @@ class Layout:
         """Keep that a step is done, when it is."""
         yield
         self._kept["done"].append(name)
-        self._write()
-
-    @property
-    def processes(self) -> dict[str, tuple[int, float]]:
-        """Process ID and time of creation of each process that was started and not stopped."""
-        return {name: (pid, created) for name, (pid, created) in self._kept.get("processes", {}).items()}
-
-    def keep_process(self, name: str, pid: int, created: float) -> None:
-        """Keep a process that was started."""
-        self._kept["processes"][name] = [pid, created]
-        self._write()
-
-    def drop_process(self, name: str) -> None:
-        """Forget a process that was stopped."""
-        self._kept["processes"].pop(name, None)
         self._write()
 
     def _write(self) -> None:
@@ -160,10 +154,7 @@ class Layout:
 
 
 def _distinct_ports(names: list[str]) -> dict[str, int]:
-    ports: dict[str, int] = {}
-    for name in names:
-        port = servers.free_port(PLACEMENT_PORTS)
-        while port in ports.values():
-            port = servers.free_port(PLACEMENT_PORTS)
-        ports[name] = port
-    return ports
+    ports: set[int] = set()
+    while len(ports) < len(names):
+        ports.add(servers.free_port(PLACEMENT_PORTS))
+    return dict(zip(names, ports, strict=True))

@@ -2,22 +2,21 @@
 
 import argparse
 import itertools
-import os
 from pathlib import Path
-import subprocess
 import sys
 import tarfile
 import tempfile
 
-from tools.openstack import load
+from tools.openstack.api import Api
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
+from tools.openstack.programs import environment, run
 from tools.openstack.schedulers import Schedulers
+from tools.openstack.users import Users, table
 from tools.rig.service import ROOT
 
 #: Seconds until enough operations have ended in one phase.
 PATIENCE = 900
-INSTALL_TIMEOUT = 900
 
 
 def main(layout: Layout, options: argparse.Namespace) -> int:
@@ -28,10 +27,9 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
         make_revision(layout, options.revision)
         way = ["nova", "berth", "other-berth", "berth", "nova"]
     schedulers.replace(way[0])
-    users = load.Users(layout, options.callers, options.seed)
-    users.phase = f"{way[0]} serves"
-    users.start()
-    try:
+    with Users(Api(layout), options.callers, options.seed, layout.zones) as users:
+        users.phase = f"{way[0]} serves"
+        users.work()
         users.wait_for_more(options.operations, PATIENCE)
         for before, after in itertools.pairwise(way):
             users.phase = f"{after} replaces {before}"
@@ -40,9 +38,7 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
             users.wait_for_more(1, PATIENCE)
             users.phase = f"{after} serves" + (" again" if after in way[: way.index(before)] else "")
             users.wait_for_more(options.operations, PATIENCE)
-    finally:
-        users.finish()
-    for line in load.table(users.outcomes):
+    for line in table(users.outcomes):
         print(line)
     failed = [each for each in users.outcomes if each.error]
     for each in failed:
@@ -57,33 +53,18 @@ def make_revision(layout: Layout, revision: str) -> None:
     Raises:
         RuntimeError: git has no such revision, or pip fails.
     """
-    environment = layout.software / "other-berth"
-    name = _output("git", "-C", str(ROOT), "rev-parse", "--verify", f"{revision}^{{commit}}").strip()
-    stamp = environment / ".revision"
+    place = layout.software / "other-berth"
+    name = run("git", "-C", ROOT, "rev-parse", "--verify", f"{revision}^{{commit}}").stdout.strip()
+    stamp = place / ".revision"
     if stamp.exists() and stamp.read_text() == name:
         return
-    print(f"Installing Berth {name[:8]} into {environment}", flush=True)
+    print(f"Installing Berth {name[:8]} into {place}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        archive = Path(directory, "berth.tar")
-        _output("git", "-C", str(ROOT), "archive", "--output", str(archive), name)
+        archive, source = Path(directory, "berth.tar"), Path(directory, "source")
+        run("git", "-C", ROOT, "archive", "--output", archive, name)
         with tarfile.open(archive) as file:
-            file.extractall(Path(directory, "source"), filter="data")
-        _output(sys.executable, "-m", "venv", "--clear", str(environment))
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "-q", "install"]
-        source = str(Path(directory, "source"))
-        _output(*pip, "-c", f"{source}/constraints.txt", source, environment={"PBR_VERSION": "0.0.1"})
+            file.extractall(source, filter="data")
+        run(sys.executable, "-m", "venv", "--clear", place)
+        pip = [place / "bin" / "python", "-m", "pip", "-q", "install", "-c", source / "constraints.txt"]
+        run(*pip, source, variables=environment(PBR_VERSION="0.0.1"))
     stamp.write_text(name)
-
-
-def _output(*words: str, environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        words,
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=INSTALL_TIMEOUT,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(words)} fails:\n{(done.stdout + done.stderr)[-2000:]}")
-    return done.stdout

@@ -2,19 +2,19 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 import contextlib
 from dataclasses import dataclass
 import random
 import signal
 import time
 
-from tools.openstack.api import Api, ApiError
+from tools.openstack.api import ERRORS, Api
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
 from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import Service, Services
+from tools.openstack.services import Services
+from tools.openstack.users import Users
 
 CALLERS = 4
 #: Seconds without any change after which a server that is being built is left in BUILD: with a broker that is
@@ -92,68 +92,46 @@ class Outage:
         name = f"outage-{part}-{way}-{self._random.getrandbits(32):x}"
         # Half of the boots come before the fault and at its begin, the others while it lasts
         times = sorted(self._random.uniform(0, self._seconds) for _ in range(self._servers))
-        for prepare in (self._api.image, self._api.flavors):  # which gets the token, too
-            prepare()
-        begun = time.monotonic()
-        with ThreadPoolExecutor(max(CALLERS, self._servers // 4)) as pool:
-            jobs = [
-                pool.submit(self._boot, f"{name}-{number}", begun + at) for number, at in enumerate(times)
-            ]
+        _ = self._api.image, self._api.flavors  # which gets the token, too
+        with Users(self._api, max(CALLERS, self._servers // 4)) as users:
+            booted = users.boot(f"{name}-", self._servers, times)
             time.sleep(self._seconds / 10)
             with self._broken(part, way):
                 time.sleep(self._seconds)
-            accepted = [each.result() for each in jobs]
+            refused = list(booted).count(None)
         found = self._settled(name)
         self._api.delete_named(name)
         left = self._left()
         self._api.drop_allocations(left)
-        return Result(self._scheduler, f"{part} {way}", accepted.count(False), found, len(left))
+        return Result(self._scheduler, f"{part} {way}", refused, found, len(left))
 
     def _left(self) -> list[str]:
         """Return who still has allocations but is no server, once a scheduler can make none of them."""
         time.sleep(LATE)
-        servers = {each["id"] for each in self._api.servers()}
+        servers = {each.id for each in self._api.servers()}
         return sorted(self._api.consumers() - servers)
-
-    def _boot(self, name: str, at: float) -> bool:
-        time.sleep(max(0, at - time.monotonic()))
-        try:
-            self._api.boot(name)
-        except ApiError:
-            return False
-        return True
 
     @contextlib.contextmanager
     def _broken(self, part: str, way: str) -> Iterator[None]:
-        service = self._schedulers[self._scheduler] if part == "scheduler" else self._services[part]
-        act, heal = self._ways(part, service)[way]
-        act()
+        scheduler = part == "scheduler"
+        service = self._schedulers[self._scheduler] if scheduler else self._services[part]
+        {"kill": service.kill, "stop": service.stop, "freeze": lambda: service.signal(signal.SIGSTOP)}[way]()
         try:
             yield
         finally:
-            heal()
-
-    def _ways(
-        self, part: str, service: Service
-    ) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
-        def start() -> None:
-            if part == "scheduler":
+            if way == "freeze":
+                service.signal(signal.SIGCONT)
+            elif scheduler:
                 self._schedulers.start(self._scheduler)
             else:
                 self._services.start(part)
-
-        return {
-            "kill": (service.kill, start),
-            "stop": (service.stop, start),
-            "freeze": (lambda: service.signal(signal.SIGSTOP), lambda: service.signal(signal.SIGCONT)),
-        }
 
     def _settled(self, name: str) -> Counter[str]:
         """Wait until no server of the burst is built, or nothing changes any more; return their states."""
         states, deadline = Counter[str](), time.monotonic() + PATIENCE
         while True:
-            with contextlib.suppress(ApiError):
-                before, states = states, Counter(each["status"] for each in self._api.servers(name=name))
+            with contextlib.suppress(*ERRORS):
+                before, states = states, Counter(each.status for each in self._api.servers(name=name))
                 if not states["BUILD"] or time.monotonic() > deadline:
                     return states
                 if states != before:

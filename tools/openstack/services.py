@@ -1,20 +1,27 @@
-"""The services of the cloud, in processes that outlive the command that starts them."""
+"""The services of the cloud, run by supervisor, so that they outlive the command that starts them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import getpass
 import os
 from pathlib import Path
 import signal
 import subprocess
+import sys
+import time
+from typing import Any
+from xmlrpc.client import Fault, ServerProxy
 
-import psutil
 import requests
 import sqlalchemy as sa
+from supervisor.xmlrpc import SupervisorTransport
 
+from tools.openstack.api import Api
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import APIS, CELLS, Layout
 from tools.rig import servers
+from tools.rig.service import STOP_TIMEOUT, command_of, environment_of_berth
 
 #: Seconds until a service answers; imports of several take long on a busy machine.
 START_TIMEOUT = 240
@@ -22,6 +29,14 @@ START_TIMEOUT = 240
 API_SERVICES = ("keystone", "placement", "glance", "neutron", "nova")
 CONDUCTORS = ("super-conductor", *(f"conductor-{cell}" for cell in CELLS))
 VHOSTS = ("nova", "neutron", *CELLS)
+#: What the others need is stopped after them, the last one first.
+NEEDED = ("mariadb", "rabbitmq", "keystone")
+#: Berth of this checkout runs on the controller of nova-scheduler, another revision on a second one.
+SCHEDULERS = ("nova-scheduler", "berth-scheduler", "other-berth-scheduler")
+MODULES = {
+    "berth-scheduler": "scheduler.cmd.scheduler",
+    "berth-shadow": "scheduler.operators.shadow.main",
+}
 DATABASE_OPTIONS = (
     "--character-set-server=utf8mb3",
     "--max-connections=2000",
@@ -29,86 +44,79 @@ DATABASE_OPTIONS = (
     "--innodb-flush-method=nosync",
     "--bind-address=127.0.0.1",
 )
-
-
-class Adopted:
-    """A process that another command started; it has what ``ServiceProcess`` uses of ``Popen``."""
-
-    def __init__(self, pid: int, created: float) -> None:
-        """Raises ``psutil.NoSuchProcess`` if it has ended, also if its number is another's now."""
-        self.pid = pid
-        self._process = psutil.Process(pid)
-        if abs(self._process.create_time() - created) > 1:
-            raise psutil.NoSuchProcess(pid)
-
-    def poll(self) -> int | None:
-        """Return None while it runs."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE:
-                return None
-        return 0
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._process.send_signal(number)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until it ends.
-
-        Raises:
-            TimeoutExpired: It does not end in time (subprocess).
-        """
-        try:
-            self._process.wait(timeout)
-        except psutil.TimeoutExpired:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
-        return 0
+SUPERVISOR = """\
+[supervisord]
+logfile = {directory}/logs/supervisord.log
+pidfile = {directory}/supervisord.pid
+[unix_http_server]
+file = {directory}/supervisor.socket
+[supervisorctl]
+serverurl = unix://{directory}/supervisor.socket
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+"""
+PROGRAM = """\
+[program:{name}]
+command = {command}
+environment = {environment}
+priority = {priority}
+autostart = false
+autorestart = false
+startsecs = 0
+stopwaitsecs = {stop_timeout}
+killasgroup = true
+redirect_stderr = true
+stdout_logfile = {log}
+stdout_logfile_maxbytes = 0
+"""
 
 
 class Service(servers.Server):
-    """A service by its name; its process is kept in the layout."""
+    """A service by its name, which supervisor runs."""
 
-    def __init__(
-        self, layout: Layout, name: str, command: Iterable[str | Path], more: Mapping[str, str]
-    ) -> None:
-        """Describe a service; one that runs is adopted.
-
-        Args:
-            layout: Where its process is kept.
-            name: It also names the log.
-            command: The program and its arguments.
-            more: Variables besides those of this process.
-        """
-        environment = {**os.environ, "PYTHONWARNINGS": "ignore", **more}
-        if "PYTHONPATH" not in more:
-            environment.pop("PYTHONPATH", None)
-        super().__init__(list(command), layout.directory / "logs" / f"{name}.log", environment)
+    def __init__(self, layout: Layout, name: str) -> None:
+        """Describe a service of a cloud whose supervisor runs."""
+        super().__init__([], layout.directory / "logs" / f"{name}.log")
         self.name = name
         self._layout = layout
-        if name in layout.processes:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self._process = Adopted(*layout.processes[name])  # type: ignore[assignment]
+
+    @property
+    def _info(self) -> Mapping[str, Any]:
+        return _call(self._layout, "getProcessInfo", self.name)
+
+    @property
+    def pid(self) -> int:
+        """The process ID of the first process; 0: it does not run."""
+        return self._info["pid"]
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return self.pid > 0
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        found = self._info
+        return None if found["pid"] else found["exitstatus"]
 
     def start(self) -> None:
         """Start it unless it runs."""
-        if self.running:
-            return
-        super().start()
-        self._layout.keep_process(self.name, self.pid, psutil.Process(self.pid).create_time())
-
-    def ask_to_stop(self) -> None:
-        """Send its master SIGTERM, and do not wait."""
-        self._process.send_signal(signal.SIGTERM)
+        if not self.running:
+            _call(self._layout, "startProcess", self.name)
 
     def stop(self) -> int:
         """Stop it if it runs, and all that it started."""
-        status = 0
         if self.running:
-            self.signal(signal.SIGCONT)
-            status = super().stop()
-        self._layout.drop_process(self.name)
-        return status
+            _call(self._layout, "stopProcess", self.name)
+        return self._info["exitstatus"]
+
+    def kill(self) -> None:
+        """Kill all its processes at once, and wait until supervisor knows."""
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self.running and time.monotonic() < deadline:
+            self.signal(signal.SIGKILL)
+            time.sleep(0.1)
 
 
 class Services:
@@ -121,8 +129,53 @@ class Services:
         self.rabbit = servers.Rabbit(layout.directory / "rabbitmq", layout.port("rabbitmq"))
 
     def __getitem__(self, name: str) -> Service:
-        command, more = self._describe(name)
-        return Service(self._layout, name, command, more)
+        return Service(self._layout, name)
+
+    @property
+    def supervised(self) -> bool:
+        """Whether supervisor runs."""
+        with contextlib.suppress(RuntimeError):
+            return bool(_call(self._layout, "getPID"))
+        return False
+
+    def supervise(self) -> None:
+        """Start supervisor, or tell it what has changed; raises RuntimeError."""
+        file = self._layout.directory / "supervisord.conf"
+        programs = [self._program(name, *described) for name, described in self._described().items()]
+        file.write_text("".join([SUPERVISOR.format(directory=self._layout.directory), *programs]))
+        file.chmod(0o600)
+        module, *words = ["supervisorctl", "update"] if self.supervised else ["supervisord"]
+        # What it starts gets its variables
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", f"supervisor.{module}", "-c", str(file), *words],
+            env={**environment, "PYTHONWARNINGS": "ignore"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=START_TIMEOUT,
+        )
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self.supervised:
+            if done.returncode or time.monotonic() > deadline:
+                raise RuntimeError(f"supervisor does not start: {done.stdout}{done.stderr}")
+            time.sleep(0.1)
+
+    def shut_down(self) -> None:
+        """Stop all services, all at once but those that others need, and supervisor."""
+        if not self.supervised:
+            return
+        self.stop(*(name for name in self.states() if name not in NEEDED))
+        _call(self._layout, "shutdown")
+        deadline = time.monotonic() + START_TIMEOUT
+        while self.supervised and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def states(self) -> dict[str, str]:
+        """Return what supervisor says of each service that was started, such as its process ID, by name."""
+        found = _call(self._layout, "getAllProcessInfo")
+        return {each["name"]: each["description"] for each in found if each["start"]}
 
     def start(self, *names: str) -> None:
         """Start services and wait until those with an endpoint answer; raises as ``wait_until``."""
@@ -136,17 +189,19 @@ class Services:
 
     def stop(self, *names: str) -> None:
         """Stop services, all at once, and wait for each."""
-        chosen = [Service(self._layout, name, [], {}) for name in names]
-        for service in chosen:
-            if service.running:
-                service.signal(signal.SIGCONT)
-                service.ask_to_stop()
-        for service in chosen:
-            service.stop()
+        with ThreadPoolExecutor(max(1, len(names))) as pool:
+            list(pool.map(lambda name: self[name].stop(), names))
 
-    def running(self, name: str) -> bool:
-        """Return whether a process of the cloud runs, scheduler or service."""
-        return Service(self._layout, name, [], {}).running
+    @contextlib.contextmanager
+    def dead(self, host: str, api: Api) -> Iterator[None]:
+        """Kill a compute and declare it dead; it comes back in the end."""
+        self[host].kill()
+        api.force_down(host)
+        try:
+            yield
+        finally:
+            self.start(host)
+            api.force_up(host)
 
     def answers(self, name: str) -> bool:
         """Return whether a service takes requests, as far as that shows from outside."""
@@ -160,40 +215,57 @@ class Services:
         for kind, api in APIS.items():
             if name == api:
                 with contextlib.suppress(requests.RequestException):
-                    return (
-                        requests.get(f"http://127.0.0.1:{self._layout.port(kind)}/", timeout=10).status_code
-                        < 500
-                    )
+                    url = f"http://127.0.0.1:{self._layout.port(kind)}/"
+                    return requests.get(url, timeout=10).status_code < 500
                 return False
         return True
 
-    def _describe(self, name: str) -> tuple[list[str | Path], Mapping[str, str]]:
-        """Return the command of a service and its variables."""
+    def _program(self, name: str, command: Iterable[str | Path], variables: Mapping[str, str]) -> str:
+        pairs = (f'{key}="{value}"' for key, value in variables.items())
+        return PROGRAM.format(
+            name=name,
+            command=" ".join(f'"{word}"' for word in command).replace("%", "%%"),
+            environment=",".join(pairs).replace("%", "%%"),
+            priority=NEEDED.index(name) if name in NEEDED else len(NEEDED),
+            stop_timeout=STOP_TIMEOUT,
+            log=self._layout.directory / "logs" / f"{name}.log",
+        )
+
+    def _described(self) -> dict[str, tuple[Iterable[str | Path], Mapping[str, str]]]:
+        """Return the command of each service and its variables."""
         files, program = self.configuration.path, self._layout.program
-        if name == "mariadb":
-            return self._mariadb(), {"PATH": servers.path_of_servers()}
-        if name == "rabbitmq":
-            return ["rabbitmq-server"], self.rabbit.variables
-        if name in API_SERVICES:
-            folder = files(name)
+        nova = files("nova/nova.conf")
+        found: dict[str, tuple[Iterable[str | Path], Mapping[str, str]]] = {
+            "mariadb": (self._mariadb(), {"PATH": servers.path_of_servers()}),
+            "rabbitmq": (["rabbitmq-server"], self.rabbit.variables),
+        }
+        for name in API_SERVICES:
             more = {
-                "GUNICORN_CMD_ARGS": f"-c {folder / 'gunicorn.py'}",
-                f"OS_{name.upper()}_CONFIG_DIR": str(folder),
+                "GUNICORN_CMD_ARGS": f"-c {files(name) / 'gunicorn.py'}",
+                f"OS_{name.upper()}_CONFIG_DIR": str(files(name)),
                 "OS_NEUTRON_CONFIG_FILES": "neutron.conf",
             }
             # Modules of these APIs read sys.argv as theirs
-            return [program("gunicorn")], more
-        if name in CONDUCTORS:
+            found[name] = [program("gunicorn")], more
+        for name in CONDUCTORS:
             cell = name.removeprefix("conductor-")
             read = (f"{cell}.conf", "cell-conductor.conf")
             if name == "super-conductor":
                 read = ("nova.conf", "super-conductor.conf")
-            return [program("nova-conductor"), *_config_files(files(f"nova/{each}") for each in read)], {}
-        if name in self._layout.hosts:
-            cell = self._layout.hosts[name]
+            paths = [files(f"nova/{each}") for each in read]
+            found[name] = [program("nova-conductor"), *_config_files(paths)], {}
+        for name, cell in self._layout.hosts.items():
             both = (files(f"nova/{cell}.conf"), self.configuration.compute(name))
-            return [program("nova-compute"), *_config_files(both)], {}
-        raise KeyError(name)
+            found[name] = [program("nova-compute"), *_config_files(both)], {}
+        berth = {"PYTHONPATH": environment_of_berth()["PYTHONPATH"]}
+        shadow = ["run", "--directory", self._layout.directory / "shadow"]
+        second = _config_files([nova, files("nova/controller-2.conf")])
+        return found | {
+            "nova-scheduler": ([program("nova-scheduler"), *_config_files([nova])], {}),
+            "berth-scheduler": (command_of(MODULES["berth-scheduler"], nova), berth),
+            "other-berth-scheduler": ([program("berth-scheduler", "other-berth"), *second], {}),
+            "berth-shadow": ([*command_of(MODULES["berth-shadow"], nova), *shadow], berth),
+        }
 
     def make_mariadb(self) -> None:
         """Make the data of the database server."""
@@ -215,3 +287,13 @@ class Services:
 
 def _config_files(paths: Iterable[Path]) -> list[str | Path]:
     return [word for path in paths for word in ("--config-file", path)]
+
+
+def _call(layout: Layout, method: str, *arguments: object) -> Any:
+    """Call a method of supervisor; raises RuntimeError if it refuses, or does not run."""
+    transport = SupervisorTransport(serverurl=f"unix://{layout.directory}/supervisor.socket")
+    try:
+        with ServerProxy("http://127.0.0.1", transport=transport) as proxy:
+            return getattr(proxy.supervisor, method)(*arguments)
+    except (Fault, OSError) as error:
+        raise RuntimeError(f"supervisor of {layout.directory}: {method} {arguments}: {error}") from None

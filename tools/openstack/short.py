@@ -1,11 +1,10 @@
 """The short form: operations, some twenty tests of tempest and a swap there and back."""
 
 import argparse
-from collections.abc import Callable
 import time
 
 from tools.openstack import migrate, tempest
-from tools.openstack.api import Api, ApiError, NotReachedError
+from tools.openstack.api import ERRORS, Api
 from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
 from tools.openstack.schedulers import Schedulers
@@ -18,7 +17,7 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
     """Do everything once; return 1 if something is not as promised."""
     Schedulers(layout).replace("berth")
     steps = Steps(layout)
-    failed = [name for name, step in steps.all().items() if not _did(name, step)]
+    failed = [name for name in STEPS if not steps.did(name)]
     begun = time.monotonic()
     if tempest.main(layout, options):
         failed.append("tempest")
@@ -38,74 +37,70 @@ class Steps:
         self._api = Api(layout)
         self._services = Services(layout)
 
-    def all(self) -> dict[str, Callable[[], bool]]:
-        """Return the steps by name, in order."""
-        return {
-            "boot in a zone": self._boot,
-            "group": self._group,
-            "resize": self._resize,
-            "migrate": self._migrate,
-            "evacuate": self._evacuate,
-        }
+    def did(self, name: str) -> bool:
+        """Do a step, say how it went, and return whether it is right."""
+        begun, why = time.monotonic(), ""
+        try:
+            right = STEPS[name](self)
+        except ERRORS as error:
+            right, why = False, f": {error}"
+        took = f"{time.monotonic() - begun:5.0f} s"
+        print(f"{took}  {name} {'is right' if right else 'is wrong'}{why}", flush=True)
+        return right
 
     def _booted(self, name: str, **more: object) -> str:
         server = self._api.boot(name, **more)  # type: ignore[arg-type]
         self._api.wait(server, "ACTIVE")
         return server
 
-    def _boot(self) -> bool:
-        server = self._booted("short-boot", availability_zone="az2", networks=self._api.network())
+    def boot(self) -> bool:
+        """A server on a network in a zone."""
+        network = self._api.cloud.network.find_network("inside", ignore_missing=False)
+        networks = [{"uuid": network.id}]
+        server = self._booted("short-boot", availability_zone="az2", networks=networks)
         host = self._api.host_of(server)
         self._api.delete(server)
         return self._layout.zone_of(host) == "az2"
 
-    def _group(self) -> bool:
-        group = self._api.make_group("short", "anti-affinity")
-        servers = [
-            self._api.boot(f"short-group-{number}", hints={"group": group}) for number in range(MEMBERS)
-        ]
-        hosts = {self._api.wait(server, "ACTIVE")["OS-EXT-SRV-ATTR:host"] for server in servers}
+    def group(self) -> bool:
+        """Members of a group that keep apart."""
+        group = self._api.compute.create_server_group(name="short", policy="anti-affinity")
+        names = [f"short-group-{number}" for number in range(MEMBERS)]
+        servers = [self._api.boot(name, scheduler_hints={"group": group.id}) for name in names]
+        hosts = {self._api.wait(server, "ACTIVE").compute_host for server in servers}
         self._api.delete(*servers)
-        self._api.delete_group(group)
+        self._api.compute.delete_server_group(group)
         return len(hosts) == MEMBERS
 
-    def _resize(self) -> bool:
+    def resize(self) -> bool:
+        """A server with a larger flavor."""
         server = self._booted("short-resize")
-        self._api.act(server, "resize", {"flavorRef": self._api.flavors()["large"]})
-        self._api.wait(server, "VERIFY_RESIZE")
-        self._api.act(server, "confirmResize")
-        found = self._api.wait(server, "ACTIVE")
+        found = self._api.resize(server)
         self._api.delete(server)
-        return found["flavor"]["original_name"] == "large"
+        return found.flavor.original_name == "large"
 
-    def _migrate(self) -> bool:
+    def migrate(self) -> bool:
+        """A server that goes to another host of its cell while it runs."""
         server = self._booted("short-migrate")
         before = self._api.host_of(server)
-        self._api.act(server, "os-migrateLive", {"host": None, "block_migration": "auto"})
-        after = self._api.wait(server, "ACTIVE")["OS-EXT-SRV-ATTR:host"]
+        after = self._api.live_migrate(server).compute_host
         self._api.delete(server)
-        return after != before and self._layout.hosts[after] == self._layout.hosts[before]
+        return self._layout.hosts[after] == self._layout.hosts[before]
 
-    def _evacuate(self) -> bool:
+    def evacuate(self) -> bool:
+        """A server whose compute is dead."""
         server = self._booted("short-evacuate")
         dead = self._api.host_of(server)
-        self._services[dead].kill()
-        self._api.force_down(dead)
-        self._api.act(server, "evacuate", {})
-        try:
-            self._api.wait(server, "ACTIVE", off=dead)
-        finally:
-            self._services.start(dead)
-            self._api.force_up(dead)
+        with self._services.dead(dead, self._api):
+            found = self._api.evacuate(server)
         self._api.delete(server)
-        return True
+        return found.status == "ACTIVE"
 
 
-def _did(name: str, step: Callable[[], bool]) -> bool:
-    begun, why = time.monotonic(), ""
-    try:
-        right = step()
-    except (ApiError, NotReachedError) as error:
-        right, why = False, f": {error}"
-    print(f"{time.monotonic() - begun:5.0f} s  {name} {'is right' if right else 'is wrong'}{why}", flush=True)
-    return right
+STEPS = {
+    "boot in a zone": Steps.boot,
+    "group": Steps.group,
+    "resize": Steps.resize,
+    "migrate": Steps.migrate,
+    "evacuate": Steps.evacuate,
+}

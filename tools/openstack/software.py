@@ -1,13 +1,13 @@
 """The virtual environments with OpenStack and with its clients, at the versions of the constraints here."""
 
 from concurrent.futures import ThreadPoolExecutor
-import os
 from pathlib import Path
 import shutil
-import subprocess
 import sys
 import tempfile
 import zlib
+
+from tools.openstack.programs import run
 
 HERE = Path(__file__).parent
 PLUGINS = HERE / "plugins"
@@ -53,18 +53,7 @@ def _make(environment: Path, name: str) -> None:
 
 def _run(*command: str) -> None:
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=INSTALL_TIMEOUT,
-            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-        )
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"OpenStack cannot be installed: no end after {INSTALL_TIMEOUT} s") from None
-    if done.returncode:
-        last = done.stdout.strip().rpartition("\n")[2]
-        raise RuntimeError(f"OpenStack cannot be installed: {last or command}")
+        run(*command, timeout=INSTALL_TIMEOUT)
+    except RuntimeError as error:
+        last = str(error).strip().rpartition("\n")[2]
+        raise RuntimeError(f"OpenStack cannot be installed: {last}") from None

@@ -12,6 +12,7 @@ from tools.openstack.api import Api
 from tools.openstack.audits import show_audits
 from tools.openstack.configuration import TEMPLATES
 from tools.openstack.layout import Layout
+from tools.openstack.programs import environment
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.tempest_results import Results, compare, read, regressions, summary, unmatched
 
@@ -60,10 +61,9 @@ class Tempest:
         self._seconds = minutes * 60
         self._workspace = layout.directory / "tempest"
         self._environment = {
-            **{name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHON"}},
+            **environment(),
             "TEMPEST_CONFIG_DIR": str(self._workspace),
             "TEMPEST_CONFIG": "tempest.conf",
-            "PYTHONWARNINGS": "ignore",
             "PYTHON": layout.program("python", "client"),  # stestr's name for the Python of its tests
             "PATH": f"{layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
         }
@@ -107,18 +107,16 @@ class Tempest:
     def _configure(self) -> None:
         self._workspace.mkdir(exist_ok=True)
         api, layout = Api(self._layout), self._layout
-        images = {each["name"]: each["id"] for each in api("image", "GET", "/v2/images")["images"]}
-        networks = api("network", "GET", "/v2.0/networks?name=public")["networks"]
-        flavors = api.flavors()
+        images = {each.name: each.id for each in api.cloud.image.images()}
         values = {
             "workspace": self._workspace,
             "password": layout.password,
             "identity": layout.url("identity"),
             "image_ref": images["guest"],
             "image_ref_alt": images["guest-alt"],
-            "flavor_ref": flavors["nano"],
-            "flavor_ref_alt": flavors["micro"],
-            "public_network": networks[0]["id"],
+            "flavor_ref": api.flavors["nano"],
+            "flavor_ref_alt": api.flavors["micro"],
+            "public_network": api.cloud.network.find_network("public", ignore_missing=False).id,
             "build_timeout": BUILD_TIMEOUT,
         }
         text = Template((TEMPLATES / "tempest.conf").read_text()).substitute(values)

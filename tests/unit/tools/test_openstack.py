@@ -5,20 +5,24 @@ import contextlib
 import importlib
 from pathlib import Path
 import re
-import signal
-import subprocess
 import sys
 
-import psutil
+import openstack
+from openstack.compute.v2 import server
 import pytest
 
-from tools.openstack import burst, load, outage, software, tempest, tempest_results
+from tools.openstack import api, burst, outage, software, tempest, tempest_results, users
 from tools.openstack.command import COMMANDS
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import Layout
-from tools.openstack.services import Service
+from tools.openstack.services import Service, Services
 
 ROOT = Path(__file__).parents[3]
+#: Of openstacksdk about itself.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+]
 
 
 @pytest.fixture
@@ -28,14 +32,21 @@ def layout(tmp_path):
     return layout
 
 
+SLEEPS = (
+    "import os, time; print(os.environ['SAYS'], os.environ.get('PYTHONPATH'), flush=True); time.sleep(600)"
+)
+
+
 @pytest.fixture
-def sleeper(layout):
+def sleeper(layout, monkeypatch):
     (layout.directory / "logs").mkdir()
-    service = Service(layout, "sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], {})
-    service.start()
-    yield service
-    if service.running:
-        service.kill()
+    described = {"sleeper": ([sys.executable, "-c", SLEEPS], {"SAYS": "50% of it"})}
+    monkeypatch.setattr(Services, "_described", lambda _: described)
+    services = Services(layout)
+    services.supervise()
+    yield services["sleeper"]
+    services.shut_down()
+    assert not services.supervised
 
 
 def again(layout):
@@ -78,33 +89,36 @@ def test_one_command_at_a_time_changes_a_cloud(layout):
 
 
 def test_a_service_is_found_and_stopped_by_another_command(layout, sleeper):
-    found = Service(again(layout), "sleeper", [], {})
+    assert not sleeper.running
+    sleeper.start()
+    found = Service(again(layout), "sleeper")
     assert found.running
-    assert found.pid == sleeper.pid
+    found.wait_for_line("50% of it None")
     found.stop()
-    assert sleeper.status is not None
-    assert again(layout).processes == {}
+    assert not sleeper.running
 
 
-def test_a_frozen_service_is_stopped(layout, sleeper):
-    sleeper.signal(signal.SIGSTOP)
-    Service(again(layout), "sleeper", [], {}).stop()
-    assert sleeper.status is not None
-
-
-def test_a_process_with_the_number_of_a_service_is_not_touched(layout):
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
-        layout.keep_process("sleeper", stranger.pid, psutil.Process(stranger.pid).create_time() - 3600)
-        found = Service(again(layout), "sleeper", [], {})
-        assert not found.running
-        found.stop()
-        assert stranger.poll() is None
+def test_a_killed_service_is_no_longer_running_and_is_started_again(layout, sleeper):
+    sleeper.start()
+    pid = sleeper.pid
+    sleeper.kill()
+    assert not sleeper.running
+    Service(again(layout), "sleeper").start()
+    assert sleeper.running
+    assert sleeper.pid != pid
 
 
 def test_a_started_service_is_not_started_twice(layout, sleeper):
-    found = Service(again(layout), "sleeper", ["false"], {})
-    found.start()
-    assert found.pid == sleeper.pid
+    sleeper.start()
+    pid = sleeper.pid
+    Services(again(layout)).supervise()  # as a second "up" does
+    sleeper.start()
+    assert sleeper.pid == pid
+
+
+def test_without_a_supervisor_a_service_says_where_it_was_looked_for(layout):
+    with pytest.raises(RuntimeError, match=str(layout.directory)):
+        _ = Service(layout, "sleeper").running
 
 
 def test_services_listen_on_loopback_only(layout, monkeypatch):
@@ -120,9 +134,9 @@ def test_services_listen_on_loopback_only(layout, monkeypatch):
 
 
 def test_the_modules_of_berth_that_are_run_exist():
-    from tools.openstack import audits, planned_cloud, schedulers, shadow
+    from tools.openstack import audits, plans, services
 
-    for module in (audits.STATUS_MODULE, planned_cloud.MODULE, schedulers.MODULE, shadow.MODULE):
+    for module in (audits.STATUS_MODULE, plans.MODULE, *services.MODULES.values()):
         assert callable(importlib.import_module(module).main)
 
 
@@ -182,17 +196,56 @@ def test_the_calls_of_the_scheduler_are_read_off_the_log_of_the_conductor():
 
 
 def test_the_time_of_a_server_runs_from_its_request():
-    server = {"created": "2026-11-27T04:02:18Z", "OS-SRV-USG:launched_at": "2026-11-27T04:02:25.500000"}
-    assert burst.seconds_of(server) == 7.5
+    found = {"created_at": "2026-11-27T04:02:18Z", "launched_at": "2026-11-27T04:02:25.500000"}
+    assert burst.seconds_of(server.Server.new(**found)) == 7.5
+
+
+@pytest.fixture
+def nova(layout, requests_mock, monkeypatch):
+    """nova's API with one server that was unshelved, and the actions of it; no Keystone."""
+    url = layout.url("compute")
+    options = {"auth_type": "none", "endpoint": url, "compute_endpoint_override": url, **api.OPTIONS}
+    monkeypatch.setattr(api, "connect", lambda _: openstack.connect(**options))
+    version = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
+    version["links"] = [{"rel": "self", "href": f"{url}/"}]
+    requests_mock.get(url, json={"version": version})
+    requests_mock.get(f"{url}/", json={"version": version})
+    requests_mock.get(f"{url}/servers/s1", json={"server": {
+        "id": "s1", "status": "SHELVED_OFFLOADED", "OS-EXT-STS:task_state": "spawning",
+    }})  # fmt: skip
+    requests_mock.get(f"{url}/servers/s1/os-instance-actions", json={"instanceActions": [
+        {"action": "unshelve", "request_id": "req-2"}, {"action": "create", "request_id": "req-1"},
+    ]})  # fmt: skip
+    requests_mock.get(f"{url}/servers/s1/os-instance-actions/req-2", json={"instanceAction": {
+        "action": "unshelve", "request_id": "req-2", "message": "Error", "events": [
+            {"event": "conductor_unshelve_instance", "host": "c1", "result": "Error", "traceback": "NoValidHost"}
+        ],
+    }})  # fmt: skip
+    return requests_mock
+
+
+def test_a_wait_that_fails_says_what_nova_says_of_the_last_action(layout, nova):
+    with pytest.raises(api.ResourceTimeout) as error:
+        api.Api(layout).wait("s1", "ACTIVE", patience=0)
+    for said in ("SHELVED_OFFLOADED", "spawning", "not ACTIVE", "unshelve (req-2)", "c1: Error NoValidHost"):
+        assert said in str(error.value)
+
+
+def test_each_operation_of_a_user_has_an_outcome(layout, nova):
+    nova.get(f"{layout.url('compute')}/images/guest", status_code=503)
+    with users.Users(api.Api(layout), 2) as crowd:
+        crowd.phase = "nothing serves"
+        assert list(crowd.boot("x", 3)) == [None] * 3
+    assert [(each.operation, each.phase) for each in crowd.outcomes] == [("boot", "nothing serves")] * 3
 
 
 def test_operations_are_counted_by_phase():
     outcomes = [
-        load.Outcome("boot", "nova serves", 1, None),
-        load.Outcome("delete", "nova serves", 1, "500"),
-        load.Outcome("boot", "berth serves", 1, None),
+        users.Outcome("boot", "nova serves", 1, None),
+        users.Outcome("delete", "nova serves", 1, "500"),
+        users.Outcome("boot", "berth serves", 1, None),
     ]
-    _, nova, berth = load.table(outcomes)
+    _, nova, berth = users.table(outcomes)
     assert nova.split()[:3] == ["nova", "serves", "1"]
     assert nova.split()[-1] == "1"
     assert berth.split()[-1] == "0"
