@@ -1,7 +1,7 @@
 """A whole OpenStack cloud on loopback, and what is done to it: the scenarios of tools/berth cloud.
 
 command                the command line
-software, programs     virtual environments with OpenStack and its clients, pinned; their programs, run to the end
+software, programs     virtual environments with OpenStack and its clients, pinned; running their programs
 layout                 what a directory of a cloud keeps: ports, passwords, steps that are done
 services               each service of the cloud, which supervisor runs: its command, when it is ready
 configuration          the files in etc/, filled in
