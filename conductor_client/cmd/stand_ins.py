@@ -16,17 +16,10 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 import sqlalchemy as sa
 
-from conductor_client import fake_compute, journal
+from conductor_client import servers
 from conductor_client.bus import Bus
-from conductor_client.cell_conductor import CellConductor
-from conductor_client.cell_rows import CellRows
-from conductor_client.cells import Cell, CellMap, client_of_each_cell
-from conductor_client.claims import Allocations
-from conductor_client.client import SchedulerClient
-from conductor_client.fake_compute import Failures, FakeCompute
-from conductor_client.journal import Journal, Reporter
-from conductor_client.move_conductor import MoveConductor
-from conductor_client.super_conductor import SuperConductor
+from conductor_client.fake_compute import Failures
+from conductor_client.journal import Journal
 from scheduler import conf as options
 from scheduler import errors
 
@@ -65,58 +58,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop = {signal.SIGTERM, signal.SIGINT}
     # threads inherit the mask, so that only sigwait receives the signals
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)
-    servers = _of_cell(conf) if conf.conductor_client.cell else [_super_conductor(conf)]
-    for server in servers:
+    running = _servers(conf)
+    for server in running:
         server.start()
     print(f"{conf.conductor_client.cell or 'The super-conductor'} is ready", flush=True)
     signal.sigwait(stop)
-    for server in servers:
-        server.stop()
-        server.wait()
+    for server in running:
+        servers.stop(server)
     return 0
 
 
-def _super_conductor(conf: cfg.ConfigOpts) -> messaging.MessageHandlingServer:
-    bus, records = Bus(conf), Journal()
-    cells = CellMap(sa.create_engine(conf.api_database.connection), conf.transport_url)
-    scheduler = SchedulerClient.from_conf(bus)
-
-    def open_bus(cell: Cell) -> Bus:
-        return Bus(conf, cell.transport_url)
-
-    return bus.server(
-        journal.TOPIC,
-        conf.host,
-        SuperConductor(scheduler, cells, client_of_each_cell(open_bus, journal.TOPIC), records),
-        MoveConductor(
-            scheduler,
-            cells,
-            client_of_each_cell(open_bus, fake_compute.TOPIC),
-            Allocations.from_conf(conf),
-            records,
-            conf.scheduler.max_attempts,
-        ),
-    )
-
-
-def _of_cell(conf: cfg.ConfigOpts) -> list[messaging.MessageHandlingServer]:
-    own = conf.conductor_client
-    bus, api_bus = Bus(conf), Bus(conf, own.api_transport_url)
-    allocations, reports = Allocations.from_conf(conf), Reporter(api_bus, own.cell)
-    computes = bus.client(fake_compute.TOPIC, journal.VERSION)
-    compute = FakeCompute(
-        bus.client(journal.TOPIC, journal.VERSION),
-        allocations,
-        reports,
-        SchedulerClient.from_conf(api_bus),
-        CellRows(sa.create_engine(conf.database.connection)),
-        Failures(frozenset(own.fail_hosts), own.fail_rate, own.fail_seed),
-    )
-    conductor = CellConductor(computes, allocations, reports, conf.scheduler.max_attempts)
-    return [
-        bus.server(fake_compute.TOPIC, conf.host, compute),
-        bus.server(journal.TOPIC, conf.host, conductor),
-    ]
+def _servers(conf: cfg.ConfigOpts) -> list[messaging.MessageHandlingServer]:
+    own, bus = conf.conductor_client, Bus(conf)
+    if own.cell:
+        rows = sa.create_engine(conf.database.connection)
+        failures = Failures(frozenset(own.fail_hosts), own.fail_rate, own.fail_seed)
+        return servers.of_cell(conf, bus, Bus(conf, own.api_transport_url), own.cell, rows, failures)
+    engine = sa.create_engine(conf.api_database.connection)
+    return [servers.super_conductor(conf, engine, bus, lambda cell: Bus(conf, cell.transport_url), Journal())]
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tests.integration.placement.random_clouds import TRAITS, random_part
-from tools.rig.cloud import Cloud
-from tools.rig.fleet import Cell, Host, compute_node_row, service_row
+from tools.rig.fleet import Host, compute_node_row, service_row
 from tools.rig.providers import HEADERS, Provider, create_fleet
+from tools.rig.world import RunningWorld, World
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
@@ -30,7 +30,7 @@ decision_stream = false
 """
 
 
-class ChangingCloud(Cloud):
+class ChangingCloud(RunningWorld):
     """Hosts of one cell in SQLite files, and their providers in a Placement that others use after it.
 
     Attributes:
@@ -50,8 +50,9 @@ class ChangingCloud(Cloud):
 
         By default that a host went is seen a second late.
         """
-        super().__init__(directory)
-        self.placement_url = placement_url
+        options = OPTIONS.format(host_state="" if quiet else "host_state_max_age = 0")
+        world = World(HOSTS, 1, placement=placement_url, bus="memory", options=options, daemons=())
+        super().__init__(world, directory)
         self.rng = rng
         self.quiet = quiet
         self.history = []
@@ -70,19 +71,14 @@ class ChangingCloud(Cloud):
 
     def _start(self):
         self.callback(self._session.close)
-        self.make_fleet(HOSTS, [Cell("cell1", self.database("cell1"))])
-        self.write_databases()
-        self._api, self._cell = (sa.create_engine(self.database(name)) for name in ("api", "cell1"))
-        self.callback(self._api.dispose)
-        self.callback(self._cell.dispose)
+        super()._start()
+        self._api, self._cell = (self.engine(self.database(name)) for name in ("api", "cell1"))
         self.callback(self._remove_all)
         create_fleet(self.placement_url, list(map(self._provider, self.fleet.hosts)))
         for _ in range(4):
             self.claim_by_another()
         for host in self.fleet.hosts[::2] if self.quiet else ():
             self.set_status(host, disabled=host.number % 4 == 0, down=host.number % 4 == 2)
-        host_state = "" if self.quiet else "host_state_max_age = 0"
-        self.configure("fake://", sections=OPTIONS.format(host_state=host_state))
         self.changes = [
             *[self.change_trait] * 3,
             *[self.change_status] * 2,

@@ -5,10 +5,13 @@ import json
 import pytest
 
 from conductor_client import journal
-from tests.integration.deployed import DeployedCloud
+from conductor_client.fake_compute import Failures
+from conductor_client.journal import Event, Record
 from tests.support import forked
+from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import context, new_uuid
 from tools.rig import truth
+from tools.rig.world import RunningWorld, World
 from tools.scenarios.demo import check, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -19,12 +22,21 @@ BAD_HOSTS = ("cmp-00000", "cmp-00008")
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory, rabbit):
-    stub = {
-        "cell1": {"fail_hosts": ",".join(BAD_HOSTS), "fail_rate": 0.2, "fail_seed": 3},
-        "cell2": {"fail_rate": 0.3, "fail_seed": 4},
-    }
-    with DeployedCloud(tmp_path_factory.mktemp("cloud"), rabbit, HOSTS, 2, stub) as running:
+    failures = Failures(frozenset(BAD_HOSTS), rate=0.25, seed=3)
+    world = World(HOSTS, conductors="processes", failures=failures)
+    with RunningWorld(world, tmp_path_factory.mktemp("cloud"), rabbit) as running:
         yield running
+
+
+def finished(cloud, uuids):
+    """The journal's records of instances, once all are built or given up."""
+
+    def records():
+        stories = cloud.client.call(context(), "list_instances", instance_uuids=uuids)
+        found = [Record(story[0]["instance_uuid"], [Event(**event) for event in story]) for story in stories]
+        return found if sum(each.state in journal.FINAL for each in found) == len(uuids) else None
+
+    return eventually(records, 60)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +47,7 @@ def booted(cloud):
         cloud.client.cast(
             context(), "build_instances", request_spec=request.spec(), instance_uuids=request.uuids
         )
-    return requests, cloud.wait_for([uuid for request in requests for uuid in request.uuids])
+    return requests, finished(cloud, [uuid for request in requests for uuid in request.uuids])
 
 
 def test_every_instance_comes_to_an_end(booted):
@@ -71,7 +83,7 @@ def test_what_fits_nowhere_is_buried_and_leaves_nothing(booted, cloud):
     spec, instance = request.spec(), new_uuid()
     spec.flavor.vcpus = 100000
     cloud.client.cast(context(), "build_instances", request_spec=spec, instance_uuids=[instance])
-    (record,) = cloud.wait_for([instance])
+    (record,) = finished(cloud, [instance])
     assert (record.state, record.attempts) == (journal.ERROR, 0)
     assert record.last.detail.startswith("No valid host was found.")
     assert instance not in str(truth.check(cloud.placement_url, cloud.fleet.providers(), {}).problems)

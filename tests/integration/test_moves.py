@@ -15,7 +15,7 @@ from scheduler.rpc.context import RequestContext
 from tools.rig import truth
 from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest, Flavor
 from tools.rig.providers import send
-from tools.rig.small_cloud import SmallCloud
+from tools.rig.world import Daemon, RunningWorld, World
 
 SMALL, LARGE = FLAVORS[0], FLAVORS[2]
 HOSTS = 8
@@ -56,8 +56,8 @@ class Moves:
         return self.ended(self.migration)
 
     def ended(self, consumer):
-        assert self.cloud.conductor.journal.wait([consumer], TIMEOUT)
-        (record,) = self.cloud.conductor.journal.records([consumer])
+        assert self.cloud.journal.wait([consumer], TIMEOUT)
+        (record,) = self.cloud.journal.records([consumer])
         return record
 
     def ask_compute(self, method, **arguments):
@@ -92,7 +92,8 @@ class Failing:
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory):
-    with SmallCloud(tmp_path_factory.mktemp("moves"), HOSTS, 2, Failing()) as running:
+    world = World(HOSTS, bus="memory", daemons=(Daemon(here=True),), conductors="here", failures=Failing())
+    with RunningWorld(world, tmp_path_factory.mktemp("moves")) as running:
         yield running
 
 
@@ -102,7 +103,7 @@ def moves(cloud):
     made = []
 
     def make(**failures):
-        cloud.failures.now = Failures(**failures)
+        cloud.world.failures.now = Failures(**failures)
         made.append(Moves(cloud))
         return made[-1]
 

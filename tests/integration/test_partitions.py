@@ -1,75 +1,51 @@
 """Two partitions with two schedulers each, and two routers: which hosts requests get, also while processes end."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 import uuid
 
 import psutil
 import pytest
-import requests
 
 from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
 from tests.support.waiting import eventually
-from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess
 from tools.rig.load import FLAVORS, BootRequest
-from tools.rig.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
+from tools.rig.providers import send
+from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
 SMALL = FLAVORS[0]
 #: The flavor that the second partition is for.
-NAMED = next(flavor for flavor in FLAVORS if flavor.name == FLAVOR_OF_PARTITION)
+NAMED = FLAVORS[-1]
 
 #: Groups of two members each that are asked for.
 GROUPS = 12
 
 
-class PartitionedCloud(SmallCloud):
-    """The schedulers of the second partition and one of two routers are in processes of their own."""
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.running = {}
-        self.killable = []
-
-    def placement(self, method, consumer, body=None):
-        """Ask Placement for the allocations of a consumer, or change them."""
-        url = f"{self.placement_url}/allocations/{consumer}"
-        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.28"}
-        answer = requests.request(method, url, json=body, headers=headers, timeout=20)
-        answer.raise_for_status()
-        return answer
-
-    def _start_scheduler(self, name, partition):
-        if partition == "part1":
-            self.running[partition] = super()._start_scheduler(name, partition)
-        else:
-            self.killable.append(self._start_process(BerthSchedulerProcess, name, partition))
-
-    def _start_router(self, name):
-        if name == "router-1":
-            self.router = super()._start_router(name)
-        else:
-            self.other_router = self._start_process(BerthRouterProcess, name)
-
-    def _start_process(self, program, name, partition=""):
-        path = self.configure(self.transport_url, host=name, sections=self.sections(partition))
-        process = program(path, self.directory / f"{name}.log")
-        process.start()
-        self.callback(process.stop)
-        process.wait_for_line("takes requests")
-        return process
-
-
 @pytest.fixture(scope="module")
 def cloud(rabbit, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("partitions")
-    with PartitionedCloud(directory, 8, 2, None, rabbit, Schedulers(2, 2, routers=2)) as started:
-        client = SchedulerClient.from_conf(started.connect())
-        started.ask = lambda *args, **fields: ask(client, *args, **fields)
+    """The schedulers of the second partition and one of two routers are in processes of their own."""
+    schedulers = [
+        Daemon(f"scheduler-{part}-{number}", partition=part, here=part == "part1")
+        for part in ("part1", "part2")
+        for number in (1, 2)
+    ]
+    routers = [Daemon(f"router-{number}", router=True, here=number == 1) for number in (1, 2)]
+    world = World(8, partitions=("", f"flavors = {NAMED.name}"), daemons=(*schedulers, *routers))
+    with RunningWorld(world, tmp_path_factory.mktemp("partitions"), rabbit) as started:
+        started.ask = partial(ask, SchedulerClient.from_conf(started.bus))
         yield started
+
+
+def placement(cloud, method, consumer, body=None):
+    """Ask Placement for the allocations of a consumer, or change them."""
+    answer = send(method, f"{cloud.placement_url}/allocations/{consumer}", body)
+    answer.raise_for_status()
+    return answer
 
 
 def ask(client, flavor=SMALL, instance=None, **fields):
@@ -84,11 +60,11 @@ def ask(client, flavor=SMALL, instance=None, **fields):
 
 
 def partition_of(cloud, host):
-    return cloud.partition_of_host()[host]
+    return cloud.fleet.partition_of_host()[host]
 
 
 def hosts_of(cloud, partition):
-    return [host for host, each in cloud.partition_of_host().items() if each == partition]
+    return [host for host, each in cloud.fleet.partition_of_host().items() if each == partition]
 
 
 def test_requests_go_where_their_flavor_is_named_and_else_everywhere(cloud):
@@ -122,7 +98,7 @@ def test_members_of_a_group_that_are_asked_for_at_once_do_not_break_its_policy(c
         hosts = list(pool.map(lambda each: _host_or_none(cloud, *each, group), asked))
         placed = [member for member, host in zip(members, hosts, strict=True) if host]
         for member in placed:
-            cloud.placement("delete", member)
+            placement(cloud, "delete", member)
         return [host for host in hosts if host]
 
     with ThreadPoolExecutor(8) as pool, ThreadPoolExecutor(4) as groups:
@@ -169,7 +145,7 @@ def in_cell_of(cloud, host):
 def allocations(cloud, consumer):
     """The hosts on which a consumer holds something."""
     names = {host.uuid: host.name for host in cloud.fleet.hosts}
-    return {names[provider] for provider in cloud.placement("get", consumer).json()["allocations"]}
+    return {names[provider] for provider in placement(cloud, "get", consumer).json()["allocations"]}
 
 
 def test_an_evacuated_instance_keeps_what_it_holds_in_another_partition(cloud):
@@ -188,7 +164,7 @@ def test_an_evacuated_instance_keeps_what_it_holds_in_another_partition(cloud):
 def test_an_offloaded_instance_is_unshelved_where_its_flavor_or_zone_is(cloud, before, after, flavor, zone):
     source = hosts_of(cloud, before)[0]
     instance = booted(cloud, source)
-    cloud.placement("delete", instance)
+    placement(cloud, "delete", instance)
     target = cloud.ask(
         flavor, instance, availability_zone=zone, requested_destination=in_cell_of(cloud, source)
     )
@@ -201,12 +177,12 @@ def test_an_instance_is_resized_or_migrated_into_another_partition(cloud, before
     """Its conductor gives the allocation on the source to the migration, and asks for hosts after that."""
     source, migration = hosts_of(cloud, before)[0], str(uuid.uuid4())
     instance = booted(cloud, source)
-    held = cloud.placement("get", instance).json()
+    held = placement(cloud, "get", instance).json()
     kept = {key: held[key] for key in ("project_id", "user_id")}
-    cloud.placement(
-        "put", migration, {**kept, "allocations": held["allocations"], "consumer_generation": None}
+    placement(
+        cloud, "put", migration, {**kept, "allocations": held["allocations"], "consumer_generation": None}
     )
-    cloud.placement("delete", instance)
+    placement(cloud, "delete", instance)
     ignored = hosts_of(cloud, before)
     target = cloud.ask(NAMED, instance, ignore_hosts=ignored, requested_destination=in_cell_of(cloud, source))
     assert (partition_of(cloud, target), cell_of(cloud, target)) == (after, cell_of(cloud, source))
@@ -237,18 +213,18 @@ def is_true(cloud, placed):
 
 @pytest.mark.parametrize("which", ["scheduler", "router"])
 def test_a_process_that_is_killed_in_a_burst_costs_no_request(cloud, which):
-    process = cloud.killable[0] if which == "scheduler" else cloud.other_router
+    process = cloud.schedulers[2 if which == "scheduler" else 5]
     lives = process.log.read_text().count("takes requests")
     with ThreadPoolExecutor(1) as pool:
         burst = pool.submit(asked_at_once, cloud, 30)
         process.kill()
         assert is_true(cloud, burst.result(300))
     process.start()
-    process.wait_for_line("takes requests", 60, lives + 1)
+    process.wait_until_ready(times=lives + 1)
 
 
 def test_a_partition_that_is_frozen_costs_its_callers_some_seconds_and_keeps_nothing(cloud):
-    frozen = [process for each in cloud.killable for process in _processes_of(each)]
+    frozen = [psutil.Process(each.pid) for each in cloud.schedulers[2:4]]
     for process in frozen:
         process.suspend()
     try:
@@ -271,8 +247,8 @@ def test_a_call_is_answered_with_what_a_partition_claimed_before_it_was_frozen(c
         "user_id": "u",
         "consumer_generation": None,
     }
-    cloud.placement("put", instance, body)
-    frozen = [process for each in cloud.killable for process in _processes_of(each)]
+    placement(cloud, "put", instance, body)
+    frozen = [psutil.Process(each.pid) for each in cloud.schedulers[2:4]]
     for process in frozen:
         process.suspend()
     try:
@@ -282,7 +258,3 @@ def test_a_call_is_answered_with_what_a_partition_claimed_before_it_was_frozen(c
             process.resume()
     assert eventually(lambda: partition_of(cloud, cloud.ask(NAMED)) == "part2", 120), "it answers again"
     assert allocations(cloud, instance) == {host}
-
-
-def _processes_of(daemon):
-    return [psutil.Process(daemon.pid)]

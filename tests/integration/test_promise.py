@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from conductor_client import errors
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db.schema import instance_mappings
-from tests.integration.deployed import until
 from tests.support.faulty_proxy import FaultyProxy, delayed
+from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
 from tools.rig.providers import HEADERS
 from tools.rig.world import Daemon, RunningWorld, World
@@ -46,12 +46,8 @@ class PromisedCloud(RunningWorld):
         defaults = "".join(f"{option} = {value}\n" for option, value in options.items())
         log = self.directory / f"{name}.log"
         known = log.read_text().count(STARTED) if log.exists() else 0
-        scheduler = self.start_daemon(Daemon(name, defaults))
-        until(
-            lambda: scheduler.log.read_text().count(STARTED) > known or scheduler.status is not None,
-            "the scheduler does not start",
-        )
-        assert scheduler.status is None, scheduler.log.read_text()[-2000:]
+        scheduler = self.start_daemon(Daemon(name, defaults=defaults))
+        scheduler.wait_until_ready(times=known + 1)
         return scheduler
 
     def call(self, instances):
@@ -98,8 +94,8 @@ class PromisedCloud(RunningWorld):
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory, rabbit):
-    world = World(HOSTS, bus=rabbit.vhost(), options=MORE, daemons=())
-    with PromisedCloud(world, tmp_path_factory.mktemp("cloud")) as cloud:
+    world = World(HOSTS, options=MORE, daemons=())
+    with PromisedCloud(world, tmp_path_factory.mktemp("cloud"), rabbit) as cloud:
         yield cloud
 
 
@@ -148,7 +144,7 @@ def ask_for_much(cloud, sent, seconds):
     wanted = [[new_uuid() for _ in range(number)] for number in (1, 1, 1, 1, 12, 12)]
     futures = [cloud.call(instances) for instances in wanted]
     writes = cloud.writes()
-    until(lambda: cloud.writes() >= writes + sent, "no claims are sent")
+    assert eventually(lambda: cloud.writes() >= writes + sent), "no claims are sent"
     return wanted, futures
 
 
@@ -160,7 +156,7 @@ def settled(cloud, before, wanted, futures):
         for instances, answer in zip(wanted, told, strict=True)
         for instance, node in zip(instances, answer or (), strict=answer is not None)
     }
-    until(lambda: cloud.consumers() == before | expected.keys(), "there are others with allocations", 90)
+    assert eventually(lambda: cloud.consumers() == before | expected.keys(), 90), "others have allocations"
     assert {instance: cloud.held(instance) for instance in expected} == expected
     return told
 
@@ -203,4 +199,4 @@ def test_callers_that_have_left_while_all_schedulers_were_away_get_no_hosts(clou
     scheduler = cloud.start_scheduler("late")
     assert told_by(futures) == [None] * 20
     assert cloud.consumers() == before
-    until(lambda: "Dropped calls without serving them" in scheduler.log.read_text(), "nothing is told")
+    assert eventually(lambda: "Dropped calls without serving them" in scheduler.text()), "nothing is told"

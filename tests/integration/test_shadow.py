@@ -8,9 +8,10 @@ import pytest
 
 from conductor_client.client import SchedulerClient
 from scheduler.operators.shadow import report
-from tests.integration.deployed import DeployedCloud, until
 from tests.support import forked
+from tests.support.waiting import eventually
 from tools.rig.load import ask, make_requests
+from tools.rig.world import RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -19,13 +20,12 @@ REQUESTS = 12
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory, rabbit):
-    with DeployedCloud(tmp_path_factory.mktemp("cloud"), rabbit, 40, 2, conductors=False) as running:
+    with RunningWorld(World(40), tmp_path_factory.mktemp("cloud"), rabbit) as running:
         yield running
 
 
 def shadow_queues(cloud):
-    vhost = cloud.transport_url.rpartition("/")[2]
-    return [name for name in cloud.rabbit.queue_types(vhost) if "shadow" in name]
+    return [name for name in cloud.rabbit.queues(cloud.vhost) if "shadow" in name]
 
 
 def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
@@ -45,10 +45,10 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     client = SchedulerClient(cloud.bus, timeout=60)
     requests = make_requests(REQUESTS, 1)
     assert [ask(client, request).error for request in requests] == [""] * REQUESTS
-    until(lambda: len(list(report.read(directory))) == REQUESTS, "not all requests are compared")
+    assert eventually(lambda: len(list(report.read(directory))) == REQUESTS), "not all requests are compared"
     assert shadow.status is None
     os.kill(shadow.pid, signal.SIGTERM)
-    until(lambda: shadow.status is not None, "the shadow does not stop")
+    assert eventually(lambda: shadow.status is not None), "the shadow does not stop"
     assert shadow.status == 0
     assert shadow_queues(cloud) == []
     found = json.loads(printed_report(cloud, directory, "-f", "json"))

@@ -20,8 +20,8 @@ from tests.integration.certificates import make_certificates
 from tools.rig import servers
 from tools.rig.load import BootRequest, ask, make_requests
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS
-from tools.rig.world import DATABASES, Daemon, RunningWorld, World
+from tools.rig.providers import HEADERS, database_url
+from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.postgresql, pytest.mark.slow]
 
@@ -160,43 +160,35 @@ class TestPlacement:
             self.ask(tmp_path, placement, stranger)
 
 
-class TlsCloud(RunningWorld):
-    """All databases and Placement speak TLS only: one cell is on MariaDB, the other one on PostgreSQL."""
-
-    def __init__(self, directory, rabbit, servers_, placement, authority):
-        trust = f"[placement]\ncafile = {authority.ca_file}\n"
-        daemon = Daemon(defaults=f"state_path = {directory}\n")
-        super().__init__(World(6, bus=rabbit.vhost(), options=trust, daemons=(daemon,)), directory)
-        self._given = {
-            name: over_tls(servers_["cell2" if name == "cell2" else "api"], authority.ca_file, f"tls_{name}")
-            for name in DATABASES
-        }
-        self._placement = placement
-
-    def _start_databases(self):
-        for url in self._given.values():
-            self._create(sa.make_url(url))
-        self.urls = self._given
-
-    def _start_placement(self):
-        self.placement_url, self.urls["placement"] = self._placement
-
-    def _create(self, url):
-        maintenance = "postgres" if url.get_backend_name() == "postgresql" else "mysql"
-        engine = sa.create_engine(
-            url.set(database=maintenance), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
-        )
-        with engine.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {url.database}"))
+def made(url):
+    """Create the database of a URL, and return the URL."""
+    parsed = sa.make_url(url)
+    maintenance = "postgres" if parsed.get_backend_name() == "postgresql" else "mysql"
+    engine = sa.create_engine(
+        parsed.set(database=maintenance), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
+    )
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {parsed.database}"))
+    return url
 
 
 @pytest.mark.rabbitmq
 def test_a_daemon_that_reaches_everything_over_tls(
     tmp_path, rabbit, mariadb, postgresql, placement, authority
 ):
+    """One cell is on PostgreSQL, all other databases on MariaDB."""
     ask_placement(placement, authority)  # creates the tables
-    servers_ = {"api": mariadb, "cell2": postgresql}
-    with TlsCloud(tmp_path, rabbit, servers_, placement, authority) as cloud:
+    url, database = placement
+    where = {"api": mariadb, "cell0": mariadb, "cell1": mariadb, "cell2": postgresql}
+    urls = {name: made(over_tls(server, authority.ca_file, f"tls_{name}")) for name, server in where.items()}
+    world = World(
+        6,
+        urls=urls | {"placement": database_url(database)},
+        placement=url,
+        options=f"[placement]\ncafile = {authority.ca_file}\n",
+        daemons=(Daemon(defaults=f"state_path = {tmp_path}\n"),),
+    )
+    with RunningWorld(world, tmp_path, rabbit) as cloud:
         (request,) = make_requests(1, 1)
         uuids = [str(uuid.uuid4()) for _ in range(6)]
         request = BootRequest(uuids, request.flavor, group=uuids)

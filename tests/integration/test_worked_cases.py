@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def found(tmp_path_factory, rabbit):
     """What is told of each case by a real scheduler now."""
-    return cases.run(tmp_path_factory.mktemp("cases"), rabbit.vhost())
+    return cases.run(tmp_path_factory.mktemp("cases"), rabbit)
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name)

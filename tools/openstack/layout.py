@@ -10,7 +10,7 @@ import secrets
 from typing import Any
 
 from tools.rig import servers
-from tools.rig.nova_cloud import PLACEMENT_PORTS
+from tools.rig.parts import PLACEMENT_PORTS
 
 #: Services with an HTTP API, by the type that Keystone's catalog gives them.
 APIS = {

@@ -6,12 +6,9 @@ service                what runs in processes of its own
 placement, software    Placement in a process of its own; nova and Placement in an environment
 fleet, providers       hosts for nova's databases and for Placement
 instances              what is on the hosts before a load begins
-world                  a cloud of real services by what is wanted of it: databases, proxies, daemons
-cloud                  what all clouds have in common, and the processes of schedulers
-small_cloud            all services but Placement in one process
-nova_cloud             real servers, nova's own schema, Placement behind gunicorn
-controller_cloud       real servers for a scheduler in a machine of its own
-cluster_cloud          Galera, HAProxy, a RabbitMQ cluster, Placements and Keystone, two daemons
+world                  a cloud by what is wanted of it: hosts, databases, Placement, bus, daemons, conductors
+parts, schedulers      how each part of a world is started
+cluster                the parts of a cluster: Galera, HAProxy, RabbitMQ, Placements and Keystone
 galera, haproxy,       their members, each with an address of its own
 rabbit_members,
 keystone, namespaces

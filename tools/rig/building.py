@@ -7,9 +7,9 @@ import statistics
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from tools.rig import truth
-from tools.rig.cloud import Cloud
 from tools.rig.load import CALL_TIMEOUT, Call, Callers, random_requests
 from tools.rig.rows import ApiRows, Computes
+from tools.rig.world import RunningWorld
 
 
 class Building(Callers):
@@ -21,7 +21,7 @@ class Building(Callers):
 
     def __init__(
         self,
-        cloud: Cloud,
+        cloud: RunningWorld,
         bus: Bus,
         callers: int,
         pause: float = 0.2,

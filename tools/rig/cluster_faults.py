@@ -10,10 +10,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tools.rig.cluster_cloud import BALANCERS, BROKERS, DATABASES, ClusterCloud
+from tools.rig.cluster import BALANCERS, BROKERS, DATABASES
 from tools.rig.debian import until
 from tools.rig.faults import Fault, broken, daemon_restarted, killed, stopped
 from tools.rig.haproxy import IDLE
+from tools.rig.world import RunningWorld
 
 #: Seconds for which a quorum is lost.
 LOST_FOR = 45.0
@@ -29,49 +30,49 @@ NOTICED, CLOSED_AFTER = 6, 3
 
 
 @contextlib.contextmanager
-def cut_off(cloud: ClusterCloud, names: Sequence[str], _seconds: float) -> Iterator[None]:
+def cut_off(cloud: RunningWorld, names: Sequence[str], _seconds: float) -> Iterator[None]:
     """Nothing passes between each of these members and all others."""
     for name in names:
-        cloud.network.cut(name)
+        cloud.members.network.cut(name)
     try:
         yield
     finally:
         for name in names:
-            cloud.network.join(name)
+            cloud.members.network.join(name)
 
 
 @contextlib.contextmanager
 def separated(
-    cloud: ClusterCloud, names: Sequence[str], kind: Sequence[str], _seconds: float
+    cloud: RunningWorld, names: Sequence[str], kind: Sequence[str], _seconds: float
 ) -> Iterator[None]:
     """These members do not reach the others of their kind; clients and health checks reach all."""
     for name in names:
-        cloud.network.separate(name, [other for other in kind if other != name])
+        cloud.members.network.separate(name, [other for other in kind if other != name])
     try:
         yield
     finally:
         for name in names:
-            cloud.network.unite(name)
+            cloud.members.network.unite(name)
 
 
 @contextlib.contextmanager
-def balancer_lost(cloud: ClusterCloud, _seconds: float) -> Iterator[None]:
+def balancer_lost(cloud: RunningWorld, _seconds: float) -> Iterator[None]:
     """The address moves to the other HAProxy, which does not know the connections, and later moves back."""
     first, second = BALANCERS
-    cloud.network.take_over(second, first)
+    cloud.members.network.take_over(second, first)
     try:
         yield
     finally:
-        cloud.network.join(first)
-        cloud.network.take_over(first, second)
-        cloud.network.join(second)
+        cloud.members.network.join(first)
+        cloud.members.network.take_over(first, second)
+        cloud.members.network.join(second)
 
 
 @contextlib.contextmanager
-def conflicting_writes(cloud: ClusterCloud, _seconds: float) -> Iterator[None]:
+def conflicting_writes(cloud: RunningWorld, _seconds: float) -> Iterator[None]:
     """A backup gets writes to the same rows of Placement: the writer rolls transactions back (1213)."""
     stopped_writing = threading.Event()
-    backup = cloud.galera.nodes[1]
+    backup = cloud.members.galera.nodes[1]
 
     def write() -> None:
         engine = sa.create_engine(backup.url, isolation_level="AUTOCOMMIT")
@@ -101,9 +102,9 @@ def servers_in_turn(servers: Sequence[Any], _seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def restarted_in_turn(cloud: ClusterCloud, kind: str, _seconds: float) -> Iterator[None]:
+def restarted_in_turn(cloud: RunningWorld, kind: str, _seconds: float) -> Iterator[None]:
     """Each member is stopped in order and started again, the next one when all are complete."""
-    for member in cloud.galera.nodes if kind == "galera" else cloud.rabbits:
+    for member in cloud.members.galera.nodes if kind == "galera" else cloud.members.rabbits:
         member.stop()
         member.start()
         until(lambda: complete(cloud), f"{kind} is not complete again", REJOIN_TIMEOUT)
@@ -111,7 +112,7 @@ def restarted_in_turn(cloud: ClusterCloud, kind: str, _seconds: float) -> Iterat
 
 
 @contextlib.contextmanager
-def daemons_in_turn(cloud: ClusterCloud, seconds: float) -> Iterator[None]:
+def daemons_in_turn(cloud: RunningWorld, seconds: float) -> Iterator[None]:
     """Each daemon is restarted while the other serves."""
     for scheduler in cloud.schedulers:
         with daemon_restarted(scheduler, seconds):
@@ -119,35 +120,35 @@ def daemons_in_turn(cloud: ClusterCloud, seconds: float) -> Iterator[None]:
     yield
 
 
-def complete(cloud: ClusterCloud) -> bool:
+def complete(cloud: RunningWorld) -> bool:
     """Return whether all members of Galera and RabbitMQ serve."""
-    return all(node.synced() for node in cloud.galera.nodes) and all(
-        member.answers() for member in cloud.rabbits
+    return all(node.synced() for node in cloud.members.galera.nodes) and all(
+        member.answers() for member in cloud.members.rabbits
     )
 
 
-def make_all(cloud: ClusterCloud, rng: random.Random) -> dict[str, Fault]:
+def make_all(cloud: RunningWorld, rng: random.Random) -> dict[str, Fault]:
     """Return all faults by their names; ``rng`` draws which member is hit."""
-    writer, *backups = cloud.galera.nodes
+    writer, *backups = cloud.members.galera.nodes
     found: dict[str, Fault] = {}
     for way in WAYS:
         broker = rng.randrange(len(BROKERS))
         backup = rng.randrange(len(backups))
         found[f"writer {way}"] = _member(cloud, writer, DATABASES[0], way)
         found[f"backup {way}"] = _member(cloud, backups[backup], DATABASES[1 + backup], way)
-        found[f"broker {way}"] = _member(cloud, cloud.rabbits[broker], BROKERS[broker], way)
+        found[f"broker {way}"] = _member(cloud, cloud.members.rabbits[broker], BROKERS[broker], way)
     found["writer read only"] = partial(
         broken,
         partial(writer.execute, "SET GLOBAL read_only = 1"),
         partial(writer.execute, "SET GLOBAL read_only = 0"),
     )
-    placement = rng.choice(cloud.placements)
+    placement = rng.choice(cloud.members.placements)
     found["one placement killed"] = killed(placement)
     found["one placement frozen"] = stopped(placement)
-    found["keystone killed"] = killed(cloud.keystone)
-    found["keystone frozen"] = stopped(cloud.keystone)
-    found["keystone keys replaced"] = partial(broken, cloud.keystone.replace_keys, lambda: None)
-    balancer = cloud.balancers[0]
+    found["keystone killed"] = killed(cloud.members.keystone)
+    found["keystone frozen"] = stopped(cloud.members.keystone)
+    found["keystone keys replaced"] = partial(broken, cloud.members.keystone.replace_keys, lambda: None)
+    balancer = cloud.members.balancers[0]
     found["haproxy killed"] = killed(balancer)
     found["haproxy frozen"] = stopped(balancer)
     found["haproxy lost"] = partial(balancer_lost, cloud)
@@ -159,9 +160,9 @@ def make_all(cloud: ClusterCloud, rng: random.Random) -> dict[str, Fault]:
     found["broker separated"] = partial(separated, cloud, [rng.choice(BROKERS)], BROKERS)
     found["galera restarted in turn"] = partial(restarted_in_turn, cloud, "galera")
     found["rabbitmq restarted in turn"] = partial(restarted_in_turn, cloud, "rabbitmq")
-    found["placements restarted in turn"] = partial(servers_in_turn, cloud.placements)
+    found["placements restarted in turn"] = partial(servers_in_turn, cloud.members.placements)
     found["haproxy and keystone restarted in turn"] = partial(
-        servers_in_turn, [*cloud.balancers[::-1], cloud.keystone]
+        servers_in_turn, [*cloud.members.balancers[::-1], cloud.members.keystone]
     )
     found["daemons restarted in turn"] = partial(daemons_in_turn, cloud)
     found["galera without quorum"] = partial(cut_off, cloud, DATABASES[:2])
@@ -171,7 +172,7 @@ def make_all(cloud: ClusterCloud, rng: random.Random) -> dict[str, Fault]:
     return found
 
 
-def _member(cloud: ClusterCloud, server: Any, name: str, way: str) -> Fault:
+def _member(cloud: RunningWorld, server: Any, name: str, way: str) -> Fault:
     if way == "killed":
         return killed(server)
     return stopped(server) if way == "frozen" else partial(cut_off, cloud, [name])

@@ -10,13 +10,14 @@ import random
 import signal
 import threading
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
 from tools.rig import loopback
-from tools.rig.cloud import SchedulerProcess
 from tools.rig.machine import Clock
+from tools.rig.schedulers import SchedulerProcess
+from tools.rig.service import ServiceProcess
 from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
 from tools.rig.world import RunningWorld
 
@@ -29,19 +30,6 @@ KILL_INTERVAL = 2.0  # seconds between two kills
 Fault = Callable[[float], contextlib.AbstractContextManager[None]]
 
 
-class Server(Protocol):
-    """What can be stopped, killed and started again."""
-
-    def signal(self, number: int) -> None:
-        """Send a signal to all of its processes."""
-
-    def kill(self) -> None:
-        """Kill it."""
-
-    def start(self) -> Any:
-        """Start it again."""
-
-
 @contextlib.contextmanager
 def broken(breaks: Callable[[], Any], heals: Callable[[], Any], _seconds: float) -> Iterator[None]:
     """Something is done at the begin, and undone at the end."""
@@ -52,18 +40,18 @@ def broken(breaks: Callable[[], Any], heals: Callable[[], Any], _seconds: float)
         heals()
 
 
-def stopped(server: Server) -> Fault:
+def stopped(server: ServiceProcess) -> Fault:
     """A server stands still: its connections stay open, nothing answers."""
     return partial(broken, partial(server.signal, signal.SIGSTOP), partial(server.signal, signal.SIGCONT))
 
 
-def killed(server: Server) -> Fault:
+def killed(server: ServiceProcess) -> Fault:
     """A server is killed, and started again some time later."""
     return partial(broken, server.kill, server.start)
 
 
 @contextlib.contextmanager
-def throttled(server: Server, seconds: float) -> Iterator[None]:
+def throttled(server: ServiceProcess, seconds: float) -> Iterator[None]:
     """A server runs for a tenth of the time only, as in a container with too little CPU."""
     end = time.monotonic() + seconds
     try:
@@ -235,5 +223,5 @@ def _of_server(name: str, what: str, cloud: RunningWorld, rng: random.Random) ->
         directions = rng.choice([[Direction.TO_SERVER], [Direction.TO_CLIENT], list(Direction)])
         proxy = cloud.proxies[name]
         return partial(broken, partial(proxy.disturb, CONNECTIONS[what], *directions), proxy.heal)
-    server: Server = cloud.rabbit if name == "broker" else getattr(cloud, name)
+    server: ServiceProcess = cloud.rabbit if name == "broker" else getattr(cloud, name)
     return stopped(server) if what == "stopped" else killed(server)

@@ -215,6 +215,10 @@ class Fleet:
         """Return the hosts of a cell."""
         return self._where(cell=cell)
 
+    def partition_of_host(self) -> dict[str, str]:
+        """Return the partition of each host; empty if there is only one."""
+        return {host.name: each.name for each in self.partitions for host in each.hosts}
+
     def providers(self) -> list[Provider]:
         """Return the resource providers, parents before their children."""
         aggregates: dict[str, list[str]] = {host.uuid: [] for host in self.hosts}

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 import json
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 import uuid
 
 import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
-from tools.rig.cloud import Cloud
 from tools.rig.fleet import Fleet, Host, Placed, insert
 from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest, random_uuid
+
+if TYPE_CHECKING:
+    from tools.rig.world import RunningWorld
 
 #: The name of server groups.
 GROUP = "databases"
@@ -95,7 +97,7 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
         insert(connection, allocations, rows)
 
 
-def write(cloud: Cloud) -> None:
+def write(cloud: "RunningWorld") -> None:
     """Write the rows of the instances of a cloud, what was requested for them, and their cells."""
     fleet, now = cloud.fleet, schema.utcnow()
     specs = {flavor: BootRequest([""], flavor).spec() for flavor in {each.flavor for each in fleet.placed}}

@@ -8,7 +8,7 @@ import shutil
 import struct
 import subprocess
 
-from tools.rig.cloud import SchedulerProcess
+from tools.rig.schedulers import SchedulerProcess
 
 DISK_OPTIONS = "size=8m"
 SOURCE = Path(__file__).with_name("clock.c")

@@ -91,17 +91,22 @@ def write_cookie(directory: Path) -> None:
     cookie.chmod(0o400)
 
 
-def transport_url(members: Sequence[Member]) -> str:
-    """Return the transport URL of all nodes."""
-    hosts = ",".join(f"{each.user}:{each.user}@{each.address}:{PORT}" for each in members)
-    return f"rabbit://{hosts}//"
+class Brokers:
+    """The nodes of a cluster, as one RabbitMQ."""
 
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
 
-def waiting_messages(members: Sequence[Member], queue: str) -> int:
-    """Return how many messages of a queue no consumer has, by the first node that answers."""
-    for member in members:
-        if member.answers():
-            url = f"amqp://{member.user}:{member.user}@{member.address}:{PORT}//"
-            with kombu.Connection(url) as connection:
-                return connection.channel().queue_declare(queue, passive=True).message_count
-    raise RuntimeError("No node of RabbitMQ answers")
+    def vhost(self) -> str:
+        """Return the transport URL of all nodes; they have one virtual host."""
+        hosts = ",".join(f"{each.user}:{each.user}@{each.address}:{PORT}" for each in self._members)
+        return f"rabbit://{hosts}//"
+
+    def messages(self, _vhost: str, queue: str) -> int:
+        """Return how many messages of a queue no consumer has, by the first node that answers."""
+        for member in self._members:
+            if member.answers():
+                url = f"amqp://{member.user}:{member.user}@{member.address}:{PORT}//"
+                with kombu.Connection(url) as connection:
+                    return connection.channel().queue_declare(queue, passive=True).message_count
+        raise RuntimeError("No node of RabbitMQ answers")

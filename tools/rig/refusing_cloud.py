@@ -26,14 +26,14 @@ from scheduler.parts import Outside, put_together
 from scheduler.rpc import notifications
 from scheduler.rpc.context import RequestContext
 from tools.rig import instances
-from tools.rig.cloud import Cloud
 from tools.rig.draw import draw
 from tools.rig.fleet import DISABLED, TRAITS, Cell, Fleet, Host
 from tools.rig.load import PROJECT, USER, random_uuid
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import database_url, fill, send
+from tools.rig.providers import database_url, send
 from tools.rig.rows import set_disabled
 from tools.rig.wanted import Wanted
+from tools.rig.world import RunningWorld, World
 
 _TABLES = (
     *("allocations", "consumers", "inventories", "resource_provider_traits", "resource_provider_aggregates"),
@@ -41,7 +41,7 @@ _TABLES = (
 )
 
 
-class RefusingCloud(Cloud):
+class RefusingCloud(RunningWorld):
     """One small cloud with its scheduler in this process.
 
     Attributes:
@@ -61,25 +61,27 @@ class RefusingCloud(Cloud):
             placement: The URL of a Placement, and its database, which is emptied.
             make_fleet: Returns the hosts; by default they are drawn.
         """
-        super().__init__(directory)
-        self.placement_url, self._placement_database = placement
+        url, database = placement
+        urls = {"placement": database_url(database)}
+        super().__init__(
+            World(urls=urls, placement=url, bus="memory", options=OPTIONS, daemons=()), directory
+        )
         self.rng = rng
         self.decisions: list[Decision] = []
-        self.fleet = make_fleet(
-            rng, [Cell(name, self.database(name), "fake://") for name in ("cell1", "cell2")]
-        )
+        self._make_fleet = make_fleet
+
+    def make_fleet(self, cells: Sequence[Cell]) -> Fleet:
+        """Return the hosts, for a Placement that has no others."""
+        with self.connection("placement") as connection:
+            for table in _TABLES:
+                connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608 - names of our own
+        return self._make_fleet(self.rng, cells)
+
+    def _prepare(self) -> None:
+        instances.write(self)
 
     def _start(self) -> None:
-        self._fill_placement()
-        self.write_databases()
-        instances.write(self)
-        filters = ",".join(FILTERS)
-        sections = f"[filter_scheduler]\nenabled_filters = {filters}\nmax_instances_per_host = 6\n"
-        sections += (
-            "[berth]\nhost_state_max_age = 0\ndecision_stream = false\n[scheduler]\nmax_attempts = 10\n"
-            "limit_tenants_to_placement_aggregate = true\nenable_isolated_aggregate_filtering = true\n"
-        )
-        self.configure("fake://", sections=sections)
+        super()._start()
         parts = put_together(self.conf, Outside.from_conf(self.conf))
         self.manager = SchedulerManager(
             self.conf,
@@ -95,14 +97,6 @@ class RefusingCloud(Cloud):
         self.callback(self.manager.stop, lambda: 5)
         self.manager.wait_until_ready(0)
         self.manager.catch_up()
-
-    def _fill_placement(self) -> None:
-        engine = self.engine(database_url(self._placement_database))
-        with engine.begin() as connection:
-            for table in _TABLES:
-                connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608 - names of our own
-        fill(self._placement_database, self.fleet.providers())
-        instances.fill_placement(engine, self.fleet.placed)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -269,6 +263,18 @@ FILTERS: dict[str, Callable[[Wanted], bool]] = {
     "NumInstancesFilter": lambda wanted: wanted.count > 1,
     "AggregateInstanceExtraSpecsFilter": lambda wanted: wanted.fast,
 }
+OPTIONS = f"""
+[filter_scheduler]
+enabled_filters = {",".join(FILTERS)}
+max_instances_per_host = 6
+[berth]
+host_state_max_age = 0
+decision_stream = false
+[scheduler]
+max_attempts = 10
+limit_tenants_to_placement_aggregate = true
+enable_isolated_aggregate_filtering = true
+"""
 
 
 @contextlib.contextmanager

@@ -5,17 +5,15 @@ import contextlib
 import dataclasses
 import random
 import time
-from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from conductor_client.bus import Bus
 from conductor_client.claims import Allocations
 from conductor_client.client import SchedulerClient
 from tools.rig import faults, truth
-from tools.rig.fleet import Fleet
 from tools.rig.load import BootRequest, Call, Callers, Flavor, random_requests
 from tools.rig.rows import ApiRows
+from tools.rig.world import RunningWorld
 
 CALLERS = 4
 FLAVORS = (Flavor(1, "tiny", 1, 512, 1),)
@@ -67,18 +65,6 @@ class Outcome:
         return not (failed or self.lost or self.wrong or self.leaked) and self.recovery <= self.recovery_limit
 
 
-class BrokenCloud(Protocol):
-    """What rounds need of a cloud."""
-
-    conf: Any
-    bus: Bus
-    fleet: Fleet
-    placement_url: str
-
-    def waiting_messages(self) -> int:
-        """Return how many requests the broker still has."""
-
-
 def all_different(requests: Iterable[BootRequest], rng: random.Random) -> Iterator[BootRequest]:
     """Give each request values of its own: what a scheduler keeps by these must not grow."""
     for request in requests:
@@ -91,7 +77,7 @@ class Rounds:
 
     def __init__(
         self,
-        cloud: BrokenCloud,
+        cloud: RunningWorld,
         callers: int = CALLERS,
         *,
         insist: bool = False,

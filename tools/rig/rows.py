@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from conductor_client.cell_rows import CellRows
 from scheduler.nova_db import schema
 from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
-from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Fleet, Host
 from tools.rig.load import PROJECT, USER, Flavor
+from tools.rig.world import RunningWorld
 
 
 class ApiRows:
@@ -37,7 +37,7 @@ class ApiRows:
             connection.execute(build_requests.delete().where(build_requests.c.instance_uuid.in_(uuids)))
 
 
-def set_disabled(cloud: Cloud, host: Host, *, disabled: bool, reason: str | None = None) -> None:
+def set_disabled(cloud: RunningWorld, host: Host, *, disabled: bool, reason: str | None = None) -> None:
     """Disable or enable the compute service of a host, as operators do."""
     row = schema.services
     changed = sa.update(row).where(row.c.host == host.name, row.c.deleted == 0)

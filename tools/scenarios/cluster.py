@@ -12,17 +12,24 @@ import random
 import shutil
 import time
 
-from tools.rig import cluster_faults, command, debian, keystone
-from tools.rig.cluster_cloud import ClusterCloud
+from tools.rig import cluster, cluster_faults, command, debian, keystone
 from tools.rig.load import FEWEST_HOSTS
 from tools.rig.rounds import CALLERS, Rounds
 from tools.rig.service import ROOT
 from tools.rig.software import Software
+from tools.rig.world import Daemon, RunningWorld, World
 from tools.scenarios.chaos import MOST_PROBLEMS, print_table
 
 #: Seconds after healing in which requests must be served as before: the members agree again first.
 RECOVERY_LIMIT = 60.0
 SOFTWARE = ROOT / ".venv" / "cluster"
+PATIENCE = 120  # seconds that requests wait during an outage
+#: As kolla-ansible sets them, for services and callers alike.
+QUEUES = """\
+rabbit_quorum_queue = true
+rabbit_transient_quorum_queue = true
+heartbeat_timeout_threshold = 15
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +53,21 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
     software = Software(options.software, keystone.REQUIREMENTS)
     software.make()
     started = time.monotonic()
-    with ClusterCloud(directory, software, options.hosts, system) as cloud:
+    daemons = [f"controller{number}" for number in (1, 2)]
+    world = World(
+        options.hosts,
+        databases="galera",
+        placement="balanced",
+        bus="cluster",
+        options=f"[berth]\noutage_patience = {PATIENCE}\n",
+        queues=QUEUES,
+        daemons=tuple(Daemon(name, defaults=f"state_path = {directory / name}-state\n") for name in daemons),
+        software=software,
+        system=system,
+    )
+    for name in daemons:
+        (directory / f"{name}-state").mkdir()
+    with RunningWorld(world, directory) as cloud:
         print(f"A cluster, started in {time.monotonic() - started:.0f} s", flush=True)
         rng = random.Random(options.seed)
         drawn = cluster_faults.make_all(cloud, rng)
@@ -60,7 +81,7 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
                 break
             seconds = cluster_faults.LOST_FOR if "quorum" in name else options.seconds
             rounds = Rounds(cloud, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
-            errors = cloud.errors()
+            errors = cluster.errors(cloud)
             outcome = rounds.run(name, drawn[name], rng, seconds, seconds)
             print(
                 f"{name}: {outcome.answered} of {outcome.requests} answered, {outcome.refused} refused,"
@@ -68,7 +89,9 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
                 f" {outcome.recovery:.1f} s",
                 flush=True,
             )
-            seen = ", ".join(f"{code}: {count}" for code, count in sorted((cloud.errors() - errors).items()))
+            seen = ", ".join(
+                f"{code}: {count}" for code, count in sorted((cluster.errors(cloud) - errors).items())
+            )
             print(f"      in the logs of databases, brokers and Keystone: {seen or 'nothing'}", flush=True)
             for line in outcome.problems[:MOST_PROBLEMS]:
                 print(f"      {line}", flush=True)

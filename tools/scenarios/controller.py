@@ -13,9 +13,9 @@ import shutil
 
 from tools.rig import command, debian, packages
 from tools.rig.building import Building
-from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.load import FEWEST_HOSTS
-from tools.scenarios.controller_steps import NOVA_CONF, Controller
+from tools.rig.world import RunningWorld
+from tools.scenarios.controller_steps import NOVA_CONF, Controller, api_rows, world
 from tools.scenarios.transcript import Transcript
 
 #: Seconds until systemd's watchdog kills a frozen daemon, of the pause before a start, and of the start.
@@ -212,9 +212,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, directory: Path, root: Path, built: packages.Packages) -> int:
-    with ControllerCloud(directory, options.hosts) as cloud, debian.Machine(root) as machine:
+    with RunningWorld(world(options.hosts), directory) as cloud, debian.Machine(root) as machine:
         building = Building(
-            cloud, cloud.bus, options.callers, options.pause, seed=options.seed, api=cloud.api_rows()
+            cloud, cloud.bus, options.callers, options.pause, seed=options.seed, api=api_rows(cloud)
         )
         cloud.callback(building.give_up)
         show = Transcript({}, {}, machine.shell)

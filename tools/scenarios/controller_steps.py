@@ -12,10 +12,12 @@ import requests
 
 from tools.rig import debian
 from tools.rig.building import Building
-from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.debian import Machine, until
 from tools.rig.load import Call
 from tools.rig.packages import Packages
+from tools.rig.rows import ApiRows
+from tools.rig.servers import free_port
+from tools.rig.world import RunningWorld, World
 from tools.scenarios.transcript import Transcript
 
 NOVA_CONF = "/etc/nova/nova.conf"
@@ -33,6 +35,24 @@ NOT_OURS = re.compile(
 )
 #: Seconds in which requests are answered again.
 PATIENCE = 180
+MONITORING_PORTS = range(9812, 9900)
+
+
+def world(hosts: int) -> World:
+    """Return real servers for a scheduler in a machine of its own."""
+    return World(hosts, databases="mariadb", daemons=())
+
+
+def nova_conf(cloud: RunningWorld, monitoring: str) -> str:
+    """Return the nova.conf of a controller, with the address of its health checks and metrics."""
+    sections = f"[berth]\nmonitoring_listen = {monitoring}\n"
+    defaults = "state_path = /var/lib/nova"
+    return cloud.configure(cloud.callers_bus, defaults=defaults, sections=sections).read_text()
+
+
+def api_rows(cloud: RunningWorld) -> ApiRows:
+    """Return what writes to the API database which instances wait for a host."""
+    return ApiRows(cloud.engine(cloud.database("api")))
 
 
 class Controller:
@@ -44,7 +64,7 @@ class Controller:
 
     def __init__(
         self,
-        cloud: ControllerCloud,
+        cloud: RunningWorld,
         machine: Machine,
         building: Building,
         show: Transcript,
@@ -62,9 +82,10 @@ class Controller:
         self.problems: list[str] = []
         self._expected: list[Call] = []
         self._seconds = seconds
+        self.monitoring = f"127.0.0.1:{free_port(MONITORING_PORTS)}"
         show.answers = range(256)  # systemctl has a status for each state
         machine.run(PREPARE)
-        (machine.root / NOVA_CONF[1:]).write_text(cloud.nova_conf)
+        (machine.root / NOVA_CONF[1:]).write_text(nova_conf(cloud, self.monitoring))
         machine.run(f"chgrp nova {NOVA_CONF} && chmod 640 {NOVA_CONF}")
         self._before = self._files()
 
@@ -119,7 +140,7 @@ class Controller:
 
     def version(self) -> str:
         """Return the version of the daemon that runs."""
-        text = requests.get(f"http://{self.cloud.monitoring}/metrics", timeout=10).text
+        text = requests.get(f"http://{self.monitoring}/metrics", timeout=10).text
         (found,) = re.findall(r'^berth_build_info\{.*version="([^"]+)"', text, re.MULTILINE)
         return found
 

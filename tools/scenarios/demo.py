@@ -1,7 +1,7 @@
 """Boot instances in a small cloud, with computes that sometimes fail, and check the outcome in Placement."""
 
 import argparse
-import contextlib
+from functools import partial
 import logging
 from pathlib import Path
 import random
@@ -13,8 +13,10 @@ from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
 from tools.rig import command, servers, truth
+from tools.rig.fleet import ZONES
 from tools.rig.load import FLAVORS, PROJECT, USER, random_requests
-from tools.rig.small_cloud import Schedulers, SmallCloud
+from tools.rig.schedulers import LocalScheduler
+from tools.rig.world import Daemon, RunningWorld, World
 from tools.scenarios import demo_moves, demo_report
 
 TIMEOUT = 120
@@ -33,34 +35,26 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(options: argparse.Namespace, directory: Path) -> int:
     """Start a cloud, boot instances, resize one, and compare what came of it with Placement."""
-    several = options.schedulers * options.partitions > 1
-    with contextlib.ExitStack() as stack:
-        partitions = f", {options.partitions} partitions" if options.partitions > 1 else ""
-        demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells{partitions}")
-        started = time.monotonic()
-        announce = demo_report.progress(time.monotonic)
-        rabbit = None
-        if several or options.rabbit:
-            announce("RabbitMQ")
-            rabbit = stack.enter_context(broker())
-        flavors = tuple(flavor.name for flavor in FLAVORS) if options.partitions > 1 else ()
-        schedulers = Schedulers(options.partitions, options.schedulers, flavors)
-        failures = Failures(rate=options.fail_rate, seed=options.seed, moves=1)
-        cloud = SmallCloud(directory, options.hosts, options.cells, failures, rabbit, schedulers, announce)
-        stack.enter_context(cloud)
-        demo_report.parts(cloud, time.monotonic() - started)
+    partitions = f", {options.partitions} partitions" if options.partitions > 1 else ""
+    demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells{partitions}")
+    started = time.monotonic()
+    announce = demo_report.progress(time.monotonic)
+    with RunningWorld(world(options), directory, announce=announce) as cloud:
+        demo_report.parts(cloud, options.schedulers, time.monotonic() - started)
 
         requests = make_requests(options.instances, options.seed)
         demo_report.say(f"Booting {options.instances} instances in {len(requests)} requests")
         started = time.monotonic()
         finished = boot(cloud, requests)
         took = time.monotonic() - started
-        records = cloud.conductor.journal.records([uuid for request in requests for uuid in request.uuids])
+        records = cloud.journal.records([uuid for request in requests for uuid in request.uuids])
         demo_report.instances(requests, records)
-        demo_report.errors(records, cloud.causes())
+        deciders = [each for each in cloud.schedulers if isinstance(each, LocalScheduler)]
+        causes = {instance: cause for each in deciders for instance, cause in each.causes.items()}
+        demo_report.errors(records, causes)
         demo_report.totals(requests, records, took)
-        if several:
-            demo_report.deciders(cloud.deciders, records, cloud.partition_of_host())
+        if len(deciders) > 1:
+            demo_report.deciders(deciders, records, cloud.fleet.partition_of_host())
 
         chosen = demo_moves.choose(requests, records, FLAVORS)
         resized, wrong = demo_moves.resize(cloud, *chosen) if chosen else ({}, [])
@@ -68,6 +62,43 @@ def run(options: argparse.Namespace, directory: Path) -> int:
         found = check(cloud, requests, records, resized)
         found.problems += wrong
     return demo_report.verdict(found, finished)
+
+
+def world(options: argparse.Namespace) -> World:
+    """Return a cloud that is in this process, but for Placement and RabbitMQ.
+
+    Raises:
+        RuntimeError: It needs RabbitMQ, which is not installed.
+    """
+    partitions = [f"part{number + 1}" for number in range(options.partitions)]
+    several = options.schedulers * options.partitions > 1
+    if (several or options.rabbit) and not shutil.which("rabbitmq-server", path=servers.path_of_servers()):
+        raise RuntimeError("RabbitMQ is not installed; several schedulers and --rabbit need it")
+    purposes = tuple(map(partial(purpose, options.partitions), range(options.partitions)))
+    router, alone = Daemon("router-1", router=True, here=True), options.partitions == 1
+    names = [""] if alone else partitions
+    schedulers = [
+        Daemon("-".join(filter(None, ("scheduler", name, str(number + 1)))), partition=name, here=True)
+        for name in names
+        for number in range(options.schedulers)
+    ]
+    return World(
+        options.hosts,
+        options.cells,
+        () if alone else purposes,
+        bus="rabbitmq" if several or options.rabbit else "memory",
+        daemons=(*schedulers, *([] if alone else [router])),
+        conductors="here",
+        failures=Failures(rate=options.fail_rate, seed=options.seed, moves=1),
+    )
+
+
+def purpose(partitions: int, number: int) -> str:
+    """Return what a partition is for: its share of the flavors, or a zone if there are more partitions."""
+    names = [flavor.name for flavor in FLAVORS]
+    if number < len(names):
+        return f"flavors = {', '.join(names[number::partitions])}"
+    return f"zones = {ZONES[number % len(ZONES)]}"
 
 
 def make_requests(instances, seed):
@@ -91,7 +122,7 @@ def boot(cloud, requests):
             shown = time.monotonic()
             print(f"  {number} of {len(requests)} requests sent", flush=True)
         client.call(context, "build_instances", request_spec=request.spec(), instance_uuids=request.uuids)
-    return wait(cloud.conductor.journal, [instance for request in requests for instance in request.uuids])
+    return wait(cloud.journal, [instance for request in requests for instance in request.uuids])
 
 
 def wait(records, uuids):
@@ -130,13 +161,6 @@ def problems(record, zone, hosts):
     if record.host and zone and hosts[record.host].zone != zone:
         return [f"{name} is not in {zone}"]
     return []
-
-
-def broker():
-    """Run a RabbitMQ; several schedulers need one."""
-    if not shutil.which("rabbitmq-server", path=servers.path_of_servers()):
-        raise RuntimeError("RabbitMQ is not installed; several schedulers and --rabbit need it")
-    return servers.rabbitmq()
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -42,9 +42,9 @@ def resize(cloud, before, after, built):
     arguments = {"instance_uuid": instance, "migration_uuid": migration, "host": built.host}
     client = cloud.client.prepare(timeout=TIMEOUT)
     client.call(context, "resize_instance", request_spec=after.spec(), **arguments)
-    if not cloud.conductor.journal.wait([migration], TIMEOUT):
+    if not cloud.journal.wait([migration], TIMEOUT):
         return {}, [f"The resize of instance {instance} did not end in time"]
-    (record,) = cloud.conductor.journal.records([migration])
+    (record,) = cloud.journal.records([migration])
     print(f"  hosts    {demo_report.story(record)}")
     if record.state == journal.ERROR:
         print("  The instance stays where it was.")

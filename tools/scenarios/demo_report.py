@@ -50,15 +50,15 @@ def progress(clock):
     return announce
 
 
-def parts(cloud, seconds):
-    """Print the parts of the cloud and the time of their start."""
-    wanted = cloud.schedulers
-    several = f" in each of {wanted.partitions} partitions, and a router" if wanted.partitions > 1 else ""
+def parts(cloud, schedulers, seconds):
+    """Print the parts of the cloud with so many schedulers of each partition, and the time of their start."""
+    partitions = len(cloud.world.partitions)
+    several = f" in each of {partitions} partitions, and a router" if partitions else ""
     bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory; it polls every 50 ms"
     print(f"  message bus  {bus}")
     print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
     print(f"  Placement    {cloud.placement_url}, {count_text(len(cloud.fleet.hosts), 'resource provider')}")
-    print(f"  schedulers   {wanted.each}{several}")
+    print(f"  schedulers   {schedulers}{several}")
     print("  services     super-conductor; in each cell a conductor and its computes")
     print(f"  up in {seconds:.1f} s")
 

@@ -14,10 +14,11 @@ import signal
 import time
 
 from tools.rig import command, debian, packages
-from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.images import Container
 from tools.rig.load import FEWEST_HOSTS
+from tools.rig.world import RunningWorld
 from tools.scenarios import image_of_kolla, image_wheel
+from tools.scenarios.controller_steps import nova_conf, world
 from tools.scenarios.image_steps import MONITORING, Image
 
 PARTS = ("image", "wheel", "kolla")
@@ -88,8 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     debian.need("mmdebstrap", "systemd-nspawn", "nsenter", "buildah")
     with command.running("image", options.directory) as directory:
-        with ControllerCloud(directory, options.hosts, MONITORING) as cloud:
-            steps = Image(options, directory, cloud)
+        with RunningWorld(world(options.hosts), directory) as cloud:
+            steps = Image(options, directory, cloud, nova_conf(cloud, MONITORING))
             steps.images.import_base(debian.bootstrap(options.machines, options.release, "image"), steps.base)
             chosen = options.only or PARTS
             if "image" in chosen:

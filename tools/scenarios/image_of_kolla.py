@@ -76,7 +76,7 @@ def run(steps: Image) -> None:
     show.say(f"User of the image: {steps.images.configuration(TAG)['User']}")
     files = steps.directory / "config_files"
     files.mkdir()
-    (files / "nova.conf").write_text(steps.cloud.nova_conf)
+    (files / "nova.conf").write_text(steps.nova_conf)
     (files / "config.json").write_text(json.dumps(CONFIG))
     with steps.images.mounted(TAG) as root:
         show.say("Commands of Berth on the path: " + ", ".join(_commands(root)))

@@ -10,9 +10,10 @@ import time
 
 from tools.rig import debian, packages
 from tools.rig.building import Building
-from tools.rig.controller_cloud import ControllerCloud
 from tools.rig.debian import until
 from tools.rig.images import PIP_CONFIGURATION, Container, Images
+from tools.rig.world import RunningWorld
+from tools.scenarios.controller_steps import api_rows
 from tools.scenarios.transcript import Transcript
 
 #: As the Dockerfile sets it; health checks ask there.
@@ -26,7 +27,11 @@ class Image:
 
     building: Building
 
-    def __init__(self, options: argparse.Namespace, directory: Path, cloud: ControllerCloud) -> None:
+    def __init__(
+        self, options: argparse.Namespace, directory: Path, cloud: RunningWorld, nova_conf: str
+    ) -> None:
+        """Write the nova.conf of containers; nothing is built yet."""
+        self.nova_conf = nova_conf
         self.options, self.directory, self.cloud = options, directory, cloud
         self._loads = 0
         self._earlier: set[str] = set()
@@ -36,7 +41,7 @@ class Image:
         self.base = f"localhost/berth-base:{options.release}"
         self.configuration = directory / "nova"
         self.configuration.mkdir()
-        (self.configuration / "nova.conf").write_text(cloud.nova_conf)
+        (self.configuration / "nova.conf").write_text(nova_conf)
         (self.configuration / "nova.conf").chmod(0o644)
         (directory / "pip.conf").write_text(PIP_CONFIGURATION)
         wheels = debian.wheels(options.machines, packages.RELEASES[options.release])
@@ -87,7 +92,7 @@ class Image:
             self.cloud.bus,
             options.callers,
             seed=options.seed + self._loads,
-            api=self.cloud.api_rows(),
+            api=api_rows(self.cloud),
         )
         self.cloud.callback(self.building.give_up)
         return self.building

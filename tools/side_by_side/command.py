@@ -12,11 +12,11 @@ from typing import Any
 
 from tools.rig.command import SOFTWARE, Parser, running
 from tools.rig.load import FEWEST_HOSTS
-from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
 from tools.side_by_side.contenders import BerthScheduler, Contender, NovaScheduler
 from tools.side_by_side.measuring import SERVICES, Case, Result, cases
+from tools.side_by_side.rig import Rig
 
 #: The contenders by the names of the command line.
 CONTENDERS: dict[str, Contender] = {
@@ -55,7 +55,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
     with running("side-by-side") as directory:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
-        with NovaCloud(directory, software, options.hosts, options.cells, options.filled) as rig:
+        with Rig(directory, software, options.hosts, options.cells, options.filled) as rig:
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
                 for contender in (*contenders[turn:], *contenders[:turn]):
@@ -63,7 +63,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
 
 
 def _round(
-    rig: NovaCloud,
+    rig: Rig,
     contender: Contender,
     number: int,
     loads: Sequence[Case],

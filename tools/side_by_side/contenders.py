@@ -11,10 +11,11 @@ from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
 from scheduler.stream.broker import StreamBroker, broker_hosts
-from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess
 from tools.rig.load import make_requests, send
-from tools.rig.nova_cloud import PLACEMENT_KEEPALIVE, NovaCloud
+from tools.rig.parts import PLACEMENT_KEEPALIVE
+from tools.rig.schedulers import BerthSchedulerProcess, NovaSchedulerProcess
 from tools.side_by_side.counting import Connect
+from tools.side_by_side.rig import Rig
 
 NOVA, BERTH = "nova-scheduler", "Berth"
 
@@ -48,7 +49,7 @@ class BerthScheduler:
     daemons: int = 1
 
     @contextmanager
-    def run(self, rig: NovaCloud) -> Iterator[Running]:
+    def run(self, rig: Rig) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
         hosts = [f"controller{number}" for number in range(self.daemons)]
@@ -73,7 +74,7 @@ class NovaScheduler:
     name = NOVA
 
     @contextmanager
-    def run(self, rig: NovaCloud) -> Iterator[Running]:
+    def run(self, rig: Rig) -> Iterator[Running]:
         """Run nova-scheduler."""
         transport_url = rig.rabbit.vhost()
         path = rig.configure_nova(transport_url)
@@ -99,7 +100,7 @@ def _first_answer(bus: Bus, started: float) -> float:
     return call.sent + call.seconds - started
 
 
-def _sync_instances(rig: NovaCloud, bus: Bus, vhost: str) -> None:
+def _sync_instances(rig: Rig, bus: Bus, vhost: str) -> None:
     """Report the instances of all computes twice, as computes do; else nova reads the database for each host.
 
     Raises:
@@ -117,7 +118,7 @@ def _sync_instances(rig: NovaCloud, bus: Bus, vhost: str) -> None:
             time.sleep(LOOK_INTERVAL)
 
 
-def _waiting(rig: NovaCloud, vhost: str) -> int:
+def _waiting(rig: Rig, vhost: str) -> int:
     queues = [name for name in rig.rabbit.queues(vhost) if name.startswith("scheduler_fanout")]
     return sum(rig.rabbit.messages(vhost, name) for name in queues)
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from scheduler.stream.broker import StreamConnection
 from scheduler.stream.records import decode
-from tools.rig.nova_cloud import NovaCloud
+from tools.side_by_side.rig import Rig
 
 Connect = Callable[[], StreamConnection]
 """Connects to the decision stream of a load."""
@@ -29,7 +29,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 class Counting:
     """Counts from entry to exit of the context; ``counts`` has the totals then."""
 
-    def __init__(self, rig: NovaCloud, stream: Connect | None) -> None:
+    def __init__(self, rig: Rig, stream: Connect | None) -> None:
         """Count for schedulers, and what they write to their decision stream, if any."""
         self.counts: Mapping[str, int] = {}
         self._rig = rig

@@ -11,10 +11,10 @@ from typing import Any
 
 from tools.rig import truth
 from tools.rig.load import BootRequest, Call, make_large_request, make_requests, percentile, send
-from tools.rig.nova_cloud import NovaCloud
 from tools.rig.usage import Usage
 from tools.side_by_side.contenders import Running
 from tools.side_by_side.counting import Counting
+from tools.side_by_side.rig import Rig
 
 #: The names of the load whose requests are for one instance each, and of the measurement without requests.
 SINGLE, IDLE = "single instances", "idle"
@@ -95,7 +95,7 @@ class Result:
         return sum(self.cpu[service] for service in services) / max(1, self.instances) * 1000
 
 
-def measure(rig: NovaCloud, running: Running, case: Case, seconds: float) -> dict[str, Any]:
+def measure(rig: Rig, running: Running, case: Case, seconds: float) -> dict[str, Any]:
     """Send a load for so many seconds; return the fields of ``Result`` that are measured."""
     rig.reset()
     with Counting(rig, running.stream) as counting, _usage(rig, running) as usage:
@@ -104,14 +104,14 @@ def measure(rig: NovaCloud, running: Running, case: Case, seconds: float) -> dic
     return {**summary(calls), **_used(usage), **found}
 
 
-def problems(rig: NovaCloud, calls: Sequence[Call]) -> list[str]:
+def problems(rig: Rig, calls: Sequence[Call]) -> list[str]:
     """Compare the answers to all requests since the last reset with Placement and with the fleet."""
     expected = truth.promised(calls, rig.fleet)
     found = truth.check_database(rig.placement_database, expected, rig.filled).problems
     return [*found, *truth.untrue_replies(calls, rig.fleet)]
 
 
-def idle(rig: NovaCloud, running: Running, seconds: float) -> dict[str, Any]:
+def idle(rig: Rig, running: Running, seconds: float) -> dict[str, Any]:
     """Wait for so many seconds, then measure for as long; return the fields of ``Result``."""
     time.sleep(seconds)
     with _usage(rig, running) as usage:
@@ -120,7 +120,7 @@ def idle(rig: NovaCloud, running: Running, seconds: float) -> dict[str, Any]:
     return {**nothing, **_used(usage), "seconds": seconds, "errors": {}, "problems": []}
 
 
-def _usage(rig: NovaCloud, running: Running) -> Usage:
+def _usage(rig: Rig, running: Running) -> Usage:
     def programs() -> Iterator[tuple[str, int]]:
         yield from (("scheduler", pid) for pid in running.pids)
         yield from rig.processes().items()
@@ -136,7 +136,7 @@ def _used(usage: Usage) -> dict[str, Any]:
     }
 
 
-def warm_up(rig: NovaCloud, running: Running) -> None:
+def warm_up(rig: Rig, running: Running) -> None:
     """Send a few requests that are not measured."""
     send(running.bus, make_requests(3, 0), 1, 600)
     rig.reset()

@@ -14,6 +14,7 @@ import uuid
 from tests.support.faulty_proxy import after_doing
 from tools.rig.fleet import Host
 from tools.rig.rows import set_disabled
+from tools.rig.servers import Rabbit
 from tools.worked_cases.cloud import CasesCloud
 
 #: The width of tables.
@@ -173,10 +174,14 @@ def normalised(text: str) -> str:
     return text
 
 
-def run(directory: Path, transport_url: str) -> dict[str, str]:
-    """Make the builds of all cases fail in a cloud, and return what is told of each by its name."""
+def run(directory: Path, rabbit: Rabbit | None = None) -> dict[str, str]:
+    """Make the builds of all cases fail in a cloud, and return what is told of each by its name.
+
+    Args:
+        rabbit: A RabbitMQ that runs already.
+    """
     found = {}
-    with CasesCloud(directory, transport_url) as cloud:
+    with CasesCloud(directory, rabbit) as cloud:
         for case in CASES:
             with case.change(cloud):
                 case.boot(cloud)

@@ -16,9 +16,10 @@ from scheduler.nova_db import schema
 from scheduler.placement.providers import list_path
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools.rig.fleet import Aggregate, Cell, Host
+from tools.rig.fleet import Aggregate, Cell, Fleet, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.providers import send
+from tools.rig.servers import Rabbit
 from tools.rig.service import ROOT
 from tools.rig.world import RunningWorld, World
 
@@ -79,19 +80,20 @@ def write_flavors(connection: sa.Connection, flavors: Iterable[Flavor]) -> None:
 class CasesCloud(RunningWorld):
     """A cloud whose Placement can be told to serve others first. Its hosts are in zones az1, az2 and az3."""
 
-    def __init__(self, directory: str | Path, transport_url: str) -> None:
-        """Describe a cloud on a virtual host of a RabbitMQ; it is started on entry."""
-        super().__init__(World(HOSTS, bus=transport_url, options=SECTIONS), directory)
+    def __init__(self, directory: str | Path, rabbit: Rabbit | None) -> None:
+        """Describe a cloud, on a virtual host of a RabbitMQ if that runs already; it is started on entry."""
+        super().__init__(World(HOSTS, options=SECTIONS), directory, rabbit)
 
     def _start(self) -> None:
         super()._start()
         self._client = SchedulerClient.from_conf(self.bus)
 
-    def make_fleet(self, hosts: int, cells: Sequence[Cell], partitions: int = 1) -> None:
-        """Describe the hosts; those of a zone are for other tenants only."""
-        super().make_fleet(hosts, cells, partitions)
-        isolated = Aggregate("tenants", {"filter_tenant_id": OTHER_PROJECT}, self.of_zone("az3"))
-        self.fleet.aggregates.append(isolated)
+    def make_fleet(self, cells: Sequence[Cell]) -> Fleet:
+        """Return the hosts; those of a zone are for other tenants only."""
+        fleet = super().make_fleet(cells)
+        others = [host for host in fleet.hosts if host.zone == "az3"]
+        fleet.aggregates.append(Aggregate("tenants", {"filter_tenant_id": OTHER_PROJECT}, others))
+        return fleet
 
     def _prepare(self) -> None:
         self.admin = PlacementAdmin(self.placement_url)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tools.rig import command, servers
+from tools.rig import command
 from tools.rig.service import ROOT
 from tools.worked_cases import cases, plans
 
@@ -16,8 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
         "directory", DIRECTORY, "where the files of the cases are; those of plans are beside it", nargs="?"
     )
     target: Path = parser.parse_args(arguments).directory
-    with command.running("cases") as directory, servers.rabbitmq() as rabbit:
-        found = cases.run(directory, rabbit.vhost())
+    with command.running("cases") as directory:
+        found = cases.run(directory)
         for name, text in found.items():
             (target / f"{name}.txt").write_text(text)
         plans.write(directory / "plans", target.parent / plans.DIRECTORY.name)

@@ -3,6 +3,7 @@
 The same arguments give the same cloud, with the same UUIDs.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 import random
 import uuid
@@ -11,9 +12,9 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tools.rig import instances
-from tools.rig.cloud import Cloud
-from tools.rig.fleet import Aggregate, Cell, Placed, fleet_share
+from tools.rig.fleet import Aggregate, Cell, Fleet, Placed, fleet_share
 from tools.rig.load import PROJECT, Flavor
+from tools.rig.world import RunningWorld, World
 from tools.worked_cases.cloud import write_flavors
 
 C4 = Flavor(1, "c4", 4, 16384, 40)
@@ -36,7 +37,7 @@ ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
 """
 
 
-class PlanCloud(Cloud):
+class PlanCloud(RunningWorld):
     """A cloud of some hosts; ``config_file`` is what berth-plan takes."""
 
     def __init__(
@@ -50,30 +51,31 @@ class PlanCloud(Cloud):
         racks: int = RACKS,
     ) -> None:
         """Describe a cloud in two cells; at most so many instances use a share of the memory of hosts."""
-        super().__init__(directory)
-        self._groups = groups
-        self.make_fleet(hosts, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
-        self.fleet.aggregates += [
-            Aggregate(
-                f"rack{number + 1}",
-                {"failure_domain": f"rack{number + 1}"},
-                self.fleet.hosts[fleet_share(number, racks, hosts)],
-            )
-            for number in range(racks)
-        ]
-        self.fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, self.fleet.hosts[LEAVING]))
-        self.fleet.placed = self._place(instances, used, random.Random(seed))
+        world = World(hosts, instances=instances, bus="memory", options=SECTIONS, daemons=())
+        super().__init__(world, directory)
+        self._used, self._seed, self._groups, self._racks = used, seed, groups, racks
 
-    def _place(self, count: int, used: float, chance: random.Random) -> list[Placed]:
+    def make_fleet(self, cells: Sequence[Cell]) -> Fleet:
+        """Return the hosts, which are in racks, with instances; some hosts are to leave."""
+        fleet = Fleet(self.world.hosts, cells)
+        for number in range(self._racks):
+            name = f"rack{number + 1}"
+            here = fleet.hosts[fleet_share(number, self._racks, self.world.hosts)]
+            fleet.aggregates.append(Aggregate(name, {"failure_domain": name}, here))
+        fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, fleet.hosts[LEAVING]))
+        fleet.placed = self._place(fleet, random.Random(self._seed))
+        return fleet
+
+    def _place(self, fleet: Fleet, chance: random.Random) -> list[Placed]:
         found: list[Placed] = []
+        hosts = fleet.hosts
         left = {
-            host.name: int((host.hardware.memory_mb - host.hardware.reserved_mb) * used)
-            for host in self.fleet.hosts
+            host.name: int((host.hardware.memory_mb - host.hardware.reserved_mb) * self._used)
+            for host in hosts
         }
-        for number in range(count):
+        for number in range(self.world.instances):
             group = number // MEMBERS if number < MEMBERS * self._groups else None
             flavor = chance.choice(KINDS) if group is None else DB8
-            hosts = self.fleet.hosts
             if group is None:
                 host = chance.choice(hosts)
             else:  # in one cell; each on a host of its own, if that is the policy
@@ -86,14 +88,10 @@ class PlanCloud(Cloud):
                 found.append(Placed(name, host, flavor, number, state, group))
         return found
 
-    def _start(self) -> None:
-        self.placement_url = self.start_placement()
-        self.write_databases()
+    def _prepare(self) -> None:
         with self.connection("api") as connection:
             self._write_api(connection)
         instances.write(self)
-        instances.fill_placement(self.engine(self.database("placement")), self.fleet.placed)
-        self.config_file = self.configure("fake://", sections=SECTIONS)
 
     def _write_api(self, connection: sa.Connection) -> None:
         write_flavors(connection, FLAVORS)

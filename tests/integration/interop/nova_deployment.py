@@ -4,7 +4,7 @@ import contextlib
 import json
 import sqlite3
 
-from tests.integration.deployed import DeployedCloud
+from tools.rig.world import RunningWorld
 
 #: What nova wants to know besides, and Berth does not.
 NOVA_OPTIONS = """\
@@ -19,20 +19,20 @@ workers = 1
 """
 
 
-class NovaDeployment(DeployedCloud):
+class NovaDeployment(RunningWorld):
     """A scheduler of ours beside a real nova; its fleet has no aggregates in nova's databases."""
 
-    def __init__(self, directory, rabbit, hosts, cells, nova):
-        super().__init__(directory, rabbit, hosts, cells, conductors=False)
+    def __init__(self, world, directory, rabbit, nova):
+        super().__init__(world, directory, rabbit)
         self.nova = nova
 
     def write_databases(self):
-        self.configure(self.transport_url)
+        self.configure(self.daemons_bus)
         (self.directory / "nova.conf").write_text(NOVA_OPTIONS.format(directory=self.directory))
         hosts = self.directory / "hosts.json"
         hosts.write_text(json.dumps({cell.name: self._described(cell) for cell in self.fleet.cells}))
         self.run_nova("nova_databases", hosts, self.nova.empty)
-        for name in ("api", "cell0", *(cell.name for cell in self.fleet.cells)):
+        for name in self.databases:
             self._let_readers_not_lock(self.directory / f"{name}.sqlite")
 
     def run_nova(self, program, *arguments):

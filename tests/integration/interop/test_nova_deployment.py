@@ -1,8 +1,11 @@
 """Berth in a deployment of a real nova: its databases, its conductor, its aggregates; and swapped with its scheduler."""
 
+from functools import partial
+
 import pytest
 import requests
 
+from scheduler import conf as options
 from scheduler.claims.sweep import Sweep
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.engines import Engines
@@ -11,12 +14,13 @@ from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_service.buried_builds import BuriedBuilds
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
-from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.support import forked
+from tests.support.waiting import eventually
 from tools.rig.building import Building
-from tools.rig.cloud import NovaSchedulerProcess, consumers_of
 from tools.rig.providers import HEADERS
+from tools.rig.schedulers import NovaSchedulerProcess, consumers_of
+from tools.rig.world import World
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -27,7 +31,7 @@ LARGE = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 1}
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory, rabbit, nova):
     directory = tmp_path_factory.mktemp("nova")
-    with NovaDeployment(directory, rabbit, 12, 2, nova) as running:
+    with NovaDeployment(World(), directory, rabbit, nova) as running:
         yield running
 
 
@@ -84,13 +88,14 @@ def test_what_a_buried_build_holds_is_released(cloud, seen):
     body = {**wanted, "project_id": "project", "user_id": "user"}
     url = f"{cloud.placement_url}/allocations/{instance}"
     assert requests.put(url, json=body, headers=HEADERS, timeout=10).status_code == 204
-    engines = Engines(cloud.conf)
-    cells = Cells(engines, cloud.conf)
+    conf = options.load(["--config-file", str(cloud.config_file)])
+    engines = Engines(conf)
+    cells = Cells(engines, conf)
     cells.load()
     sweep = Sweep(
-        AllocationWriter(PlacementClient.from_conf(cloud.conf)),
+        AllocationWriter(PlacementClient.from_conf(conf)),
         InstanceStates(engines, cells, CellCalls(lambda: 30.0)).of,
-        BuriedBuilds(cloud.conf, engines, 60).read_new,
+        BuriedBuilds(conf, engines, 60).read_new,
     )
     sweep.run()
     assert held(cloud, instance) == {host.name: SMALL}
@@ -164,7 +169,6 @@ class Swap:
 
     def __init__(self, cloud):
         self._cloud = cloud
-        self._vhost = cloud.transport_url.rpartition("/")[2]
         program = cloud.nova.python.with_name("nova-scheduler")
         self.nova = NovaSchedulerProcess(program, cloud.nova_configuration, cloud.directory / "nova.log")
 
@@ -177,12 +181,13 @@ class Swap:
     def wait_for(self, nova=0, berth=0):
         """Wait until so many schedulers of each kind take requests."""
         wanted = consumers_of(nova=nova, berth=berth)
-        until(lambda: self._cloud.rabbit.consumers(self._vhost, "scheduler") == wanted, "No such number")
+        look = partial(self._cloud.rabbit.consumers, self._cloud.vhost, "scheduler")
+        assert eventually(lambda: look() == wanted), "No such number"
 
     def answers(self, building, count=20):
         """Wait until so many more instances are built."""
         wanted = len(building.answers) + count
-        until(lambda: len(building.answers) >= wanted, "Too few answers")
+        assert eventually(lambda: len(building.answers) >= wanted), "Too few answers"
 
 
 def placed(process):

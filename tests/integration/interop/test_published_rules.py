@@ -3,13 +3,13 @@
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import json
 import pathlib
+import subprocess
 import sys
 import threading
 
 import pytest
 
 from tests.builders import uuid_of
-from tests.integration.deployed import run_json
 from tests.integration.interop.nova_process import ENVIRONMENT
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
@@ -158,7 +158,9 @@ def packages(tmp_path_factory, nova):
 
 def ask(path, *directories):
     command = [sys.executable, HERE / "published_berth.py", path, PUBLISHED, *directories]
-    return run_json(command, env=ENVIRONMENT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, env=ENVIRONMENT)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

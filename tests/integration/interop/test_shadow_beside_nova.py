@@ -11,10 +11,11 @@ from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.comparison import Verdict
 from scheduler.operators.shadow.shadow import FILE
-from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.integration.test_shadow import printed_report, shadow_queues
-from tools.rig.cloud import NovaSchedulerProcess
+from tests.support.waiting import eventually
+from tools.rig.schedulers import NovaSchedulerProcess
+from tools.rig.world import World
 
 pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -26,12 +27,13 @@ INSTANCES = REQUESTS // 10 * (10 + 2 - 1)
 class ServedByNova(NovaDeployment):
     """A cloud whose only scheduler is nova-scheduler."""
 
-    def start_scheduler(self):
+    def _start(self):
+        super()._start()
         program = self.nova.python.with_name("nova-scheduler")
-        self.scheduler = NovaSchedulerProcess(program, self.nova_configuration, self.directory / "nova.log")
-        self.scheduler.start()
-        self.callback(self.scheduler.kill)
-        self.scheduler.wait_until_it_answers(self.bus)
+        scheduler = NovaSchedulerProcess(program, self.nova_configuration, self.directory / "nova.log")
+        scheduler.start()
+        self.callback(scheduler.kill)
+        scheduler.wait_until_it_answers(self.bus)
 
     def start_shadow(self, name):
         """Start a shadow; its comparisons, and its decision log, are in the directory of this name."""
@@ -57,7 +59,7 @@ class ServedByNova(NovaDeployment):
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory, rabbit, nova):
     directory = tmp_path_factory.mktemp("nova")
-    with ServedByNova(directory, rabbit, 12, 2, nova) as running:
+    with ServedByNova(World(daemons=()), directory, rabbit, nova) as running:
         yield running
 
 
@@ -74,7 +76,7 @@ def test_a_shadow_decides_as_nova_does(cloud):
     shadow = cloud.start_shadow("quiet")
     built = cloud.run_nova("nova_builds", REQUESTS, cloud.directory / "quiet" / FILE)
     assert_all_built(built)
-    until(lambda: len(cloud.compared("quiet")) == REQUESTS, "not all requests are compared", 150)
+    assert eventually(lambda: len(cloud.compared("quiet")) == REQUESTS, 150), "not all requests are compared"
     assert shadow.stop() == 0
     assert "Traceback" not in shadow.text()
     assert shadow_queues(cloud) == []
@@ -95,10 +97,10 @@ def test_a_shadow_that_is_killed_disturbs_no_build_and_leaves_no_queue(cloud):
     shadow = cloud.start_shadow("killed")
     with ThreadPoolExecutor(1) as pool:
         building = pool.submit(cloud.run_nova, "nova_builds", REQUESTS)
-        until(lambda: cloud.compared("killed") or building.done(), "nothing is compared")
+        assert eventually(lambda: cloud.compared("killed") or building.done()), "nothing is compared"
         assert not building.done()
         shadow.kill()
         built = building.result()
     assert shadow.status == -signal.SIGKILL
     assert_all_built(built)
-    until(lambda: not shadow_queues(cloud), "a queue is left")
+    assert eventually(lambda: not shadow_queues(cloud)), "a queue is left"

@@ -8,9 +8,9 @@ import pytest
 
 from conductor_client.client import SchedulerClient
 from scheduler.stream.decision_stream import AVAILABLE, UNAVAILABLE
-from tests.integration.deployed import DeployedCloud
 from tests.integration.stream.schedulers import PATIENCE, broker_of
 from tests.unit.conductor_client.doubles import context, make_spec
+from tools.rig.world import Daemon, RunningWorld, World
 from tools.side_by_side.counting import STREAM, StreamCounter
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
@@ -21,12 +21,8 @@ DAEMONS = 3
 
 @pytest.fixture
 def cloud(tmp_path, rabbit):
-    with DeployedCloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False) as started:
-        for number in range(2, DAEMONS + 1):
-            path = started.configure(started.transport_url, host=f"controller{number}")
-            name = f"scheduler{number}"
-            more = started.run("scheduler.cmd.scheduler", "--config-file", path, name=name)
-            more.wait_for_line("The daemon takes requests")
+    daemons = tuple(Daemon(f"controller{number}") for number in range(DAEMONS))
+    with RunningWorld(World(cells=1, daemons=daemons), tmp_path, rabbit) as started:
         yield started
 
 
@@ -42,13 +38,13 @@ def place(cloud):
 
 
 def test_daemons_answer_all_requests_and_tell_each_other(cloud):
-    assert f"schedulers: {DAEMONS}" in cloud.processes[-1].text()
-    written = StreamCounter(partial(broker_of(cloud.transport_url).connect, "counter"))
+    assert f"schedulers: {DAEMONS}" in "".join(each.text() for each in cloud.schedulers)
+    written = StreamCounter(partial(broker_of(cloud.callers_bus).connect, "counter"))
     written.start()
     assert len(place(cloud)) == REQUESTS
     assert {status for _, status in cloud.stop_processes()} == {0}
     assert written.stop()[f"{STREAM}intent"] >= REQUESTS
-    for process in cloud.processes:
+    for process in cloud.schedulers:
         # RabbitMQ may answer an internal error to one of those that declare the stream at the same time
         interrupted, ended = (process.text().count(text) for text in (UNAVAILABLE, AVAILABLE))
         assert interrupted == ended

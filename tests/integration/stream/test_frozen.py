@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from conductor_client.client import SchedulerClient
-from tests.integration.deployed import DeployedCloud
 from tests.integration.stream.schedulers import PATIENCE
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
+from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
@@ -18,14 +18,13 @@ CALLERS = 12
 
 @pytest.fixture
 def cloud(tmp_path, rabbit):
-    with DeployedCloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False) as started:
+    world = World(cells=1, daemons=(Daemon("controller1"), Daemon("controller2")))
+    with RunningWorld(world, tmp_path, rabbit) as started:
         yield started
 
 
 def test_what_a_frozen_scheduler_was_handed_is_answered_by_another_while_callers_wait(cloud):
-    path = cloud.configure(cloud.transport_url, host="controller2")
-    second = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name="scheduler2")
-    second.wait_for_line("The daemon takes requests")
+    second = cloud.schedulers[1]
     client = SchedulerClient(
         cloud.bus, timeout=PATIENCE
     )  # as long as nova's callers wait for a first heartbeat

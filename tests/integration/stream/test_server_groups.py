@@ -13,10 +13,10 @@ import requests
 
 from conductor_client.client import SchedulerClient
 from scheduler import objects
-from tests.integration.deployed import DeployedCloud
 from tests.integration.stream.schedulers import PATIENCE
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
 from tools.rig.providers import HEADERS
+from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
@@ -30,25 +30,13 @@ GROUPS = int(os.environ.get("BERTH_GROUPS", "12"))
 AT_ONCE = 4
 
 
-class Cloud(DeployedCloud):
-    """Its schedulers begin two calls at a time; the one with the highest rank gets three before the others."""
-
-    def configure(self, *args, **options):
-        return super().configure(*args, defaults="executor_thread_pool_size = 2", **options)
-
-
 class Schedulers:
     """Daemons on one cloud, and the members of groups that are asked of them."""
 
     def __init__(self, cloud):
         self._cloud = cloud
         self._client = SchedulerClient(cloud.bus, timeout=PATIENCE)
-        self.daemons = [cloud.scheduler]
-        for number in range(2, DAEMONS + 1):
-            path = cloud.configure(cloud.transport_url, host=f"controller{number}")
-            daemon = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name=f"scheduler{number}")
-            daemon.wait_for_line("The daemon takes requests")
-            self.daemons.append(daemon)
+        self.daemons = cloud.schedulers
 
     def place(self, policy, count, while_waiting=lambda: None):
         """Ask for the members of groups, those of one at the same instant; return the hosts of each group.
@@ -84,7 +72,11 @@ class Schedulers:
 
 @pytest.fixture
 def schedulers(tmp_path, rabbit):
-    with Cloud(tmp_path, rabbit, hosts=60, cells=1, conductors=False) as cloud:
+    # they begin two calls at a time; the one with the highest rank gets three before the others
+    daemons = [
+        Daemon(f"controller{number}", defaults="executor_thread_pool_size = 2\n") for number in range(DAEMONS)
+    ]
+    with RunningWorld(World(60, cells=1, daemons=tuple(daemons)), tmp_path, rabbit) as cloud:
         yield Schedulers(cloud)
 
 

@@ -57,7 +57,7 @@ def test_locks_are_where_the_options_say(tmp_path, monkeypatch):
     monkeypatch.setattr(signal, "sigwait", mock.Mock())
     monkeypatch.setattr(signal, "pthread_sigmask", mock.Mock())
     monkeypatch.setattr(lockutils, "set_defaults", mock.Mock())
-    monkeypatch.setattr(stand_ins, "_super_conductor", mock.Mock())
+    monkeypatch.setattr(stand_ins, "_servers", lambda _conf: [])
     path = tmp_path / "nova.conf"
     path.write_text("[oslo_concurrency]\nlock_path = /var/lib/nova/tmp\n")
     assert stand_ins.main(["--config-file", str(path)]) == 0

@@ -32,16 +32,17 @@ from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.records import Member
 from tests.unit.fuzzing.mutations import Json
-from tools.rig.cloud import Cloud
-from tools.rig.fleet import Cell, Host
+from tools.rig.fleet import Host
+from tools.rig.world import RunningWorld, World
 from tools.simulation.placement import Placement, Provider
 
 HOSTS = 8
+NO_PLACEMENT = "http://127.0.0.1:1"
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
 PREFILTERS = ("limit_tenants_to_placement_aggregate", "query_placement_for_image_type_support")
 
 
-class Worker(Cloud):
+class Worker(RunningWorld):
     """A context manager for one worker without processes.
 
     Attributes:
@@ -56,16 +57,14 @@ class Worker(Cloud):
 
     def __init__(self, directory: str | Path) -> None:
         """Prepare a worker; its databases are created in ``directory`` on entry."""
-        super().__init__(directory)
-        self.make_fleet(HOSTS, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
-        self.placement = ScriptedPlacement(self.fleet.hosts)
-        self.placement_url = self.placement.get_endpoint()
+        super().__init__(World(HOSTS, placement=NO_PLACEMENT, bus="memory", daemons=()), directory)
         self.log = LogRecords()
 
     def _start(self) -> None:
-        self.write_databases()
+        super()._start()
+        self.placement = ScriptedPlacement(self.fleet.hosts)
         self.enter_context(self.log)
-        self._configure()
+        self._set_options()
         self.manager = self._make_manager()
         self.manager.start()
         self.callback(self.manager.stop, lambda: 5)
@@ -85,8 +84,7 @@ class Worker(Cloud):
         self._server._process_incoming([incoming])
         return incoming.answer
 
-    def _configure(self) -> None:
-        self.configure("fake://")
+    def _set_options(self) -> None:
         conf = self.conf
         conf.set_override("enabled_filters", enabled_filters(), "filter_scheduler")
         conf.set_override("weight_setting", list(METRICS), "metrics")
@@ -238,7 +236,7 @@ class ScriptedPlacement:
 
     def get_endpoint(self) -> str:
         """Return an endpoint."""
-        return "http://127.0.0.1:1"
+        return NO_PLACEMENT
 
     def invalidate(self) -> None:
         """Do nothing."""

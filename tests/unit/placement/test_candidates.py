@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 import threading
-import time
 
 import orjson
 import pytest
@@ -11,6 +10,7 @@ from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
+from tests.support.waiting import eventually
 
 QUERY = Query((("resources", "VCPU:1"),), "resources=VCPU%3A1", None)
 ANSWER = {
@@ -46,21 +46,14 @@ def pool():
         yield pool
 
 
-def until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_equal_queries_that_wait_share_one_question(placement, pool):
     began = []
     source = CandidateSource(FetchCandidates(placement), lambda: began.append(len(placement.asked)))
     calls = source._calls
     first = pool.submit(source.fetch, [QUERY], None)
-    until(lambda: placement.asked)
+    assert eventually(lambda: placement.asked)
     others = [pool.submit(source.fetch, [QUERY], None) for _ in range(3)]
-    until(lambda: calls.waiting(QUERY.querystring) == 3)
+    assert eventually(lambda: calls.waiting(QUERY.querystring) == 3)
     placement.may_answer.set()
     assert (list(first.result(30).by_root), first.result(30).requests) == (["a"], 1)
     assert [other.result(30).requests for other in others] == [3, 3, 3]

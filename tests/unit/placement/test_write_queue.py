@@ -14,6 +14,7 @@ from scheduler.placement.write_policy import Timing, WritePolicy
 from scheduler.placement.write_queue import MOST_TOGETHER
 from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
+from tests.support.waiting import eventually
 
 DONE = Reply(204)
 
@@ -100,16 +101,8 @@ def run(client):
     return run
 
 
-def wait_until(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        threading.Event().wait(0.005)
-    raise AssertionError("it did not come true")
-
-
 def wait_for_queue(queue, number):
-    wait_until(lambda: queue.waiting >= number)
+    assert eventually(lambda: queue.waiting >= number)
 
 
 def put(uuid, provider=None):
@@ -164,7 +157,7 @@ class HeldClient:
         self._threads.append(thread)
 
     def wait_for(self, *sent):
-        wait_until(lambda: len(self.sent) >= len(sent))
+        assert eventually(lambda: len(self.sent) >= len(sent))
         assert self.sent == list(sent)
 
     def open(self, uuid):
@@ -293,7 +286,7 @@ def test_after_many_refusals_what_came_meanwhile_is_sent_first(client):
             begin("late", "p")
             wait_for_queue(queue, 1)
         if len(bodies) == 5:
-            wait_until(lambda: "g" in answered)  # it has its outcome before the group has ended
+            assert eventually(lambda: "g" in answered)  # it has its outcome before the group has ended
         return full if len(bodies) > 1 else DONE
 
     client.answer = answer
@@ -303,7 +296,7 @@ def test_after_many_refusals_what_came_meanwhile_is_sent_first(client):
         begin(name, "f0")
         wait_for_queue(queue, number)
     client.gate.set()
-    wait_until(lambda: len(answered) == 8)
+    assert eventually(lambda: len(answered) == 8)
     for thread in threads:
         thread.join(60)
     assert [len(uuids) for _, uuids in client.sent] == [1, 6, 5, 4, 3, 1, 1, 1]

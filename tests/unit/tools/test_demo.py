@@ -4,9 +4,8 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools.rig import fleet, small_cloud
+from tools.rig import fleet
 from tools.rig.load import FLAVORS, BootRequest
-from tools.rig.small_cloud import Schedulers
 from tools.rig.truth import Truth
 from tools.scenarios import demo, demo_moves, demo_report
 
@@ -84,8 +83,10 @@ def test_each_partition_of_a_fleet_has_an_aggregate_with_its_share_of_the_hosts(
 
 def test_without_rabbitmq_several_schedulers_are_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(demo.shutil, "which", lambda *_args, **_kwargs: None)
-    with pytest.raises(RuntimeError, match="RabbitMQ is not installed"):
-        demo.broker()
+    assert demo.world(demo.parse([])).bus == "memory"
+    for options in (["--schedulers", "2"], ["--rabbit"], ["--partitions", "2"]):
+        with pytest.raises(RuntimeError, match="RabbitMQ is not installed"):
+            demo.world(demo.parse(options))
 
 
 @pytest.mark.parametrize(
@@ -108,16 +109,19 @@ def test_an_argument_that_cannot_work_is_refused_in_one_line(capsys, argv):
 @pytest.mark.parametrize(
     ("partitions", "purposes"),
     [
-        (2, ["flavors = a, c", "flavors = b"]),
-        (5, ["flavors = a", "flavors = b", "flavors = c", "zones = az1", "zones = az2"]),
+        (2, ["flavors = m1.small, m1.large", "flavors = m1.medium, m1.xlarge"]),
+        (5, [*(f"flavors = m1.{size}" for size in ("small", "medium", "large", "xlarge")), "zones = az2"]),
     ],
 )
-def test_each_partition_has_requests_of_its_own(tmp_path, partitions, purposes):
-    cloud = small_cloud.SmallCloud(tmp_path, 6, 1, schedulers=Schedulers(partitions, 1, ("a", "b", "c")))
-    lines = cloud.sections("part1").splitlines()
+def test_each_partition_has_requests_of_its_own(partitions, purposes, monkeypatch):
+    monkeypatch.setattr(demo.shutil, "which", lambda *_args, **_kwargs: "here")
+    world = demo.world(demo.parse(["--partitions", str(partitions)]))
+    lines = world.partition_options("part1").splitlines()
     assert [line for line in lines if line.startswith(("flavors", "zones"))] == purposes
     assert lines[:2] == ["[berth]", "partition = part1"]
-    assert cloud.sections().splitlines() == lines[2:], "as a router has them"
+    assert world.partition_options().splitlines() == lines[2:], "as a router has them"
+    names = [f"scheduler-part{number + 1}-1" for number in range(partitions)]
+    assert [daemon.host for daemon in world.daemons] == [*names, "router-1"]
 
 
 @pytest.mark.parametrize(

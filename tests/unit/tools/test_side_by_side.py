@@ -15,13 +15,12 @@ from scheduler.stream.records import Entry, Kind, Member
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
 from tools.rig import instances, truth
-from tools.rig.cloud import Cloud
 from tools.rig.fleet import RESERVED_MB, Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest, Call, make_large_request, make_requests
-from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import command, counting, measuring, plot, report
 from tools.side_by_side.measuring import Result
+from tools.side_by_side.rig import Rig
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 RESULT = Result(
@@ -249,11 +248,7 @@ def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):
 
 
 def test_both_schedulers_can_read_the_configuration(tmp_path):
-    class OfFiles(NovaCloud):
-        database = Cloud.database
-
-    rig = OfFiles(tmp_path, Software(tmp_path), hosts=2, cells=1)
-    rig.placement_url = "http://127.0.0.1:1"
+    rig = Rig(tmp_path, Software(tmp_path), hosts=2, cells=1)
     path = rig.configure_nova("fake://", "[berth]\nmirror_interval = 7\n")
     assert rig.conf.berth.mirror_interval == 7
     nova = configparser.ConfigParser()

@@ -8,12 +8,12 @@ import signal
 import pytest
 
 from scheduler.rpc.context import RequestContext
-from tests.integration.deployed import DeployedCloud
 from tests.support import forked
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import make_spec, new_uuid
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import fill
+from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -30,7 +30,7 @@ log_dir = {directory}
 """
 
 
-class Cloud(DeployedCloud):
+class Cloud(RunningWorld):
     """Two schedulers, each with a Placement of its own; what the second one is called for waits."""
 
     def start_second(self):
@@ -38,14 +38,10 @@ class Cloud(DeployedCloud):
         self.frozen = PlacementProcess(path)
         self.placement_url = self.enter_context(self.frozen)
         fill(path, self.fleet.providers())
-        file = self.configure(
-            self.transport_url,
-            host="controller2",
-            defaults=f"executor_thread_pool_size = {THREADS}",
-            sections=SECTIONS.format(directory=self.directory),
-        )
-        self.second = self.run("scheduler.cmd.scheduler", "--config-file", file, name="scheduler2")
-        self.second.wait_for_line("The daemon takes requests")
+        options = SECTIONS.format(directory=self.directory)
+        defaults = f"executor_thread_pool_size = {THREADS}\n"
+        self.second = self.start_daemon(Daemon("controller2", defaults=defaults, options=options))
+        self.second.wait_until_ready()
 
     def call_second(self, request_id):
         client = self.bus.client("scheduler", "4.5", timeout=200).prepare(server="controller2")
@@ -56,8 +52,7 @@ class Cloud(DeployedCloud):
         return client.call(context, "select_destinations", **arguments)
 
     def explain(self, *words):
-        file = self.directory / "controller.conf"
-        command = ("-m", "scheduler.operators.explain.main", "--config-file", file, "waiting")
+        command = ("-m", "scheduler.operators.explain.main", "--config-file", self.config_file, "waiting")
         hosts = ["--scheduler", "controller", "--scheduler", "controller2", "--timeout", "60"]
         done = forked.run(*command, *hosts, *words)
         assert done.returncode == 0, done.stderr
@@ -86,7 +81,7 @@ class Cloud(DeployedCloud):
 
 @pytest.fixture
 def cloud(tmp_path, rabbit):
-    with Cloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False) as started:
+    with Cloud(World(cells=1), tmp_path, rabbit) as started:
         started.start_second()
         yield started
 

@@ -6,13 +6,12 @@ import uuid
 import pytest
 
 from conductor_client import journal
-from conductor_client.fake_compute import Failures
 from scheduler.operators.plan.capacity import fits
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.rpc.context import RequestContext
 from tools.rig.load import PROJECT, USER, BootRequest, Flavor
-from tools.rig.small_cloud import SmallCloud
+from tools.rig.world import Daemon, RunningWorld, World
 
 HOSTS, TIMEOUT = 4, 60
 
@@ -35,8 +34,8 @@ class Filling:
         spec = BootRequest([instance], FLAVOR, None).spec()
         call = self.cloud.client.prepare(timeout=TIMEOUT)
         call.call(self.context, "build_instances", request_spec=spec, instance_uuids=[instance])
-        assert self.cloud.conductor.journal.wait([instance], TIMEOUT)
-        (record,) = self.cloud.conductor.journal.records([instance])
+        assert self.cloud.journal.wait([instance], TIMEOUT)
+        (record,) = self.cloud.journal.records([instance])
         return record.host if record.state == journal.ACTIVE else None
 
     def counted(self):
@@ -48,7 +47,8 @@ class Filling:
 
 
 def test_as_many_fit_as_are_built(tmp_path):
-    with SmallCloud(tmp_path, HOSTS, 2, Failures()) as cloud:
+    world = World(HOSTS, bus="memory", daemons=(Daemon(here=True),), conductors="here")
+    with RunningWorld(world, tmp_path) as cloud:
         filling = Filling(cloud)
         expected = filling.counted()
         first = filling.build()

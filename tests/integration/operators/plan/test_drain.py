@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 
 from conductor_client import journal
-from conductor_client.fake_compute import Failures
 from scheduler import objects
 from scheduler.nova_db import schema
 from scheduler.operators.plan.drain import drain
@@ -16,7 +15,7 @@ from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.rpc.context import RequestContext
 from tools.rig.load import FLAVORS, PROJECT, USER, BootRequest
-from tools.rig.small_cloud import SmallCloud
+from tools.rig.world import Daemon, RunningWorld, World
 
 HOSTS, INSTANCES, GROUPED = 12, 36, 4
 TIMEOUT = 60
@@ -97,7 +96,7 @@ class Operated:
 
     def settle(self):
         """Wait until the scheduler has seen in the databases what it decided, and counts it once."""
-        (manager,) = self.cloud.managers
+        manager = self.cloud.scheduler.manager
         end = time.monotonic() + TIMEOUT
         while len(manager.hosts.pending):
             assert time.monotonic() < end
@@ -114,14 +113,15 @@ class Operated:
         self.cloud.client.prepare(timeout=TIMEOUT).call(self.context, method, **arguments)
 
     def ended(self, consumer):
-        assert self.cloud.conductor.journal.wait([consumer], TIMEOUT)
-        (record,) = self.cloud.conductor.journal.records([consumer])
+        assert self.cloud.journal.wait([consumer], TIMEOUT)
+        (record,) = self.cloud.journal.records([consumer])
         return record
 
 
 @pytest.fixture
 def operated(tmp_path):
-    with SmallCloud(tmp_path, HOSTS, 2, Failures()) as running:
+    world = World(HOSTS, bus="memory", daemons=(Daemon(here=True),), conductors="here")
+    with RunningWorld(world, tmp_path) as running:
         found = Operated(running)
         found.build()
         yield found

@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from tools.rig.cloud import Cloud
+from tools.rig import cluster
 from tools.rig.servers import Server
+from tools.rig.world import RunningWorld, World
 
 
 class Silent(Server):
@@ -17,17 +18,17 @@ class Silent(Server):
         self.wait_until(lambda: False, "It does not answer", timeout=0)
 
 
-class SilentCloud(Cloud):
+class SilentCloud(RunningWorld):
     """A cloud with such a server."""
 
     def _start(self):
         command = [sys.executable, "-c", "import time; time.sleep(600)"]
         self.server = Silent(command, self.directory / "log")
-        self.start_server(self.server)
+        cluster.start(self, self.server)
 
 
 def test_a_server_that_does_not_answer_is_ended(tmp_path):
-    cloud = SilentCloud(tmp_path)
+    cloud = SilentCloud(World(), tmp_path)
     with pytest.raises(RuntimeError, match="It does not answer"), cloud:
         pass
     assert not cloud.server.running
