@@ -291,7 +291,7 @@ class PlacementClient:
                     path, method, headers=headers, rate_semaphore=NO_RATE_LIMIT, **options
                 )
                 # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
-                reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
+                reply = Reply(answer.status_code, b"".join(answer.iter_content(None)), answer.headers)
         except (exceptions.ClientException, OSError) as error:  # plain OSError: a certificate file
             if timed_out(error) and not probing:
                 self._search_timed_out |= search

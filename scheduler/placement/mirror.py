@@ -218,9 +218,15 @@ class Nodes:
             if self.capacity[number, row] >= 0
         }
         used = {name: int(self.used[number, row]) for name, number in _NUMBER.items()}
-        generation = int(self.generation[row])
-        traits, aggregates = self.traits[row], self.aggregates[row]
-        return ProviderState(self.uuids[row], generation, inventories, used, traits, aggregates)
+        return ProviderState(
+            self.uuids[row],
+            int(self.generation[row]),
+            inventories,
+            used,
+            self.traits[row],
+            self.aggregates[row],
+            since=float(self.read_from[row]) if self.written_at[row] < self.read_from[row] else -math.inf,
+        )
 
     def add_used(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
         """Count amounts as used, or as no longer used with ``sign`` -1."""

@@ -7,6 +7,7 @@ placement-and-workflow 2.5).
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+import math
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -73,6 +74,8 @@ class ProviderState:
         traits: Its traits.
         aggregates: The uuids of its aggregates.
         allocations: By consumer.
+        since: In the mirror, when its reading began, in seconds of the clock; -inf if this process, or one
+            that announced it, has written to it since.
     """
 
     uuid: str
@@ -82,6 +85,7 @@ class ProviderState:
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
     allocations: Mapping[str, Holding] = field(default_factory=dict)
+    since: float = -math.inf
 
 
 ABSENT = ProviderState("", -1)
@@ -112,6 +116,7 @@ _Body = TypeVar("_Body")
 # Made here: msgspec looks at a type when a decoder is made, or else when it is first decoded. If two threads
 # do that at once, the process crashes.
 _list = msgspec.json.Decoder(_List)
+_listed = msgspec.json.Decoder(ListedProvider)
 _trait_names = msgspec.json.Decoder(_TraitNames)
 _readings: dict[str, msgspec.json.Decoder[Any]] = {
     what: msgspec.json.Decoder(msgspec.defstruct(what, [(what, kind), ("resource_provider_generation", int)]))
@@ -166,6 +171,20 @@ def read_provider(
         generations.append(body.resource_provider_generation)
         values[READINGS[what][0]] = getattr(body, what)
     return ProviderState(provider, min(generations), **values)
+
+
+def read_age(client: PlacementClient, provider: str, context: Any = None) -> tuple[int, float] | None:
+    """Return the generation of a provider and the seconds since its last change, by Placement's clock.
+
+    Such a change is each write that raises the generation, and the creation of the provider.
+
+    Returns:
+        None if the provider does not exist; raises as ``read_list``.
+    """
+    reply = client.get(f"/resource_providers/{quote(provider, safe='')}", MICROVERSION, context)
+    if reply.status == 404:
+        return None
+    return _decode(reply, _listed).generation, reply.unchanged_for
 
 
 def read_usage(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Usage]:

@@ -1,6 +1,8 @@
 """A response of Placement, or of a proxy in front of it: nothing about its body is taken for granted."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
@@ -24,10 +26,21 @@ class Reply:
     Attributes:
         status: The HTTP status.
         body: The body as it came.
+        headers: Its headers; ``Date`` and ``Last-Modified`` are used.
     """
 
     status: int
     body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def unchanged_for(self) -> float:
+        """The whole seconds since the last change of what it shows, by the server's clock; 0 if unknown."""
+        try:
+            now, changed = (parsedate_to_datetime(self.headers[name]) for name in ("Date", "Last-Modified"))
+            return (now - changed).total_seconds()
+        except (KeyError, TypeError, ValueError):  # TypeError: only one of them has a time zone
+            return 0.0
 
     @property
     def data(self) -> dict[str, Any]:

@@ -4,9 +4,11 @@ Two managers on one cloud. One asks Placement nova's question for each request a
 hosts a request may have. The other one answers from the mirror, which is refreshed only when the test says so.
 """
 
+from contextlib import closing
 from dataclasses import replace
 import json
 import random
+import sqlite3
 
 import pytest
 
@@ -33,9 +35,22 @@ MOST_CHANGES = 3
 
 
 @pytest.fixture(scope="module")
-def placement(tmp_path_factory):
-    with PlacementProcess(tmp_path_factory.mktemp("exactness") / "placement.db") as url:
+def database(tmp_path_factory):
+    return tmp_path_factory.mktemp("exactness") / "placement.db"
+
+
+@pytest.fixture(scope="module")
+def placement(database):
+    with PlacementProcess(database) as url:
         yield url
+
+
+def make_older(database):
+    """Let all providers have been changed an hour earlier."""
+    earlier = "datetime({0}, '-1 hour')"
+    times = ", ".join(f"{name} = {earlier.format(name)}" for name in ("created_at", "updated_at"))
+    with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
+        connection.execute(f"UPDATE resource_providers SET {times}")
 
 
 class Scheduler:
@@ -44,6 +59,7 @@ class Scheduler:
     Attributes:
         writes: The providers of each write of allocations that Placement granted since the last request.
         from_mirror: How often the mirror answered.
+        proven: How often the time of its last change was read of a host before a claim.
     """
 
     def __init__(self, cloud, *, by_mirror):
@@ -54,12 +70,12 @@ class Scheduler:
             parts.mirror.find = lambda _queries: None
         parts.hosts.mapped = lambda _host: True  # it learns of new hosts in the background
         self.mirror, self.hosts = parts.mirror, parts.hosts
-        self.writes, self.from_mirror = [], 0
+        self.writes, self.from_mirror, self.proven = [], 0, 0
         self._watch(parts)
         self.manager = SchedulerManager(self.conf, Notifications(()), parts)
 
     def _watch(self, parts):
-        write, find = parts.placement.write, parts.mirror.find
+        write, get, find = parts.placement.write, parts.placement.get, parts.mirror.find
 
         def watched_write(method, path, version, context=None, body=None):
             reply = write(method, path, version, context, body)
@@ -67,12 +83,18 @@ class Scheduler:
                 self.writes += _providers(json.loads(body or "{}"))
             return reply
 
+        def watched_get(path, *arguments, **options):
+            reply = get(path, *arguments, **options)
+            self.proven += path.count("/") == 2 and reply.unchanged_for > 3000
+            return reply
+
         def watched_find(*arguments):
             found = find(*arguments)
             self.from_mirror += found is not None
             return found
 
-        parts.placement.write, parts.mirror.find = watched_write, watched_find
+        parts.placement.write, parts.placement.get = watched_write, watched_get
+        parts.mirror.find = watched_find
 
     def __enter__(self):
         self.manager.start()
@@ -173,8 +195,8 @@ class InertLoop:
 class Comparison:
     """Both schedulers on one cloud."""
 
-    def __init__(self, cloud, asking, mirrored):
-        self.cloud, self.asking, self.mirrored = cloud, asking, mirrored
+    def __init__(self, cloud, asking, mirrored, database):
+        self.cloud, self.asking, self.mirrored, self._database = cloud, asking, mirrored, database
 
     def change(self, request):
         """Change the cloud, mostly the host that the request would get."""
@@ -212,6 +234,7 @@ class Comparison:
         """
         cloud = self.cloud
         cloud.settle()
+        make_older(self._database)  # what is read now was not changed a moment ago
         for each in (self.asking, self.mirrored):
             each.refresh(wide=wide)
         if wide:
@@ -240,7 +263,9 @@ class Comparison:
 
 
 @pytest.mark.parametrize("number", numbers(2, 200))
-def test_answers_are_those_of_novas_own_question(placement, tmp_path, monkeypatch, campaign_seed, number):
+def test_answers_are_those_of_novas_own_question(
+    placement, database, tmp_path, monkeypatch, campaign_seed, number
+):
     monkeypatch.setattr(mirror_source, "BackgroundLoop", InertLoop)
     rng = random.Random(campaign_seed + number)
     with (
@@ -248,7 +273,7 @@ def test_answers_are_those_of_novas_own_question(placement, tmp_path, monkeypatc
         Scheduler(cloud, by_mirror=False) as asking,
         Scheduler(cloud, by_mirror=True) as mirrored,
     ):
-        comparison = Comparison(cloud, asking, mirrored)
+        comparison = Comparison(cloud, asking, mirrored, database)
         comparison.compare(wide=True)
         placed = 0
         for _ in range(ROUNDS):
@@ -259,6 +284,7 @@ def test_answers_are_those_of_novas_own_question(placement, tmp_path, monkeypatc
                 comparison.compare(wide=rng.random() < 0.3)
         assert placed
         assert mirrored.from_mirror
+        assert mirrored.proven
 
 
 def _comes_up(cloud):

@@ -32,4 +32,4 @@ class Placement(model.Placement):
         if isinstance(failure, Exception):
             raise failure
         answer = failure or self.read(path)
-        return Reply(answer.status, answer.body)
+        return Reply(answer.status, answer.body, answer.headers)

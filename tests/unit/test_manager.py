@@ -1200,6 +1200,7 @@ class Mirrored:
             totals = {"MEMORY_MB": 65536, "VCPU": 64, "DISK_GB": 999}
             inventories = {name: {"total": total} for name, total in totals.items()}
             node = make_node(uuid_of(name), inventories=inventories, traits={"OWNER_NOVA"})
+            node.unchanged_for = 3600.0
             self.providers.providers[node.uuid] = node
         self.mirror = CandidateMirror(self.providers, lambda: 8.0)
         self.mirror.run_round()
@@ -1275,7 +1276,7 @@ def test_placement_is_asked_before_a_request_fails_for_want_of_hosts(make_world)
 
 
 def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrored):
-    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}/traits"] = PlacementUnreachable("down")
+    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}"] = PlacementUnreachable("down")
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world)
     assert len(world.placement.queries) == 1

@@ -219,7 +219,7 @@ class Response:
     def __init__(self, answer: Answer) -> None:
         self.status_code = answer.status
         self.content = answer.body
-        self.headers: dict[str, str] = {}
+        self.headers = answer.headers
 
     def iter_content(self, _size: int | None = None) -> Iterator[bytes]:
         """Yield the body."""

@@ -11,6 +11,7 @@ it: each counts what was used when it began.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from email.utils import formatdate
 import itertools
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -34,6 +35,7 @@ class Provider:
         root: The uuid of the root of its tree; "" for a root.
         used: What consumers outside of the model use.
         generation: It grows with each write that names the provider, or takes something from it.
+        unchanged_for: Seconds since its creation or the last such write, whenever it is read.
     """
 
     uuid: str
@@ -43,6 +45,7 @@ class Provider:
     root: str = ""
     used: Amounts = field(default_factory=dict)
     generation: int = 1
+    unchanged_for: float = 0.0
 
     def __post_init__(self) -> None:
         self.root = self.root or self.uuid
@@ -51,7 +54,11 @@ class Provider:
         """Set attributes as others do, which raises the generation."""
         for name, value in values.items():
             setattr(self, name, value)
-        self.generation += 1
+        self.note_write()
+
+    def note_write(self) -> None:
+        """Raise the generation."""
+        self.generation, self.unchanged_for = self.generation + 1, 0.0
 
     def inventory(self, name: str) -> dict[str, Any]:
         """Return all fields of the inventory of a class."""
@@ -95,10 +102,11 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status and body of an answer."""
+    """Status, body and headers of an answer."""
 
     status: int
     body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def refusal(status: int, detail: str, code: str = "placement.undefined_code") -> Answer:
@@ -113,6 +121,8 @@ def concurrent(detail: str) -> Answer:
 
 
 DONE = Answer(204)
+NOW = 2.0e9
+"""Seconds since the epoch, whenever something is read."""
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2**31 - 1, "step_size": 1, "allocation_ratio": 1.0}
 ANOTHER_THREAD = "Another thread concurrently updated the data. Please retry your update"
 
@@ -217,7 +227,9 @@ class Placement:
         if provider is None:
             return refusal(404, f"No resource provider with uuid {uuid} found")
         if not what:
-            return _found(provider.listed)
+            dates = {"Date": NOW, "Last-Modified": NOW - provider.unchanged_for}
+            headers = {name: formatdate(date, usegmt=True) for name, date in dates.items()}
+            return Answer(200, orjson.dumps(provider.listed), headers)
         parts = {
             "aggregates": sorted(provider.aggregates),
             "allocations": {each: {"resources": rows[uuid]} for each, rows in self._shown_on(uuid)},
@@ -361,7 +373,7 @@ class Placement:
             named |= rows.keys() or self.held(uuid).keys()
             self._store(uuid, rows, body)
         for provider in named & self.providers.keys():
-            self.providers[provider].generation += 1
+            self.providers[provider].note_write()
             if provider in added and self.is_over(provider):
                 self.overfilled[provider] = set(write.bodies)
         write.answer = DONE

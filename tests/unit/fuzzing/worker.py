@@ -246,7 +246,10 @@ class ScriptedPlacement:
         scripted = self.script if threading.get_ident() == self._thread else {}
         response = scripted.get(_kind(path, method)) or self._usual(path, method)
         return SimpleNamespace(
-            status_code=response.status, iter_content=lambda _: [response.data], content=response.data
+            status_code=response.status,
+            headers={},
+            iter_content=lambda _: [response.data],
+            content=response.data,
         )
 
     def _usual(self, path: str, method: str) -> ScriptedResponse:

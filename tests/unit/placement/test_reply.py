@@ -15,6 +15,31 @@ def test_no_body_is_trusted(body):
     assert isinstance(reply.code + reply.detail + reply.text, str)
 
 
+@given(st.text(), st.text())
+def test_no_header_is_trusted(now, changed):
+    assert Reply(200, b"", {"Date": now, "Last-Modified": changed}).unchanged_for == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        (
+            {
+                "Date": "Sat, 28 Nov 2026 16:01:19 GMT",
+                "Last-Modified": "Sat, 28 Nov 2026 16:00:43 GMT",
+            },
+            36,
+        ),
+        ({"Date": "Sat, 28 Nov 2026 16:01:19 GMT"}, 0),
+        ({"Last-Modified": "Sat, 28 Nov 2026 16:00:43 GMT"}, 0),
+        ({"Date": "Sat, 28 Nov 2026 16:01:19 GMT", "Last-Modified": "Sat, 28 Nov 2026 16:00:43 -0000"}, 0),
+        ({}, 0),
+    ],
+)
+def test_seconds_since_the_last_change(headers, seconds):
+    assert Reply(200, b"", headers).unchanged_for == seconds
+
+
 @pytest.mark.parametrize(
     ("body", "code", "detail"),
     [

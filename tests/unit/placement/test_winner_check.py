@@ -1,10 +1,12 @@
 """What is read of a chosen host before it is claimed, and when it is refused."""
 
+import orjson
 import pytest
 
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.plain_query import PlainQuery
-from scheduler.placement.winner_check import MOST_REFUSED
+from scheduler.placement.reply import Reply
+from scheduler.placement.winner_check import CLOCKS, MOST_REFUSED
 from tests.support.clock import Clock
 from tests.support.placement import Placement, make_node
 from tests.unit.placement.test_mirror_source import QUERY, Mirror, next_round, query, reads, write
@@ -13,6 +15,10 @@ MEMORY = {"MEMORY_MB": 1024}
 
 
 def node(uuid):
+    return f"/resource_providers/{uuid}"
+
+
+def traits(uuid):
     return f"/resource_providers/{uuid}/traits"
 
 
@@ -22,7 +28,9 @@ def aggregates(uuid):
 
 @pytest.fixture
 def client():
-    return Placement(*(make_node(name, traits={"AVX"}, aggregates={"zone"}) for name in "abc"))
+    return Placement(
+        *(make_node(name, traits={"AVX"}, aggregates={"zone"}, unchanged_for=3600.0) for name in "abc")
+    )
 
 
 @pytest.fixture
@@ -47,11 +55,28 @@ def test_an_unchanged_host_costs_one_read(mirror, client):
     assert client.asked == [node("a")]
 
 
-def test_own_claims_are_expected(mirror, client):
+def test_own_claims_are_expected_but_may_hide_that_a_host_was_created_again(mirror, client):
     write(mirror, "a")
     client.providers["a"].change(used=MEMORY)
     assert check(mirror) == {}
-    assert client.asked == [node("a")]
+    assert client.asked == [traits("a")]
+
+
+@pytest.mark.parametrize(
+    ("unchanged_for", "more"),
+    [(CLOCKS + 1.5, []), (CLOCKS, ["traits"]), (0.0, ["traits"]), (None, ["traits"])],
+    ids=["before the reading", "clocks may differ", "after the reading", "no time is told"],
+)
+def test_traits_are_read_of_a_host_that_may_have_changed_since_the_mirror_read_it(
+    mirror, client, unchanged_for, more
+):
+    """The mirror read it half a second ago, and the times of Placement are whole seconds."""
+    if unchanged_for is None:
+        client.failures[node("a")] = Reply(200, orjson.dumps(client.providers["a"].listed))
+    else:
+        client.providers["a"].unchanged_for = unchanged_for
+    assert check(mirror) == {}
+    assert client.asked == [node("a"), *(f"{node('a')}/{each}" for each in more)]
 
 
 def test_a_claim_of_somebody_else_is_not(mirror, client):

@@ -121,7 +121,7 @@ def test_the_write_queue(held):
 def test_placement(held):
     def request(*_args, **_options):
         held()
-        return SimpleNamespace(status_code=200, iter_content=lambda _size: [b"{}"])
+        return SimpleNamespace(status_code=200, headers={}, iter_content=lambda _size: [b"{}"])
 
     client = PlacementClient(SimpleNamespace(request=request))
     path = "/allocation_candidates?resources=VCPU%3A1"
