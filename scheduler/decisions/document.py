@@ -350,7 +350,7 @@ class Decision(Entry, kw_only=True, gc=False):
 
     def request_spec(self) -> objects.RequestSpec | None:
         """Return the request as received; None if it was not kept."""
-        envelope = msgspec.json.decode(self.spec)
+        envelope = msgspec.json.decode(self.spec) if isinstance(self.spec, msgspec.Raw) else self.spec
         return envelope and objects.hydrate(envelope, None)
 
 

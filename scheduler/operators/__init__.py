@@ -5,6 +5,6 @@
 - shadow: ``berth-shadow``: decisions on copies of nova-scheduler's requests
 - report: counts over decisions and a map of hosts, for ``berth-explain report``
 - status: ``berth-status``: the upgrade check; audit: comparing Placement with nova's databases
-- pages: what all HTML pages have in common
-- command: what all commands have in common
+- shown: one presentation for all of it, as text, data and pages
+- programs: the table of programs and their commands; app: what all commands have in common
 """

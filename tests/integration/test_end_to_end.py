@@ -91,7 +91,7 @@ def test_what_fits_nowhere_is_buried_and_leaves_nothing(booted, cloud):
 
 def explain(cloud, *arguments):
     """What berth-explain prints as JSON."""
-    command = ("-m", "scheduler.operators.explain.main", "--config-file", cloud.config_file)
+    command = ("-m", "scheduler.operators.programs", "berth-explain", "--config-file", cloud.config_file)
     done = forked.run(*command, *arguments, "-f", "json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -11,7 +11,8 @@ import pytest
 
 from scheduler.decisions.document import Best, Error, Hosts, Step, Verdict, Weights
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.plan.shown import shown as plan_shown
+from scheduler.operators.plan.drain import DrainMove, DrainPlan, Share, Target
+from scheduler.operators.plan.moves import Reason, Unplaced
 from scheduler.operators.report.hosts import Hosts as AllHosts
 from scheduler.operators.report.hosts import State
 from scheduler.operators.shadow import report as shadow_report
@@ -210,17 +211,22 @@ def shadow_page():
 
 def plan():
     names = {"name": f"web server {LONG}", "project_id": "f" * 32, "server_group": failed().request_id}
+    names |= {"instance": failed().request_id[4:], "flavor": "m1.large", "source": LONG, "state": "active"}
     moves = [
-        {**names, "step": number, "instance": failed().request_id[4:], "flavor": "m1.large", "from": LONG}
-        | {"to": LONG, "way": "live", "zone": "az1", "state": "active"}
+        DrainMove(**names, step=number, to=LONG, way="live", zone="az1", reset_state=False)
         for number in range(3)
     ]
-    stays = [{**one, "why": {"text": f"host {LONG} is full"}} for one in moves]
-    targets = [
-        {"host": LONG, "instances": 3, "memory_mb": 4096, "memory_used": {"before": 0.1, "after": 0.4}}
-    ]
-    found = {"plan": "drain", "hosts": [LONG], "instances": 6, "moves": moves, "without_place": stays}
-    return html_of(plan_shown(found | {"missing": {"VCPU": 3}, "targets": targets, "all_placed": False}))
+    stays = [Unplaced(**names, amounts={}, why=Reason(f"host {LONG} is full"))] * 3
+    found = DrainPlan(
+        hosts=[LONG],
+        instances=6,
+        moves=moves,
+        without_place=stays,
+        missing={"VCPU": 3},
+        targets=[Target(LONG, 3, 4096, Share(0.1, 0.4))],
+        all_placed=False,
+    )
+    return html_of(found.shown())
 
 
 PAGES = {

@@ -287,8 +287,8 @@ def test_no_instance_beyond_a_unit_limit_is_counted(cloud):
     (case,) = (one for one in CASES if one.name == "max_unit")
     with snapshot.read(cloud.conf) as read:
         found = capacity(PlannedCloud(read), case.spec(cloud, case.uuids(cloud)))
-    assert found["instances"] == 0
-    assert case.words in found["reason"]
+    assert found.instances == 0
+    assert case.words in found.reason
 
 
 def finds_hosts(cloud, case):

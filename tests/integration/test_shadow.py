@@ -32,7 +32,8 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
     directory = cloud.directory / "shadow"
     directory.mkdir()
     shadow = cloud.run(
-        "scheduler.operators.shadow.main",
+        "scheduler.operators.programs",
+        "berth-shadow",
         "--config-file",
         cloud.config_file,
         "run",
@@ -62,7 +63,14 @@ def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
 
 
 def printed_report(cloud, directory, *arguments):
-    command = ("-m", "scheduler.operators.shadow.main", "--config-file", cloud.config_file, "report")
+    command = (
+        "-m",
+        "scheduler.operators.programs",
+        "berth-shadow",
+        "--config-file",
+        cloud.config_file,
+        "report",
+    )
     done = forked.run(*command, "--directory", directory, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout

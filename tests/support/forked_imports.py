@@ -13,7 +13,7 @@ for name in (
     "placement.deploy",
     "scheduler.cmd.router",
     "scheduler.cmd.scheduler",
-    "scheduler.operators.shadow.main",
+    "scheduler.operators.shadow.commands",
     "scheduler.daemon.guru_meditation",
     "scheduler.daemon.service",
     "scheduler.stream.decision_stream",

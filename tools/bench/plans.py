@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from scheduler import conf as configuration
-from scheduler.operators.plan import balance, capacities, survive
-from scheduler.operators.plan.command_base import quiet
+from scheduler.operators.plan import balance, capacity, survive
+from scheduler.operators.plan.command import quiet
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tools.rig import command, servers
@@ -25,7 +25,7 @@ def _survive(cloud: PlannedCloud, by: str | None) -> Any:
 PLANS: Mapping[str, Callable[[PlannedCloud], Any]] = {
     "survive": lambda cloud: _survive(cloud, None),
     "survive --by aggregate:rack*": lambda cloud: _survive(cloud, "aggregate:rack*"),
-    "capacity --all": lambda cloud: capacities.capacities(cloud, cloud.snapshot.stored.flavors()),
+    "capacity --all": lambda cloud: capacity.capacities(cloud, cloud.snapshot.stored.flavors()),
     "balance": lambda cloud: balance.balance(cloud, balance.SPREAD, 20),
 }
 

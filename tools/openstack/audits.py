@@ -6,7 +6,7 @@ from tools.openstack.schedulers import Schedulers
 
 #: Seconds until a record counts as settled: nothing is in progress when a scenario audits.
 GRACE = 5
-STATUS_MODULE = "scheduler.operators.status.main"
+STATUS_MODULE = "scheduler.operators.programs berth-status"
 
 
 def audit(layout: Layout) -> list[str]:

@@ -21,7 +21,7 @@ from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 from tools.openstack.users import Users
 
-MODULE = "scheduler.operators.plan.main"
+MODULE = "scheduler.operators.programs berth-plan"
 PREFIX = "plans-"
 #: Exit statuses of berth-plan.
 DONE, STAY, INTERRUPTED, REFUSED, KILLED = 0, 3, 5, 255, -signal.SIGKILL

@@ -35,7 +35,7 @@ NEEDED = ("mariadb", "rabbitmq", "keystone")
 SCHEDULERS = ("nova-scheduler", "berth-scheduler", "other-berth-scheduler")
 MODULES = {
     "berth-scheduler": "scheduler.cmd.scheduler",
-    "berth-shadow": "scheduler.operators.shadow.main",
+    "berth-shadow": "scheduler.operators.programs berth-shadow",
 }
 DATABASE_OPTIONS = (
     "--character-set-server=utf8mb3",

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scheduler.decisions.document import Decision, decode
+from scheduler.decisions.document import Decision
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import BerthError
 from scheduler.manager import SchedulerManager
@@ -112,7 +112,7 @@ class RefusingCloud(RunningWorld):
     def dry_run(self, spec: Any) -> Decision:
         """Have a request decided on a snapshot, as ``berth-plan dry-run`` does."""
         with snapshot.read(self.conf) as read:
-            return decode(json.dumps(dry_run(PlannedCloud(read), spec)["decision"]))
+            return dry_run(PlannedCloud(read), spec).decision
 
     def passing(self, make: Callable[[], Any]) -> int:
         """Return for how many hosts a request passes all filters; nothing is claimed."""

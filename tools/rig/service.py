@@ -131,8 +131,8 @@ class ServiceProcess:
 
 
 def command_of(module: str, config_file: Path) -> Sequence[str | Path]:
-    """Return the command of a program of Berth."""
-    return [sys.executable, "-W", "ignore", "-m", module, "--config-file", config_file]
+    """Return the command of a program of Berth: a module, and the name of the program if that has several."""
+    return [sys.executable, "-W", "ignore", "-m", *module.split(), "--config-file", config_file]
 
 
 def environment_of_berth() -> dict[str, str]:

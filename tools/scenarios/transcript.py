@@ -15,11 +15,8 @@ WIDTH = 118
 #: Seconds that a command may take.
 COMMAND_TIMEOUT = 900
 
-#: Programs of ours by name.
-MODULES = {
-    "berth-status": "scheduler.operators.status.main",
-    "berth-explain": "scheduler.operators.explain.main",
-}
+#: Programs of ours.
+PROGRAMS = "berth-status", "berth-explain"
 
 
 class Transcript:
@@ -87,8 +84,9 @@ class Transcript:
     def _real(self, line: str) -> str:
         for place, shown in self._places.items():
             line = line.replace(shown, place)
-        for name, module in MODULES.items():
-            line = re.sub(rf"^{name}\b", f"{sys.executable} -W ignore -m {module}", line)
+        for name in PROGRAMS:
+            command = f"{sys.executable} -W ignore -m scheduler.operators.programs {name}"
+            line = re.sub(rf"^{name}\b", command, line)
         return line
 
     def _shown(self, line: str) -> str:

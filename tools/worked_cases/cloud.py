@@ -31,13 +31,11 @@ PATIENCE = 180
 #: Runs commands one after the other, in a process whose connections end with it.
 COMMANDS = """
 import io, json, sys
-from scheduler.operators.explain import main as explain
-from scheduler.operators.plan import main as plan
+from scheduler.operators import programs
 found = []
 for program, *argv in json.load(sys.stdin):
     output = io.StringIO()
-    main = (plan if program == "berth-plan" else explain).main
-    found.append((main(argv, stdout=output), output.getvalue()))
+    found.append((programs.run(program, argv, stdout=output), output.getvalue()))
 print(json.dumps(found))
 """
 

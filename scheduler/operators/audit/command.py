@@ -13,11 +13,11 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.operators.app import add_number, seconds
 from scheduler.operators.audit.findings import Finding, Report
 from scheduler.operators.audit.nova_reader import NovaReader
 from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
-from scheduler.operators.command.arguments import add_number, seconds
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.operators.shown.tables import records

@@ -1,6 +1,5 @@
 """``berth-explain``: answers of schedulers and of the decision log, as text, tables and pages.
 
-- main: the program
 - decision_commands: questions about decisions that were made
 - ticket: a decision in five lines, or in words for the user
 - waiting_command: the requests in progress

@@ -17,7 +17,7 @@ from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
-from scheduler.operators.command import arguments
+from scheduler.operators.app import add_number, add_since, positive_number, whole_number
 from scheduler.operators.explain import decision, entries
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shown.command import ShownCommand
@@ -62,7 +62,7 @@ class Question(ShownCommand):
         )
         parser.add_argument(
             "--timeout",
-            type=arguments.positive_number,
+            type=positive_number,
             default=self.default_timeout,
             metavar="SECONDS",
             help="timeout of an answer (default: %(default)g)",
@@ -275,7 +275,7 @@ class DecisionCommand(RecordedQuestion):
             "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
         )
         words = "number of hosts in the list, the most important first; 0: all"
-        arguments.add_number(parser, "--hosts", 20, words, arguments.whole_number)
+        add_number(parser, "--hosts", 20, words, whole_number)
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
@@ -291,9 +291,9 @@ class ListDecisions(RecordedQuestion):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--failed", action="store_true", help="only requests that failed")
-        arguments.add_since(parser, 0.0)
+        add_since(parser, 0.0)
         parser.add_argument("--project", metavar="ID", help="only requests of this project")
-        arguments.add_number(parser, "--limit", 100, "number of decisions")
+        add_number(parser, "--limit", 100, "number of decisions")
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:

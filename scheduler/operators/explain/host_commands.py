@@ -12,7 +12,7 @@ from scheduler.decisions.document import REJECTED
 from scheduler.decisions.host_history import HostHistory, Unexplained, history_of, merged
 from scheduler.decisions.host_status import HostStatus
 from scheduler.decisions.hosts_now import HostNow, NodeNow
-from scheduler.operators.command.arguments import add_since
+from scheduler.operators.app import add_since
 from scheduler.operators.explain import host
 from scheduler.operators.explain.decision_commands import FoundDecision, RecordedQuestion, read_log
 from scheduler.operators.shown.shown import Shown

@@ -1,4 +1,6 @@
-"""Few moves that bring hosts closer to a goal. Each is a decision of the scheduler: every filter allows it.
+"""berth-plan balance: few moves that bring hosts closer to a goal.
+
+Each is a decision of the scheduler: every filter allows it.
 
     spread  the share of memory that hosts use becomes more even: each move is the one that lowers its
             standard deviation most
@@ -7,18 +9,190 @@
 Pinned guests and those with devices stay where they are: only computes know what they free.
 """
 
+import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from scheduler.errors import BerthError
-from scheduler.operators.plan.movable import way_of
-from scheduler.operators.plan.moves import Document, Move, Mover, cost, described
+from scheduler.logs import count_text
+from scheduler.operators.app import add_number
+from scheduler.operators.plan.command import WrongArgument, unknown
+from scheduler.operators.plan.movable import COLD, LIVE, way_of
+from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, described, moves_table
+from scheduler.operators.run.run_command import RunnablePlan
+from scheduler.operators.shown.shown import GOOD, Bars, Columns, Fact, Head, Part, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 GOALS = SPREAD, PACK = ("spread", "pack")
+
+
+class BalanceCommand(RunnablePlan):
+    """Propose the moves that bring the cloud closest to a goal. All filters allow each move.
+
+    Exit status: 0, 255 if no plan could be made. With --run: as drain.
+    """
+
+    kind = "balance"
+    repeats = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--goal", default=SPREAD, metavar="GOAL",
+            help="spread: make the share of memory in use more even; pack: empty as many hosts as possible "
+            "(default: spread)",
+        )  # fmt: skip
+        add_number(parser, "--moves", 20, "maximum number of moves")
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "BalancePlan":
+        return self.left(cloud, args, 0)
+
+    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> "BalancePlan":
+        if args.goal not in GOALS:
+            raise WrongArgument(unknown("goal", args.goal, GOALS))
+        return balance(cloud, args.goal, max(0, args.moves - moved))
+
+
+# -- document --------------------------------------------------------------------------------------------
+
+
+class BalanceMove(PlannedMove, kw_only=True):
+    """A move.
+
+    Attributes:
+        memory_gib: What it copies, and ``disk_gib``: unless hosts share the storage of instances, which no
+            database says.
+        down: Whether the instance is down for that time.
+        gain: By how many percent points it lowers the deviation; None for other goals.
+    """
+
+    memory_gib: float
+    disk_gib: int
+    down: bool
+    gain: float | None
+
+
+class Spread(msgspec.Struct, kw_only=True):
+    """How evenly the memory of hosts is used: mean and deviation in percent, and hosts by tenth."""
+
+    memory_used_mean_percent: float
+    memory_used_deviation_percent: float
+    hosts_by_tenth_used: list[int]
+    empty_hosts: int
+
+
+class BalancePlan(MovesPlan, kw_only=True, tag="balance"):
+    """Moves towards a goal.
+
+    Attributes:
+        emptied: Hosts that are empty then.
+    """
+
+    goal: str
+    moves: list[BalanceMove]
+    emptied: list[str]
+    before: Spread
+    after: Spread
+
+    def words(self) -> tuple[Head, list[Part]]:
+        before, after = self.before, self.after
+        deviation = f"{before.memory_used_deviation_percent} % -> {after.memory_used_deviation_percent} %"
+        facts = [
+            *([Fact("to copy:", _copies(self.moves))] if self.moves else []),
+            Fact("deviation of memory in use:", deviation),
+            Fact("hosts without instances:", f"{before.empty_hosts} -> {after.empty_hosts}"),
+        ]
+        if self.emptied:
+            facts.append(Fact("emptied:", ", ".join(self.emptied)))
+        subject = f"{count_text(len(self.moves), 'move')} to {self.goal}"
+        more: Columns = {
+            "Memory, GiB": "memory_gib", "Disk, GiB": "disk_gib",
+            "Gain": lambda one: None if one.gain is None else f"{one.gain:.3f}",
+        }  # fmt: skip
+        head = Head("Moves that help", subject, GOOD if self.moves else "", facts=facts)
+        return head, [histogram(before, after, "before", "after"), moves_table(self.moves, more)]
+
+
+def _copies(moves: Sequence[BalanceMove]) -> str:
+    """Return what moves cost, in one line."""
+    memory, disk = sum(one.memory_gib for one in moves), sum(one.disk_gib for one in moves)
+    text = f"{memory:g} GiB of memory, {disk} GiB of disk unless hosts share it"
+    if down := [one for one in moves if one.down]:
+        size = sum(one.disk_gib for one in down)
+        text += f"; {count_text(len(down), 'instance')} down while {size} GiB are copied"
+    return text
+
+
+def histogram(before: Spread, after: Spread, pale: str, strong: str) -> Bars:
+    counts = zip(before.hosts_by_tenth_used, after.hosts_by_tenth_used, strict=True)
+    rows = (
+        (f"{10 * tenth}-{10 * tenth + 10} %", first, second, f"{first} → {second} hosts", "")
+        for tenth, (first, second) in enumerate(counts)
+    )
+    return bars("Hosts by share of memory in use", rows, (("pale", pale), ("strong", strong)))
+
+
+def balance(cloud: PlannedCloud, goal: str, most: int) -> BalancePlan:
+    """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
+    snapshot = cloud.snapshot
+    snapshot.load_requests(range(len(snapshot.instances)))
+    before = spread_of(cloud)
+    engine = Balance(cloud)
+    found = engine.pack(most) if goal == PACK else engine.spread(most)
+    gains: Sequence[float | None] = found.gains or [None] * len(found.moves)
+    return BalancePlan(
+        goal=goal,
+        moves=[
+            _described(cloud, number, move, gain)
+            for number, (move, gain) in enumerate(zip(found.moves, gains, strict=True), 1)
+        ],
+        emptied=sorted(cloud.host(row) for row in found.emptied),
+        before=before,
+        after=spread_of(cloud),
+        all_placed=True,
+    )
+
+
+def _described(cloud: PlannedCloud, number: int, move: Move, gain: float | None) -> BalanceMove:
+    snapshot = cloud.snapshot
+    request = int(snapshot.instances.specs[move.index])
+    flavor = snapshot.requests.flavor(request)
+    local = not snapshot.requests.boots_from_volume(request)
+    return BalanceMove(
+        **described(cloud, move.index, move.source),
+        step=number,
+        to=cloud.host(move.target),
+        way=move.way,
+        memory_gib=round(flavor.memory_mb / 1024, 2) if move.way == LIVE else 0,
+        disk_gib=(flavor.root_gb if local else 0) + flavor.ephemeral_gb,
+        down=move.way == COLD and snapshot.instances.states[move.index] == "active",
+        gain=None if gain is None else round(gain, 6),
+    )
+
+
+#: Bars of the histogram of memory in use.
+TENTHS = 10
+
+
+def spread_of(cloud: PlannedCloud) -> Spread:
+    numbers = cloud.snapshot.table.numbers
+    used = 1 - numbers["free_ram_mb"] / np.maximum(numbers["total_usable_ram_mb"], 1)
+    tenths = np.bincount(np.clip((used * TENTHS).astype(int), 0, TENTHS - 1), minlength=TENTHS)
+    counts = np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(used))
+    return Spread(
+        memory_used_mean_percent=round(float(used.mean()) * 100, 2),
+        memory_used_deviation_percent=round(float(used.std()) * 100, 2),
+        hosts_by_tenth_used=tenths.tolist(),
+        empty_hosts=int(np.count_nonzero(counts == 0)),
+    )
+
+
+# -- finding moves ---------------------------------------------------------------------------------------
 
 #: Smaller changes of the variance are noise of floating point.
 LEAST_GAIN = 1e-12
@@ -39,7 +213,7 @@ class _Kind(NamedTuple):
 
 
 @dataclass
-class _Targets:
+class _Allowed:
     """The hosts that an instance of a kind may have.
 
     Attributes:
@@ -61,7 +235,7 @@ class _Best(NamedTuple):
 
 
 @dataclass
-class Plan:
+class Found:
     """Moves towards a goal.
 
     Attributes:
@@ -88,7 +262,7 @@ class Balance:
         _, alike = np.unique(np.stack([self._total, self._cells]), axis=1, return_inverse=True)
         self._alike: np.ndarray = alike.reshape(-1)
         self._moved: set[int] = set()
-        self._targets: dict[_Kind, _Targets] = {}
+        self._targets: dict[_Kind, _Allowed] = {}
 
     @property
     def _used(self) -> np.ndarray:
@@ -118,8 +292,8 @@ class Balance:
 
     # -- spreading -------------------------------------------------------------------------------------------
 
-    def spread(self, most: int) -> Plan:
-        plan = Plan()
+    def spread(self, most: int) -> Found:
+        plan = Found()
         while len(plan.moves) < most:
             self._snapshot.progress("moves", len(plan.moves), most)
             before = float(self._used.std())
@@ -187,7 +361,7 @@ class Balance:
         Args:
             alike: Hosts with the same memory and cell, the emptiest ones first.
         """
-        self._targets.setdefault(kind, _Targets(np.ones(len(used), bool)))
+        self._targets.setdefault(kind, _Allowed(np.ones(len(used), bool)))
         memory = self._memory(next(iter(sources.values())))
         best: _Best | None = None
         count, total, squares = len(used), float(used.sum()), float(np.square(used).sum())
@@ -221,7 +395,7 @@ class Balance:
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
-    def pack(self, most: int) -> Plan:
+    def pack(self, most: int) -> Found:
         """Return moves that empty hosts, those that need the fewest moves first.
 
         Instances go to other hosts that have some.
@@ -252,7 +426,7 @@ class Balance:
                 moves += more
                 emptied.append(row)
                 targets |= {move.target for move in more}
-        return Plan(moves=moves, emptied=emptied)
+        return Found(moves=moves, emptied=emptied)
 
 
 def _by_kind(rows: Sequence[int], kinds: np.ndarray) -> Iterable[list[int]]:
@@ -261,49 +435,3 @@ def _by_kind(rows: Sequence[int], kinds: np.ndarray) -> Iterable[list[int]]:
     for row in rows:
         found.setdefault(int(kinds[row]), []).append(row)
     return found.values()
-
-
-def balance(cloud: PlannedCloud, goal: str, most: int) -> Document:
-    """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
-    snapshot = cloud.snapshot
-    snapshot.load_requests(range(len(snapshot.instances)))
-    before = spread_of(cloud)
-    found = Balance(cloud)
-    plan = found.pack(most) if goal == PACK else found.spread(most)
-    gains: Sequence[float | None] = plan.gains or [None] * len(plan.moves)
-    return {
-        "plan": "balance",
-        "goal": goal,
-        "moves": [
-            {
-                "step": number,
-                **described(cloud, move.index, move.source),
-                "to": cloud.host(move.target),
-                "way": move.way,
-                **cost(cloud, move),
-                "gain": None if gain is None else round(gain, 6),
-            }
-            for number, (move, gain) in enumerate(zip(plan.moves, gains, strict=True), 1)
-        ],
-        "emptied": sorted(cloud.host(row) for row in plan.emptied),
-        "before": before,
-        "after": spread_of(cloud),
-    }
-
-
-#: Bars of the histogram of memory in use.
-TENTHS = 10
-
-
-def spread_of(cloud: PlannedCloud) -> Document:
-    """Return how evenly the memory of hosts is used: mean and deviation in percent, and hosts by tenth."""
-    numbers = cloud.snapshot.table.numbers
-    used = 1 - numbers["free_ram_mb"] / np.maximum(numbers["total_usable_ram_mb"], 1)
-    tenths = np.bincount(np.clip((used * TENTHS).astype(int), 0, TENTHS - 1), minlength=TENTHS)
-    counts = np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(used))
-    return {
-        "memory_used_mean_percent": round(float(used.mean()) * 100, 2),
-        "memory_used_deviation_percent": round(float(used.std()) * 100, 2),
-        "hosts_by_tenth_used": tenths.tolist(),
-        "empty_hosts": int(np.count_nonzero(counts == 0)),
-    }

@@ -1,254 +1,163 @@
-"""How many more instances of a request fit, where, and what runs out first.
+"""berth-plan capacity: how many more instances fit, where, what runs out first, and after a loss."""
 
-Placement limits the number on each host. After each instance that is charged to a host the filters decide
-whether it may have one more. Pinned guests and devices are counted host by host with the topologies that the
-filters use; all others in arrays.
-"""
-
+import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-import copy
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+import logging
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from scheduler import objects
 from scheduler.errors import BerthError, NoValidHost
-from scheduler.filters.amount_filters import (
-    CoreFilter,
-    DiskFilter,
-    ExactCoreFilter,
-    ExactDiskFilter,
-    ExactRamFilter,
-    RamFilter,
-)
-from scheduler.filters.base import HostFilter
-from scheduler.filters.chain import FilterChain, PreparedChain
-from scheduler.filters.count_filters import CountFilter
-from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
-from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
-from scheduler.hosts.coordinates import TableRows, ViewIndex
-from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.view import HostView
-from scheduler.operators.snapshot.planned_cloud import Asked, PlannedCloud
-from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
-from scheduler.placement.answer import AllocationCandidate, Usage
+from scheduler.logs import count_text
+from scheduler.operators.app import writing
+from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, amounts
+from scheduler.operators.plan.fits import Fit, fits
+from scheduler.operators.plan.losing import MOST_TRIED, Headroom, Headrooms, Losses
+from scheduler.operators.shown.files import Measured, write_metrics
+from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Part, Saying, bars, table
+from scheduler.operators.snapshot import requests
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.request.reading import read
-from scheduler.selection.consume import consume, consumed_amounts
-from scheduler.selection.narrowing import narrow
 
-Document = dict[str, Any]
+LOG = logging.getLogger("berth-plan")
 
-#: Instances that are counted on one host.
-MOST_ON_HOST = 1000
+#: Limits that are shown of one place.
+LIMITS = 3
 
-#: Filters on what is left on a host. Others reject hosts that may not have such instances at all.
-OF_TOPOLOGY = (NUMATopologyFilter, PciPassthroughFilter)
-OF_ROOM = (
-    *(*OF_TOPOLOGY, CountFilter),
-    *(RamFilter, CoreFilter, DiskFilter, ExactRamFilter, ExactCoreFilter, ExactDiskFilter),
-)
+#: What is left of flavors without a request.
+NO_HEADROOM = Headroom()
 
-Share = tuple[str, str, int]
-"""Provider UUID, resource class, and the amount that one instance takes of it."""
+# -- arguments -------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Fit:
-    """How many instances fit on a host.
+class CapacityCommand(RequestPlan):
+    """Count how many more instances of a request fit, by cell and zone, and which resource runs out first.
+
+    Exit status: 0 one more fits, 3 none does, 255 it could not be found out.
+    """
+
+    needs_request = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--all", action="store_true", help="count for all flavors, also after the loss of any one host"
+        )
+        parser.add_argument(
+            "--textfile",
+            metavar="FILE",
+            help="with --all: write the counts as metrics for the textfile collector of node-exporter",
+        )
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        described = any((args.flavor, args.like, args.spec))
+        if args.all == described:
+            raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
+        if args.textfile and not args.all:
+            raise WrongArgument("--textfile needs --all")
+        if args.all:
+            return self._all(cloud, args)
+        spec = requests.make_request(args, cloud.snapshot.stored, self.conf)
+        hinted = any(name == requests.GROUP for name, _ in requests.pairs(args.hint))
+        if requests.without_group(spec, hinted=hinted):
+            LOG.warning("The server group of the request is left out: capacity is counted host by host")
+        return capacity(cloud, spec)
+
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        found = capacities(cloud, cloud.snapshot.stored.flavors())
+        if args.textfile:
+            with writing(f"Cannot write {args.textfile}"):
+                write_metrics(args.textfile, metrics(found.flavors))
+        return found
+
+
+# -- of one request --------------------------------------------------------------------------------------
+
+
+class Limit(msgspec.Struct):
+    """What runs out first, a resource class or the name of a filter, and on how many hosts."""
+
+    limit: str
+    hosts: int
+
+
+class Room(msgspec.Struct, kw_only=True):
+    """What several hosts have room for.
 
     Attributes:
-        limit: What runs out first: a resource class or the name of a filter.
-        free: What Placement has left of each resource class that the request takes, before them; empty if
-            such instances may not be there.
+        hosts: Those that Placement offers; ``not_offered``: the others.
+        stranded: What is left of each resource class when no further instance fits.
     """
 
-    count: int
-    limit: str
-    free: Mapping[str, int]
-    taken: Mapping[str, int]
+    instances: int
+    hosts: int
+    hosts_with_room: int
+    limits: list[Limit]
+    free: dict[str, int]
+    stranded: dict[str, int]
+    not_offered: int
 
     @property
-    def stranded(self) -> dict[str, int]:
-        """What is left of each resource class when no further instance fits."""
-        return {name: free - self.count * self.taken[name] for name, free in self.free.items()}
+    def first_limits(self) -> str:
+        return ", ".join(f"{one.limit} ({one.hosts})" for one in self.limits[:LIMITS]) or "nothing"
 
 
-def fits(
-    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
-) -> dict[int, Fit]:
-    """Return how many instances of a request fit on each host that Placement offers, by row.
+class Place(Room, kw_only=True):
+    """The hosts of a zone in a cell."""
 
-    Args:
-        cloud: The cloud; closed hosts are left out.
-        spec: The request, which is changed as by a request; server groups are ignored.
+    cell: str
+    zone: str
 
-    Raises:
-        BerthError: A pre-filter or Placement refuses the request.
+    @property
+    def limits_here(self) -> str:
+        return self.first_limits if self.hosts else "not offered by Placement"
+
+
+class CapacityPlan(Plan, kw_only=True, tag="capacity"):
+    """How many more instances of a request fit.
+
+    Attributes:
+        reason: Why none fits; "" if one does.
     """
-    asked = cloud.ask(spec)
-    rows, table = asked.hosts.table_rows, cloud.snapshot.table
-    found = {
-        row: room(asked.hosts.candidates(ViewIndex(index)), asked.usages)
-        for index, row in enumerate(rows.tolist())
-    }
-    passed = _reject(cloud, asked, found)
-    if asked.request.guest or asked.request.pci_requests:
-        for done, row in enumerate(passed):
-            progress("hosts", done, len(passed))
-            _count_alone(cloud, asked, row, found[row])
-    else:
-        _count_together(cloud, asked, np.array(passed, np.int64), found)
-    closed = cloud.closed[: len(table)]
-    return {row: fit for row, fit in found.items() if not closed[row]}
+
+    flavor: str | None
+    instances: int
+    total: Room
+    places: list[Place]
+    reason: str
+
+    def words(self) -> tuple[Head, list[Part]]:
+        total = self.total
+        offered = f"{total.hosts_with_room} of {count_text(total.hosts, 'host')} that Placement offers"
+        facts = [
+            Fact("room:", offered),
+            Fact("runs out first:", total.first_limits),
+            Fact("stranded then:", amounts(total.stranded)),
+        ]
+        if self.reason:
+            facts.append(Fact("reason:", self.reason))
+        columns: Columns = {
+            "Cell": "cell", "Zone": "zone", "Instances": "instances",
+            "Hosts with room": lambda one: f"{one.hosts_with_room} of {one.hosts + one.not_offered}",
+            "Runs out first (hosts)": "limits_here",
+            "Stranded then": lambda one: amounts(one.stranded),
+        }  # fmt: skip
+        drawn = (
+            (f"{one.cell} {one.zone}", 0, one.instances, str(one.instances), "" if one.instances else BAD)
+            for one in self.places
+        )
+        subject = f"{self.instances} more of flavor {self.flavor} fit"
+        head = Head("What still fits", subject, "" if self.all_placed else BAD, facts=facts)
+        return head, [bars("Instances that fit", drawn), table(self.places, columns, "Places")]
 
 
-def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
-    """Set hosts that the request excludes or that filters reject to no instance; return the others."""
-    narrowed = narrow(asked.hosts, asked.request)
-    prepared = cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain(())
-    narrowed.hosts.load(prepared.needs)
-    filtered = prepared.run(narrowed.hosts) if len(narrowed.hosts) else None
-    rejected = {int(row): each.reason for each in narrowed.excluded for row in each.hosts.table_rows}
-    for row in rejected:
-        found[row].count, found[row].limit, found[row].free = 0, "request", {}
-    for step in filtered.steps if filtered else ():
-        for row in step.hosts.table_rows[~step.kept].tolist():
-            found[row].count, found[row].limit = 0, step.filter.name
-            if not isinstance(step.filter, OF_ROOM):
-                found[row].free = {}
-    return [] if filtered is None else filtered.hosts.table_rows.tolist()
-
-
-def room(
-    candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapping[str, Usage] | None]
-) -> Fit:
-    """Return how many instances fit on a host with these candidates, by what Placement has left."""
-    if not candidates:
-        return Fit(0, "no candidate", {}, {})
-    ways = [list(_shares(candidate)) for candidate in candidates]
-    left: dict[tuple[str, str], int] = {}
-    for provider, name, _ in chain.from_iterable(ways):
-        usage = (usages(provider) or {}).get(name)
-        left[provider, name] = 0 if usage is None else max(0, usage.capacity - usage.used)
-    free: Counter[str] = Counter()
-    for (_, name), amount in left.items():
-        free[name] += amount
-    taken: dict[str, int] = {}
-    for way in reversed(ways):
-        taken |= _taken(way)
-    count = _claim_all(ways, left)
-    return Fit(count, _what_ran_out(ways, left), dict(free), taken)
-
-
-def _claim_all(ways: Sequence[Sequence[Share]], left: dict[tuple[str, str], int]) -> int:
-    count = 0
-    while count < MOST_ON_HOST:
-        way = next((way for way in ways if all(left[share[:2]] >= share[2] for share in way)), None)
-        if way is None:
-            break
-        # a host with one way takes all of its instances at once
-        times = min(left[share[:2]] // share[2] for share in way) if len(ways) == 1 else 1
-        times = min(times, MOST_ON_HOST - count)
-        for provider, name, amount in way:
-            left[provider, name] -= times * amount
-        count += times
-    return count
-
-
-def _what_ran_out(ways: Sequence[Sequence[Share]], left: Mapping[tuple[str, str], int]) -> str:
-    """Return the class that ends most of the ways; if none has ended, the one that ends first."""
-    short = [
-        dict.fromkeys(name for provider, name, amount in way if left[provider, name] < amount) for way in ways
-    ]
-    ended = Counter(chain.from_iterable(short)).most_common(1)
-    if ended:
-        return ended[0][0]
-    return min((left[provider, name] // amount, name) for way in ways for provider, name, amount in way)[1]
-
-
-def _taken(way: Iterable[Share]) -> Counter[str]:
-    """Return what an instance takes of each class, from all providers together."""
-    taken: Counter[str] = Counter()
-    for _, name, amount in way:
-        taken[name] += amount
-    return taken
-
-
-def _shares(candidate: AllocationCandidate) -> Iterator[Share]:
-    for provider, entry in candidate.allocations.items():
-        for name, amount in entry["resources"].items():
-            yield provider, name, amount
-
-
-# -- filters ---------------------------------------------------------------------------------------------
-
-
-def has_room_rules(rules: Iterable[HostFilter]) -> bool:
-    """Whether a host with room in Placement may be full by a filter, topologies and devices aside."""
-    return any(isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules)
-
-
-def _count_together(cloud: PlannedCloud, asked: Asked, rows: np.ndarray, found: Mapping[int, Fit]) -> None:
-    """Charge one instance after the other to all hosts at once."""
-    counts = np.array([found[row].count for row in rows.tolist()], dtype=np.int64)
-    prepared = cloud.rules.chain.prepare(asked.request)
-    amounts = consumed_amounts(asked.request.flavor)
-    number = 1
-    while len(rows := rows[counts > number]):
-        counts = counts[counts > number]
-        table = copy.copy(cloud.snapshot.table)
-        more = {name: amount * number for name, amount in amounts.items() if name != "num_io_ops"}
-        table.numbers = table.numbers | {name: table.numbers[name] + amount for name, amount in more.items()}
-        hosts = HostView.of(table, TableRows(rows), None, cloud.places, PendingPlacements())
-        hosts.load(prepared.needs)
-        limits = _limits(prepared, hosts, number)
-        for row, limit in zip(rows[limits != ""].tolist(), limits[limits != ""].tolist(), strict=True):
-            found[row].count, found[row].limit = number, limit
-        rows, counts = rows[limits == ""], counts[limits == ""]
-        number += 1
-
-
-def _count_alone(cloud: PlannedCloud, asked: Asked, row: int, fit: Fit) -> None:
-    """Charge instances to one host, as topologies and devices are charged."""
-    rules = cloud.rules.chain.filters
-    request = asked.request.restarted()
-    prepared = FilterChain(rules).prepare(request)
-    candidates = [asked.hosts.candidates(ViewIndex(int(np.flatnonzero(asked.hosts.table_rows == row)[0])))]
-    rows = TableRows(np.array([row], np.int64))
-    hosts = HostView.of(cloud.snapshot.table, rows, candidates, cloud.places, PendingPlacements())
-    hosts.load(prepared.needs)
-    fitter = fitter_of(rules, cloud.conf)
-    for number in range(fit.count):
-        limit = str(_limits(prepared, hosts, number)[0])
-        if limit:
-            fit.count, fit.limit = number, limit
-            return
-        consume(hosts, ViewIndex(0), request, fitter)
-        hosts.consume(0, num_io_ops=-1)  # the build has ended before the next one
-
-
-def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray:
-    """Return the name of the filter that rejects each host; "" for those that pass: object, (hosts,)."""
-    limits = np.full(len(hosts), "", dtype=object)
-    left = np.arange(len(hosts))
-    for rule, judge in prepared.rules:
-        if judge is None or not rule.run_filter_for_index(number) or not len(left):
-            continue
-        verdict = judge.passes(hosts.at(left))
-        verdict = np.zeros(len(left), dtype=bool) if verdict is None else verdict
-        limits[left[~verdict]] = rule.name
-        left = left[verdict]
-    return limits
-
-
-# -- documents -------------------------------------------------------------------------------------------
-
-
-def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> Document:
+def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
     name = read(spec.flavor, "name")
     found: dict[int, Fit] = {}
     reason, again = "", spec.obj_clone()
@@ -259,17 +168,18 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> Document:
             reason = cloud.decide(again, [again.instance_uuid], explain=True).why
     except BerthError as error:
         reason = getattr(error, "reason", "") or str(error)
-    return {
-        "plan": "capacity",
-        "flavor": name,
-        "instances": sum(fit.count for fit in found.values()),
-        "total": summed(list(found.values())) | {"not_offered": len(_not_offered(cloud, found))},
-        "places": list(_by_place(cloud, found)),
-        "reason": reason,
-    }
+    total = _summed(Room, list(found.values()), not_offered=len(_not_offered(cloud, found)))
+    return CapacityPlan(
+        flavor=name,
+        instances=total.instances,
+        total=total,
+        places=list(_by_place(cloud, found)),
+        reason=reason,
+        all_placed=total.instances > 0,
+    )
 
 
-def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Document]:
+def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Place]:
     names = cloud.snapshot.cell_names()
 
     def place(row: int) -> tuple[str, str]:
@@ -282,8 +192,8 @@ def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Documen
     for row in _not_offered(cloud, found):
         others[place(row)] += 1
     for cell, zone in sorted(offered.keys() | others.keys()):
-        total = summed(offered.get((cell, zone), []))
-        yield {"cell": cell, "zone": zone, **total, "not_offered": others[cell, zone]}
+        here = offered.get((cell, zone), [])
+        yield _summed(Place, here, not_offered=others[cell, zone], cell=cell, zone=zone)
 
 
 def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
@@ -291,19 +201,178 @@ def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
     return [row for row in np.flatnonzero(cloud.snapshot.table.cell_enabled).tolist() if row not in found]
 
 
-def summed(found: Sequence[Fit]) -> Document:
-    """Return hosts, instances, limits, free and stranded amounts of several hosts together."""
+Kind = TypeVar("Kind", bound=Room)
+
+
+def _summed(kind: type[Kind], found: Sequence[Fit], **more: Any) -> Kind:
+    """Return what several hosts have room for together."""
     limits: Counter[str] = Counter(fit.limit for fit in found)
-    stranded: Counter[str] = Counter()
     free: Counter[str] = Counter()
     for fit in found:
-        stranded.update(fit.stranded)
         free.update(fit.free)
-    return {
-        "instances": sum(fit.count for fit in found),
-        "hosts": len(found),
-        "hosts_with_room": sum(fit.count > 0 for fit in found),
-        "limits": [{"limit": limit, "hosts": count} for limit, count in limits.most_common()],
-        "free": dict(sorted(free.items())),
-        "stranded": dict(sorted(stranded.items())),
-    }
+    return kind(
+        instances=sum(fit.count for fit in found),
+        hosts=len(found),
+        hosts_with_room=sum(fit.count > 0 for fit in found),
+        limits=[Limit(*each) for each in limits.most_common()],
+        free=dict(sorted(free.items())),
+        stranded=_stranded(found),
+        **more,
+    )
+
+
+def _stranded(found: Iterable[Fit]) -> dict[str, int]:
+    stranded: Counter[str] = Counter()
+    for fit in found:
+        stranded.update(fit.stranded)
+    return dict(sorted(stranded.items()))
+
+
+# -- of all flavors --------------------------------------------------------------------------------------
+
+
+class InZone(msgspec.Struct):
+    """What fits of a flavor in a zone, now and after the loss of a host."""
+
+    zone: str
+    instances: int
+    headroom: int
+    stranded: dict[str, int]
+
+
+class OfFlavor(msgspec.Struct):
+    """What fits of a flavor.
+
+    Attributes:
+        headroom: What fits after the loss of the host that matters most, which is ``worst_loss``.
+        reason: Why this is not known; "" if it is.
+    """
+
+    flavor: str
+    zones: list[InZone]
+    headroom: int
+    worst_loss: str
+    reason: str
+
+    @property
+    def total(self) -> int:
+        return sum(zone.instances for zone in self.zones)
+
+
+class CapacitiesPlan(Plan, kw_only=True, tag="capacities"):
+    """What fits of each flavor.
+
+    Attributes:
+        losses_not_tried: The number of hosts whose loss was not tried, and may leave less.
+    """
+
+    flavors: list[OfFlavor]
+    losses_not_tried: int
+
+    def words(self) -> tuple[Head, list[Part]]:
+        # What runs out first comes first
+        flavors = sorted(self.flavors, key=lambda one: (one.headroom, one.total, one.flavor))
+        sayings = [Saying(f"{one.flavor}: {one.reason}") for one in flavors if one.reason]
+        if hosts := self.losses_not_tried:
+            words = f"the loss of {count_text(hosts, 'host')} was not tried, and may leave less: the"
+            sayings.append(Saying(f"{words} {MOST_TRIED} were tried that have most room and instances"))
+        nothing = InZone("none", 0, 0, {})
+        zones = [(one.flavor, zone) for one in flavors for zone in one.zones or [nothing]]
+        of_zones: Columns = {
+            "Flavor": 0, "Zone": lambda one: one[1].zone, "Instances": lambda one: one[1].instances,
+            "After the loss of a host": lambda one: one[1].headroom,
+            "Stranded then": lambda one: amounts(one[1].stranded),
+        }  # fmt: skip
+        of_flavors: Columns = {
+            "Flavor": "flavor", "Instances": "total", "After the loss of a host": "headroom",
+            "Worst host": "worst_loss",
+        }  # fmt: skip
+        drawn = (
+            (
+                one.flavor,
+                1 if one.total else 0,
+                one.headroom / one.total if one.total else 0,
+                f"{one.total:,}, {one.headroom:,} after a loss",
+                "" if one.headroom else BAD,
+            )
+            for one in flavors
+        )
+        picture = bars(
+            "Instances that fit, the scarcest flavor first",
+            drawn,
+            (("pale", "now"), ("strong", "after the loss of any one host")),
+            "Each bar has the scale of its flavor.",
+            most=1,
+        )
+        return Head("What still fits", sayings=sayings), [
+            picture,
+            table(flavors, of_flavors, "Flavors"),
+            table(zones, of_zones, "Flavors by zone", searched=True),
+        ]
+
+
+def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> CapacitiesPlan:
+    """Return for each flavor and zone how many fit, what is stranded, and how many fit after a loss."""
+    flavors = list(flavors)
+    found: dict[str, dict[int, Fit]] = {}
+    reasons: dict[str, str] = {}
+    for done, flavor in enumerate(flavors):
+        cloud.snapshot.progress("flavors", done, len(flavors))
+        try:
+            found[flavor.name] = fits(cloud, of_flavor(cloud.snapshot, flavor.name))
+        except BerthError as error:
+            reasons[flavor.name] = str(error)
+    cloud.snapshot.load_requests(range(len(cloud.snapshot.instances)))
+    headrooms = Headrooms(Losses(cloud), found)
+    after = headrooms.after_any_host()
+    return CapacitiesPlan(
+        flavors=[
+            _of_flavor(
+                cloud,
+                flavor.name,
+                found.get(flavor.name, {}),
+                after.get(flavor.name, NO_HEADROOM),
+                reasons.get(flavor.name, ""),
+            )
+            for flavor in flavors
+        ],
+        losses_not_tried=headrooms.untried,
+        all_placed=True,
+    )
+
+
+def _of_flavor(
+    cloud: PlannedCloud, name: str, found: Mapping[int, Fit], headroom: Headroom, reason: str
+) -> OfFlavor:
+    zones: dict[str, list[Fit]] = {}
+    for row, fit in found.items():
+        zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
+    in_zones = [
+        InZone(zone, sum(fit.count for fit in here), headroom.of_zone[zone], _stranded(here))
+        for zone, here in sorted(zones.items())
+    ]
+    return OfFlavor(name, in_zones, headroom.instances, headroom.host, reason)
+
+
+def metrics(flavors: Sequence[OfFlavor]) -> list[Measured]:
+    zones = [((one.flavor, zone.zone), zone) for one in flavors for zone in one.zones]
+    by_zone = "flavor", "zone"
+    stranded = "What is left of a resource class when no further instance fits"
+    headroom = "Instances that still fit after the loss of any one host"
+    in_zone = "Instances that still fit in a zone after the loss of any one host"
+    left = {(*names, resource): amount for names, zone in zones for resource, amount in zone.stranded.items()}
+    return [
+        Measured(
+            "berth_capacity_instances", "Instances that still fit", by_zone,
+            {names: zone.instances for names, zone in zones},
+        ),
+        Measured("berth_capacity_stranded", stranded, (*by_zone, "resource_class"), left),
+        Measured(
+            "berth_capacity_headroom_instances", headroom, ("flavor",),
+            {(one.flavor,): one.headroom for one in flavors},
+        ),
+        Measured(
+            "berth_capacity_zone_headroom_instances", in_zone, by_zone,
+            {names: zone.headroom for names, zone in zones},
+        ),
+    ]  # fmt: skip

@@ -1,25 +1,181 @@
-"""Emptying hosts: where each instance would go, in an order that works, or why it cannot."""
+"""berth-plan drain: where each instance of some hosts would go, in an order that works, or why it cannot."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import argparse
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+import shlex
+from typing import Any
 
-from scheduler.operators.plan.movable import Way, way_of
+import msgspec
+
+from scheduler.logs import count_text, sanitize
+from scheduler.operators.plan.command import NAMED, WrongArgument, amounts, rows_of_hosts
+from scheduler.operators.plan.movable import COLD, EVACUATE, LIVE, Way, way_of, way_off_a_dead_host
 from scheduler.operators.plan.moves import (
-    Document,
     Move,
     Mover,
+    MovesPlan,
+    PlannedMove,
     Stuck,
+    Unplaced,
+    causes,
     described,
-    stuck_document,
+    moves_table,
+    stays_table,
     summed,
+    unplaced,
 )
+from scheduler.operators.run.run_command import RunnablePlan
+from scheduler.operators.shown.shown import Bars, Head, Part, Saying, Shown, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.snapshot import Snapshot
+
+# -- arguments -------------------------------------------------------------------------------------------
+
+
+class DrainCommand(RunnablePlan):
+    """Plan how to empty hosts: the new host of each instance, in an order that works, or why it has none.
+
+    Exit status: 0 every instance finds a place, 3 some do not, 255 no plan could be made. With --run: 0 the
+    hosts are empty, 3 some instances stay, 4 stopped, 5 interrupted, 255 not begun.
+    """
+
+    kind = "drain"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST", nargs="*", help="a service host to empty")
+        for name in ("aggregate", "zone", "cell"):
+            parser.add_argument(
+                f"--{name}", action="append", default=[], metavar="NAME",
+                help=f"empty all hosts of this {name}; can be repeated",
+            )  # fmt: skip
+        parser.add_argument(
+            "--commands", action="store_true",
+            help="print only a shell script with the openstack commands that carry out the moves",
+        )  # fmt: skip
+        parser.add_argument(
+            "--evacuate", action="store_true", help="the hosts are down: evacuate their instances"
+        )
+        parser.add_argument(
+            "--reset-states", action="store_true",
+            help="evacuate also instances that nova evacuates only after their state was reset to error, "
+            "such as paused ones: they start again as their image or volume has them",
+        )  # fmt: skip
+        return parser
+
+    def add_run(self, group: Any) -> None:
+        either = group.add_mutually_exclusive_group()
+        super().add_run(either)
+        either.add_argument(
+            "--undo", action="store_true",
+            help="enable the hosts that --run disabled, and show what it moved; nothing is moved back",
+        )  # fmt: skip
+        group.add_argument("--reason", metavar="TEXT", help="why the hosts are disabled, for nova's API")
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "DrainPlan":
+        if args.commands and args.run:
+            raise WrongArgument("--commands prints a script, and --run runs the moves itself: choose one")
+        if args.reset_states and not args.evacuate:
+            raise WrongArgument("--reset-states needs --evacuate")
+        evacuating = partial(way_off_a_dead_host, reset_states=args.reset_states)
+        return drain(cloud, rows_of_hosts(cloud, args), evacuating if args.evacuate else way_of)
+
+    def words(self, args: argparse.Namespace) -> Sequence[str]:
+        named = ((name, each) for name in ("aggregate", "zone", "cell") for each in getattr(args, name))
+        return [*args.host, *(f"{name}={each}" for name, each in named)]
+
+    def evacuates(self, args: argparse.Namespace) -> bool:
+        return bool(args.evacuate)
+
+    def emit(self, shown: Shown, args: argparse.Namespace) -> None:
+        """Print the plan, or only its commands."""
+        if not args.commands or args.undo:
+            super().emit(shown, args)
+            return
+        self.app.stdout.write(f"# {sanitize(str(self.origin(shown)))}\n")
+        for line in commands(shown.document.moves):
+            self.app.stdout.write(f"{line}\n")
+
+
+# -- document --------------------------------------------------------------------------------------------
+
+
+class DrainMove(PlannedMove, kw_only=True):
+    cell: str | None = None
+    zone: str
+    reset_state: bool
+
+
+class Share(msgspec.Struct):
+    """The share of memory in use, from 0 to 1."""
+
+    before: float
+    after: float
+
+
+class Target(msgspec.Struct):
+    """A host that gets instances: how many, and their memory."""
+
+    host: str
+    instances: int
+    memory_mb: int
+    memory_used: Share
+
+
+class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
+    """How to empty hosts.
+
+    Attributes:
+        missing: What the instances without a place request together, by resource class.
+    """
+
+    hosts: list[str]
+    instances: int
+    moves: list[DrainMove]
+    without_place: list[Unplaced]
+    missing: dict[str, int]
+    targets: list[Target]
+
+    def to_empty(self) -> Sequence[str]:
+        return self.hosts
+
+    def stays(self) -> Sequence[Unplaced]:
+        return self.without_place
+
+    def words(self) -> tuple[Head, list[Part]]:
+        stays = self.without_place
+        named = ", ".join(self.hosts) if len(self.hosts) <= NAMED else count_text(len(self.hosts), "host")
+        sayings = []
+        if stays:
+            missing = f", missing {amounts(self.missing)}" if any(self.missing.values()) else ""
+            words = f"{count_text(len(stays), 'instance')} without a place{missing}"
+            sayings.append(Saying(words, details=causes(stays)))
+        subject = f"{named}: {len(self.moves)} of {count_text(self.instances, 'instance')} can move"
+        moves = moves_table(self.moves, {"Zone": "zone"})
+        return Head("Emptying hosts", subject, self.look, sayings=sayings), [
+            _picture(self.targets),
+            *([stays_table(stays)] if stays else []),
+            moves,
+        ]
+
+
+def _picture(targets: Sequence[Target]) -> Bars:
+    def words(one: Target) -> str:
+        came = f"{one.memory_mb / 1024:.0f} GiB of {count_text(one.instances, 'instance')}"
+        return f"{one.memory_used.before:.0%} → {one.memory_used.after:.0%}, {came}"
+
+    ordered = sorted(targets, key=lambda one: one.memory_used.before - one.memory_used.after)
+    rows = ((one.host, one.memory_used.after, one.memory_used.before, words(one), "") for one in ordered)
+    legend = (("pale", "after"), ("strong", "before"))
+    return bars("Memory in use of the hosts that get instances, most change first", rows, legend, most=1)
+
 
 #: How nova moves an instance, by its index; its request has been read.
 WayOf = Callable[[Snapshot, int], Way]
 
 
-def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Document:
+def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> DrainPlan:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 
     No instance goes to one of them. If some have no place in the order of ``Mover.order``, these go first in
@@ -64,46 +220,94 @@ def _document(
     ways: Mapping[int, Way],
     moves: Sequence[Move],
     stuck: Sequence[Stuck],
-) -> Document:
+) -> DrainPlan:
     names = cloud.snapshot.cell_names()
-    return {
-        "plan": "drain",
-        "hosts": sorted(cloud.host(row) for row in rows),
-        "instances": len(sources),
-        "moves": [
-            {
-                "step": number,
+    return DrainPlan(
+        hosts=sorted(cloud.host(row) for row in rows),
+        instances=len(sources),
+        moves=[
+            DrainMove(
                 **described(cloud, move.index, move.source),
-                "to": cloud.host(move.target),
-                "cell": names.get(cloud.snapshot.place(move.target)[0]),
-                "zone": cloud.snapshot.zone(move.target),
-                "way": ways[move.index].name,
-                "reset_state": ways[move.index].reset,
-            }
+                step=number,
+                to=cloud.host(move.target),
+                cell=names.get(cloud.snapshot.place(move.target)[0]),
+                zone=cloud.snapshot.zone(move.target),
+                way=ways[move.index].name,
+                reset_state=ways[move.index].reset,
+            )
             for number, move in enumerate(moves, 1)
         ],
-        "without_place": [stuck_document(cloud, each, sources[each.index]) for each in stuck],
-        "missing": summed(stuck),
-        "targets": _targets(cloud, moves),
-    }
+        without_place=[unplaced(cloud, each, sources[each.index]) for each in stuck],
+        missing=summed(stuck),
+        targets=list(_targets(cloud, moves)),
+        all_placed=not stuck,
+    )
 
 
-def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> list[Document]:
-    """Return the hosts that get instances, and the share of their memory that is used before and after."""
+def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
+    """Yield the hosts that get instances, and the share of their memory that is used before and after."""
     table = cloud.snapshot.table
-    found = []
     sizes: dict[int, list[int]] = {}
     for move in moves:
         sizes.setdefault(move.target, []).append(_memory(cloud, move))
     for row, came_in in sorted(sizes.items()):
-        came, count = sum(came_in), len(came_in)
+        came = sum(came_in)
         total = max(int(table.numbers["total_usable_ram_mb"][row]), 1)
         used = total - int(table.numbers["free_ram_mb"][row])
-        shares = {"before": round((used - came) / total, 4), "after": round(used / total, 4)}
-        found.append({"host": cloud.host(row), "instances": count, "memory_mb": came, "memory_used": shares})
-    return found
+        share = Share(round((used - came) / total, 4), round(used / total, 4))
+        yield Target(cloud.host(row), len(came_in), came, share)
 
 
 def _memory(cloud: PlannedCloud, move: Move) -> int:
     snapshot = cloud.snapshot
     return int(snapshot.requests.flavor(int(snapshot.instances.specs[move.index])).memory_mb)
+
+
+# -- the moves as a shell script -------------------------------------------------------------------------
+
+#: The first version of the API with a target host for cold migrations. Older clients choose 2.1 by default.
+MICROVERSION = "2.56"
+
+#: ``--wait`` also ends with status 0 when a migration has failed, so ``set -e`` does not see that.
+HEADER = f"""\
+export OS_COMPUTE_API_VERSION={MICROVERSION}
+set -e
+check_host() {{
+    tries=${{3:-1}}
+    while
+        host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
+        [ "$host" != "$2" ]
+    do
+        tries=$((tries - 1))
+        if [ "$tries" -lt 1 ]; then
+            echo "Stopped: instance $1 is on host ${{host:-unknown}}, the plan says $2" >&2
+            exit 1
+        fi
+        sleep 2
+    done
+}}"""
+
+#: An evacuated instance is active on its old host for some seconds: nova-compute sets the host last, when no
+#: other work on the resources of the host is going on.
+TRIES_AFTER_EVACUATION = 30
+
+_VERBS = {LIVE: "migrate --live-migration", COLD: "migrate", EVACUATE: "evacuate"}
+
+
+def commands(moves: Sequence[DrainMove]) -> list[str]:
+    """Return the lines of a shell script that carries out moves; none if there is no move.
+
+    The script stops at the first command that fails, and at the first instance that is on another host than
+    planned after its move. A cold migration has to be confirmed before the next move.
+    """
+    lines = HEADER.splitlines() if moves else []
+    for move in moves:
+        instance, host = shlex.quote(move.instance), shlex.quote(move.to)
+        if move.reset_state:
+            lines.append(f"openstack server set --state error {instance}")
+        lines.append(f"openstack server {_VERBS[move.way]} --host {host} --wait {instance}")
+        tries = f" {TRIES_AFTER_EVACUATION}" if move.way == EVACUATE else ""
+        lines.append(f"check_host {instance} {host}{tries}")
+        if move.way == COLD:
+            lines.append(f"openstack server migration confirm {instance}")
+    return lines

@@ -1,53 +1,115 @@
-"""Deciding a request without a claim."""
+"""berth-plan dry-run: deciding a request without a claim."""
 
-from typing import Any
+import argparse
+from dataclasses import replace
+from typing import Any, cast
 
 import msgspec
 from oslo_utils import uuidutils
 
 from scheduler import objects
-from scheduler.decisions.document import encode
-from scheduler.operators.plan.moves import Document
-from scheduler.operators.snapshot.hints import hint_notes
+from scheduler.decisions import document
+from scheduler.logs import count_text
+from scheduler.operators.app import add_number
+from scheduler.operators.explain import decision
+from scheduler.operators.plan.command import Plan, RequestPlan
+from scheduler.operators.shown.shown import Columns, Fact, Head, Part, table
+from scheduler.operators.snapshot import requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.request.reading import read
 
+#: Hosts that are shown, and where the decision comes from.
+BEST = 10
+SOURCE = "plan"
 
-def dry_run(cloud: PlannedCloud, spec: Any) -> Document:
+
+class DryRunCommand(RequestPlan):
+    """Decide a request without claiming anything: the hosts that it would get now, or why none.
+
+    Exit status: 0 every instance finds a place, 3 some do not, 255 it could not be found out.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_number(parser, "--count", 1, "number of instances")
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "DryRunPlan":
+        return dry_run(cloud, requests.make_request(args, cloud.snapshot.stored, self.conf))
+
+
+class Given(msgspec.Struct):
+    """The host that an instance would get."""
+
+    number: int
+    host: str
+    cell: str | None
+    zone: str | None
+    alternates: list[str]
+
+
+class DryRunPlan(Plan, kw_only=True, tag="dry-run"):
+    """What would be decided.
+
+    Attributes:
+        placed: How many instances get a host: all of them or none.
+        fitting: How many of the first ones would find a host.
+        decision: The document of the decision.
+    """
+
+    flavor: str | None
+    instances: int
+    placed: int
+    fitting: int
+    notes: list[str]
+    hosts: list[Given]
+    decision: document.Decision
+
+    def words(self) -> tuple[Head, list[Part]]:
+        subject = (
+            f"A host for {self.placed} of {count_text(self.instances, 'instance')} of flavor {self.flavor}"
+        )
+        if self.placed < self.instances and self.fitting:
+            subject += f"; the first {self.fitting} would find one"
+        head = decision.head(self.decision, SOURCE)
+        notes = [Fact("note:", note) for note in self.notes]
+        head = replace(head, title=f"Dry run: {head.title}", subject=subject, facts=[*notes, *head.facts])
+        columns: Columns = {
+            "Instance": "number", "Host": "host", "Cell": "cell", "Zone": "zone",
+            "Alternates": lambda one: ", ".join(one.alternates),
+        }  # fmt: skip
+        reasons = decision.reasons(self.decision, BEST)
+        return head, [*reasons, table(self.hosts, columns, "Chosen hosts")] if self.hosts else reasons
+
+
+def dry_run(cloud: PlannedCloud, spec: Any) -> DryRunPlan:
     """Return the hosts of ``spec.num_instances`` instances, and the document of the decision."""
     count = spec.num_instances
     more = (uuidutils.generate_uuid() for _ in range(count - 1))
     uuids = [spec.instance_uuid, *more]
-    notes = list(
-        hint_notes(
-            spec,
-            {
-                *(each.name for each in cloud.rules.chain.filters),
-                *(each.name for each in cloud.rules.weighers),
-            },
-        )
-    )
+    rules = {one.name for one in cloud.rules.chain.filters} | {one.name for one in cloud.rules.weighers}
+    notes = list(requests.hint_notes(spec, rules))
     _join_group(cloud, spec, uuids)
-    decision = cloud.decide(spec, uuids, explain=True, alternates=True)
-    return {
-        "plan": "dry-run",
-        "flavor": read(spec.flavor, "name"),
-        "instances": count,
-        "placed": len(decision.selections),
-        "fitting": len(decision.chosen),
-        "notes": notes,
-        "hosts": [
-            {
-                "number": number,
-                "host": chosen.service_host,
-                "cell": cloud.snapshot.cell_names().get(chosen.cell_uuid),
-                "zone": chosen.availability_zone,
-                "alternates": [each.service_host for each in alternates],
-            }
-            for number, (chosen, *alternates) in enumerate(decision.selections, 1)
+    decided = cloud.decide(spec, uuids, explain=True, alternates=True)
+    return DryRunPlan(
+        flavor=read(spec.flavor, "name"),
+        instances=count,
+        placed=len(decided.selections),
+        fitting=len(decided.chosen),
+        notes=notes,
+        hosts=[
+            Given(
+                number,
+                chosen.service_host,
+                cloud.snapshot.cell_names().get(chosen.cell_uuid),
+                chosen.availability_zone,
+                [each.service_host for each in alternates],
+            )
+            for number, (chosen, *alternates) in enumerate(decided.selections, 1)
         ],
-        "decision": None if decision.document is None else msgspec.json.decode(encode(decision.document)),
-    }
+        decision=cast(document.Decision, decided.document),  # as it is explained
+        all_placed=len(decided.selections) == count,
+    )
 
 
 def _join_group(cloud: PlannedCloud, spec: Any, uuids: list[str]) -> None:

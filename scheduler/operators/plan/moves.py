@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+import msgspec
+
 from scheduler import objects
+from scheduler.decisions import rendering
 from scheduler.errors import BerthError
-from scheduler.operators.plan.movable import COLD, LIVE, way_of
+from scheduler.logs import count_text
+from scheduler.operators.plan.command import NAMED, Plan
+from scheduler.operators.plan.movable import way_of
+from scheduler.operators.shown.shown import Columns, Table, table
 from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.placement.plain_query import only_plain_query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
-
-Document = dict[str, Any]
 
 #: Instances of one request that are decided together.
 TOGETHER = 200
@@ -239,11 +243,6 @@ class Mover:
         return None if plain is None else plain.amounts
 
 
-def slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
-    """Return how many slots of a small instance a large one takes at most, by what each takes."""
-    return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
-
-
 def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for each in stuck:
@@ -251,8 +250,66 @@ def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def described(cloud: PlannedCloud, index: int, row: int) -> Document:
-    """Return an instance and the host that it is on, as values that JSON has."""
+# -- documents -------------------------------------------------------------------------------------------
+
+
+class Instance(msgspec.Struct, kw_only=True):
+    """An instance and the host that it is on."""
+
+    instance: str
+    name: str | None = None
+    project_id: str | None = None
+    flavor: str | None = None
+    state: str
+    task_state: str | None = None
+    server_group: str | None = None
+    server_group_name: str | None = None
+    source: str = msgspec.field(name="from")
+
+    @property
+    def group(self) -> str:
+        return self.server_group_name or self.server_group or ""
+
+
+class PlannedMove(Instance, kw_only=True):
+    """A move of a plan, which has the number ``step``."""
+
+    step: int
+    to: str
+    way: str
+
+    @property
+    def reset_state(self) -> bool:
+        """Whether its state is reset first."""
+        return False
+
+
+class Reason(msgspec.Struct):
+    text: str
+
+
+class Unplaced(Instance, kw_only=True):
+    """An instance without a place, and what it requests."""
+
+    amounts: dict[str, int]
+    why: Reason
+
+
+class MovesPlan(Plan, kw_only=True):
+    """A plan whose moves can be carried out."""
+
+    moves: Sequence[PlannedMove]
+
+    def to_empty(self) -> Sequence[str]:
+        """Return the hosts that are to get no instances."""
+        return ()
+
+    def stays(self) -> Sequence[Unplaced]:
+        return ()
+
+
+def described(cloud: PlannedCloud, index: int, row: int) -> dict[str, Any]:
+    """Return the fields of ``Instance``."""
     snapshot = cloud.snapshot
     number = int(snapshot.instances.specs[index])
     flavor = None if number < 0 else snapshot.requests.flavor(number)
@@ -267,25 +324,55 @@ def described(cloud: PlannedCloud, index: int, row: int) -> Document:
         "task_state": snapshot.instances.tasks[index] or None,
         "server_group": group_uuid,
         "server_group_name": (read(group, "name") or None) if group else None,
-        "from": cloud.host(row),
+        "source": cloud.host(row),
     }
 
 
-def cost(cloud: PlannedCloud, move: Move) -> Document:
-    """Return what a move copies, and whether the instance is down for that time.
-
-    A disk on the host is copied unless hosts share the storage of instances, which no database says.
-    """
-    snapshot = cloud.snapshot
-    number = int(snapshot.instances.specs[move.index])
-    flavor = snapshot.requests.flavor(number)
-    local = not snapshot.requests.boots_from_volume(number)
-    return {
-        "memory_gib": round(flavor.memory_mb / 1024, 2) if move.way == LIVE else 0,
-        "disk_gib": (flavor.root_gb if local else 0) + flavor.ephemeral_gb,
-        "down": move.way == COLD and snapshot.instances.states[move.index] == "active",
-    }
+def unplaced(cloud: PlannedCloud, stuck: Stuck, row: int) -> Unplaced:
+    words = described(cloud, stuck.index, row)
+    return Unplaced(**words, amounts=dict(stuck.amounts), why=Reason(stuck.why))
 
 
-def stuck_document(cloud: PlannedCloud, each: Stuck, row: int) -> Document:
-    return {**described(cloud, each.index, row), "amounts": dict(each.amounts), "why": {"text": each.why}}
+# -- words -----------------------------------------------------------------------------------------------
+
+#: Columns with the names of an instance; of these a text has the first.
+_NAMES: Columns = {"Server": "name", "Project": "project_id", "Server group": "group"}
+_ON_PAGES = tuple(_NAMES)[1:]
+
+
+def flavor_of(instance: Instance) -> str:
+    return instance.flavor or "?"
+
+
+def causes(stays: Iterable[Unplaced]) -> list[str]:
+    """Return one sentence for each cause, that of most instances first."""
+    of_cause: dict[str, list[Unplaced]] = {}
+    for one in stays:
+        # the same cause holds for many hosts
+        cause = one.why.text.replace(f"host {one.source}", "its host").replace(one.source, "its host")
+        of_cause.setdefault(cause, []).append(one)
+    ordered = sorted(of_cause.items(), key=lambda each: -len(each[1]))
+    return [f"{count_text(len(ones), 'instance')}{_groups(ones)}: {cause}" for cause, ones in ordered]
+
+
+def _groups(stays: Sequence[Unplaced]) -> str:
+    groups = list(dict.fromkeys(one.group for one in stays if one.server_group))
+    if not groups:
+        return ""
+    return f" of {count_text(len(groups), 'server group')} ({rendering.first(groups, NAMED)})"
+
+
+def stays_table(stays: Sequence[Unplaced]) -> Table:
+    columns = {
+        "Instance": "instance", **_NAMES, "Flavor": flavor_of, "State": "state", "On": "source",
+        "Why it has no place": lambda one: one.why.text,
+    }  # fmt: skip
+    return table(stays, columns, "Instances without a place", pictures=_ON_PAGES)
+
+
+def moves_table(moves: Sequence[PlannedMove], more: Columns) -> Table:
+    columns = {
+        "Step": "step", "Instance": "instance", **_NAMES, "Flavor": flavor_of,
+        "From": "source", "To": "to", "Way": "way", **more,
+    }  # fmt: skip
+    return table(moves, columns, "Moves", numbers=("Gain",), pictures=_ON_PAGES, searched=bool(moves))

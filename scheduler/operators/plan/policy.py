@@ -1,43 +1,176 @@
-"""What other options would change: the latest requests are decided again, with each of both.
+"""berth-plan policy: what other options would change.
 
-Their instances are taken off their hosts first. Then each is decided as a new request, in the order of the
-requests, and charged to its host. Only the options differ.
+The instances of the latest requests are taken off their hosts first. Then each is decided as a new request,
+in the order of the requests, and charged to its host; with the options in use, and with the others.
 """
 
+import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 from oslo_config import cfg
 
+from scheduler import conf as options
 from scheduler.conf.changed import change
 from scheduler.errors import BerthError
-from scheduler.operators.plan.balance import spread_of
-from scheduler.operators.plan.capacity import fits
-from scheduler.operators.plan.moves import Document, Mover
+from scheduler.logs import count_text
+from scheduler.operators.app import add_number, add_since
+from scheduler.operators.plan.balance import Spread, histogram, spread_of
+from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument
+from scheduler.operators.plan.fits import fits
+from scheduler.operators.plan.moves import Mover
+from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Part, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.operators.snapshot.requests import of_flavor
+from scheduler.operators.snapshot.requests import of_flavor, pairs
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.reading import read
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.weights.added import ANTI_AFFINITY
 
+#: Requests that are decided again at most.
+MOST_REQUESTS = 10_000
 
-class Side(NamedTuple):
-    """What some options would have decided.
 
-    Attributes:
-        hosts: The host of each instance; None for one without a host.
-        spread: How the memory of hosts is used then, as ``balance.spread_of``.
-        largest: The flavor with most memory that still fits then; None if none does.
-        together: The most members of one server group in one failure domain then, of groups that are to be
-            spread.
+class PolicyCommand(PlanCommand):
+    """Compare the hosts that the latest requests get with the options in use and with other options.
+
+    Exit status: 0 all find a host with the other options, 3 some do not, 255 no plan could be made.
     """
 
-    hosts: Sequence[str | None]
-    spread: Document
-    largest: str | None
-    together: int
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--set", action="append", default=[], dest="settings", metavar="[GROUP.]OPTION=VALUE",
+            help="change an option, of [filter_scheduler] if no group is named; the value is written as in "
+            "nova.conf; can be repeated",
+        )  # fmt: skip
+        parser.add_argument(
+            "--other-config", metavar="FILE", help="use this configuration file as the other options"
+        )
+        parser.add_argument(
+            "--rows", action="store_true", help="also list each instance that would go elsewhere"
+        )
+        add_number(parser, "--last", 100, "maximum number of requests")
+        add_since(parser, None)
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "PolicyPlan":
+        if not args.settings and not args.other_config:
+            raise WrongArgument("Nothing differs: give --set or --other-config")
+        conf = cloud.snapshot.conf
+        files = [args.other_config] if args.other_config else conf.config_file
+        directories = [] if args.other_config else conf.config_dir
+        other = options.load(
+            [f"--config-file={name}" for name in files] + [f"--config-dir={name}" for name in directories]
+        )
+        begin = None if args.since is None else datetime.fromtimestamp(args.since, UTC).replace(tzinfo=None)
+        at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
+        uuids = cloud.snapshot.stored.latest(at_most, begin)
+        found = policy(cloud.snapshot, dict(pairs(args.settings)), uuids, other)
+        found.with_rows = args.rows
+        return found
+
+
+class Changed(msgspec.Struct):
+    """An option that differs."""
+
+    group: str
+    name: str
+    now: Any
+    changed: Any
+
+
+class Side(Spread, kw_only=True):
+    """What some options would decide, with the memory of hosts in use then.
+
+    Attributes:
+        refused: Instances without a host.
+        hosts: How many hosts get instances.
+        largest_flavor: The flavor with most memory that still fits then; None if none does.
+        members_in_one_domain: The most members of one server group in one failure domain then, of groups that
+            are to be spread.
+    """
+
+    refused: int
+    hosts: int
+    largest_flavor: str | None
+    members_in_one_domain: int
+
+
+class Choice(msgspec.Struct):
+    """An instance, and the host that it gets with both options; None: it gets none."""
+
+    instance: str
+    name: str | None
+    project_id: str | None
+    flavor: str | None
+    is_on: str
+    now: str | None
+    changed: str | None
+
+
+class Sides(msgspec.Struct):
+    now: Side
+    changed: Side
+
+
+SIDES = {
+    "refused": "Instances without a host",
+    "hosts": "Hosts that get instances",
+    "memory_used_mean_percent": "Memory in use, mean of all hosts, %",
+    "memory_used_deviation_percent": "Memory in use, standard deviation, %",
+    "empty_hosts": "Hosts without instances",
+    "largest_flavor": "Largest flavor that still fits",
+    "members_in_one_domain": "Most members of a group in one failure domain",
+}
+
+
+class PolicyPlan(Plan, kw_only=True, tag="policy"):
+    """How the hosts of the latest requests differ.
+
+    Attributes:
+        left_out: How many requests cannot be decided again, by reason.
+        differing: How many instances would go elsewhere.
+        with_rows: Whether these are listed.
+    """
+
+    options: list[Changed]
+    instances: int
+    left_out: dict[str, int]
+    differing: int
+    sides: Sides
+    choices: list[Choice]
+    with_rows: bool = False
+
+    def words(self) -> tuple[Head, list[Part]]:
+        facts = [Fact(f"[{one.group}] {one.name}:", f"{one.now} -> {one.changed}") for one in self.options]
+        if self.left_out:
+            reasons = (
+                f"{count_text(number, 'instance')} ({reason})" for reason, number in self.left_out.items()
+            )
+            facts.append(Fact("not decided again:", ", ".join(reasons)))
+        now, changed = self.sides.now, self.sides.changed
+        columns: Columns = {"Measure": 0, "Now": 1, "Changed": 2}
+        measures = [(words, getattr(now, name), getattr(changed, name)) for name, words in SIDES.items()]
+        subject = f"{self.differing} of {count_text(self.instances, 'instance')} would go elsewhere"
+        if self.differing and not self.with_rows:
+            subject += "; --rows lists them"
+        parts: list[Part] = [
+            histogram(now, changed, "options in use", "changed options"),
+            table(measures, columns, "Before and after", numbers=("Now", "Changed")),
+        ]
+        if self.with_rows:
+            choices = [one for one in self.choices if one.now != one.changed]
+            columns = {
+                "Instance": "instance", "Server": "name", "Flavor": "flavor", "Is on": "is_on",
+                "Now": lambda one: one.now or "none", "Changed": lambda one: one.changed or "none",
+            }  # fmt: skip
+            title = "Instances that would go elsewhere"
+            parts.append(table(choices, columns, title, searched=bool(choices)))
+        return Head("Other options", subject, "" if self.all_placed else BAD, facts=facts), parts
 
 
 def policy(
@@ -45,7 +178,7 @@ def policy(
     settings: Mapping[str, str],
     uuids: Sequence[str],
     changed: cfg.ConfigOpts,
-) -> Document:
+) -> PolicyPlan:
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
 
     Args:
@@ -58,44 +191,36 @@ def policy(
     """
     conf = snapshot.conf
     differing = change(changed, settings)
-    rules = {"now": (conf, load_rules(conf)), "changed": (changed, load_rules(changed))}
+    rules = load_rules(conf), load_rules(changed)
     known = [snapshot.instances.index_of[uuid] for uuid in uuids if uuid in snapshot.instances.index_of]
     snapshot.load_requests(known)
     indices, left_out = _decidable(snapshot, uuids)
-    sides = {name: _decided(snapshot, options, loaded, indices) for name, (options, loaded) in rules.items()}
-    now, then = sides["now"].hosts, sides["changed"].hosts
-    choices = []
-    for number, index in enumerate(indices):
-        flavor = snapshot.requests.flavor(int(snapshot.instances.specs[index]))
-        choices.append(
-            {
-                "instance": snapshot.instances.uuids[index],
-                "name": snapshot.instances.names[index] or None,
-                "project_id": snapshot.instances.projects[index] or None,
-                "flavor": read(flavor, "name"),
-                "is_on": snapshot.place(int(snapshot.instances.rows[index]))[1],
-                "now": now[number],
-                "changed": then[number],
-            }
+    now, hosts_now = _decided(snapshot, conf, rules[0], indices)
+    then, hosts_then = _decided(snapshot, changed, rules[1], indices)
+    choices = [
+        Choice(
+            snapshot.instances.uuids[index],
+            snapshot.instances.names[index] or None,
+            snapshot.instances.projects[index] or None,
+            read(snapshot.requests.flavor(int(snapshot.instances.specs[index])), "name"),
+            snapshot.place(int(snapshot.instances.rows[index]))[1],
+            hosts_now[number],
+            hosts_then[number],
         )
-    return {
-        "plan": "policy",
-        "options": _values(conf, changed, differing),
-        "instances": len(indices),
-        "left_out": dict(left_out),
-        "differing": sum(one["now"] != one["changed"] for one in choices),
-        "sides": {
-            name: {
-                "refused": sum(host is None for host in side.hosts),
-                "hosts": len({host for host in side.hosts if host}),
-                "largest_flavor": side.largest,
-                "members_in_one_domain": side.together,
-                **side.spread,
-            }
-            for name, side in sides.items()
-        },
-        "choices": choices,
-    }
+        for number, index in enumerate(indices)
+    ]
+    return PolicyPlan(
+        options=[
+            Changed(group, name, _read(conf, group, name), _read(changed, group, name))
+            for group, name in differing
+        ],
+        instances=len(indices),
+        left_out=dict(left_out),
+        differing=sum(one.now != one.changed for one in choices),
+        sides=Sides(now, then),
+        choices=choices,
+        all_placed=not then.refused,
+    )
 
 
 def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Counter[str]]:
@@ -121,7 +246,10 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
     return found, left_out
 
 
-def _decided(snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Sequence[int]) -> Side:
+def _decided(
+    snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Sequence[int]
+) -> tuple[Side, list[str | None]]:
+    """Return what some options decide, and the host of each instance; None for one without a host."""
     cloud = PlannedCloud(snapshot, conf, rules)
     mover, start = Mover(cloud), cloud.mark
     try:
@@ -135,7 +263,14 @@ def _decided(snapshot: Snapshot, conf: cfg.ConfigOpts, rules: Rules, indices: Se
             for chosen in decision.chosen[:1]:
                 cloud.put(index, chosen, spec.flavor)
             hosts.append(cloud.host(decision.chosen[0].row) if decision.chosen else None)
-        return Side(hosts, spread_of(cloud), _largest(cloud), _together(cloud))
+        side = Side(
+            refused=sum(host is None for host in hosts),
+            hosts=len({host for host in hosts if host}),
+            largest_flavor=_largest(cloud),
+            members_in_one_domain=_together(cloud),
+            **msgspec.structs.asdict(spread_of(cloud)),
+        )
+        return side, hosts
     finally:
         cloud.rewind(start)
 
@@ -164,23 +299,6 @@ def _together(cloud: PlannedCloud) -> int:
     return most
 
 
-def _values(
-    conf: cfg.ConfigOpts, changed: cfg.ConfigOpts, names: Sequence[tuple[str, str]]
-) -> list[Document]:
-    return [
-        {
-            "group": group,
-            "name": name,
-            "now": _plain(_read(conf, group, name)),
-            "changed": _plain(_read(changed, group, name)),
-        }
-        for group, name in names
-    ]
-
-
 def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
-    return conf[name] if group == "DEFAULT" else conf[group][name]
-
-
-def _plain(value: Any) -> Any:
+    value = conf[name] if group == "DEFAULT" else conf[group][name]
     return value if value is None or isinstance(value, (bool, int, float, str, list)) else str(value)

@@ -1,51 +1,96 @@
-"""Losing hosts: for each failure domain, would all its instances find a place on the rest?
+"""berth-plan survive: for each failure domain, would all its instances find a place on the rest?
 
-Most checks need no decision. With k instances on a domain, each surely finds a place if k hosts of its cell
-outside of the domain pass for it now, as each of the others fills one host at most. It also does if these
-hosts have more slots of its size in Placement than the instances before it can take, however they are spread.
-If neither holds for some instances, these and those that come before them are evacuated one by one on the
-snapshot. Why an instance has no place, which takes longer than its decision, is determined for the domains
-that are reported.
+For a change board, ``--all``: how many failures of each kind would be survived, of a host, of a failure
+domain and of a zone, and what would be lost of each flavor.
 """
 
+import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import fnmatch
-import sys
+from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from scheduler.errors import BerthError
-from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
-from scheduler.operators.plan.capacity import Fit, fits, has_room_rules
-from scheduler.operators.plan.movable import NO_VTPM, is_never_evacuated, not_evacuated, to_evacuate
-from scheduler.operators.plan.moves import Document, Mover, Stuck, slots_in, stuck_document, summed
+from scheduler.logs import count_text
+from scheduler.operators.app import writing
+from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument, amounts
+from scheduler.operators.plan.fits import fits
+from scheduler.operators.plan.losing import EVERYWHERE, Domain, Headrooms, Losses
+from scheduler.operators.plan.movable import not_evacuated
+from scheduler.operators.plan.moves import Stuck, Unplaced, causes, summed, unplaced
+from scheduler.operators.shown.files import Measured, write_metrics
+from scheduler.operators.shown.shown import BAD, Columns, Head, Part, Saying, bars, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import Snapshot
+from scheduler.request.reading import read
 
 #: Failure domains that are reported in full, and those for which instances that may be added are counted.
 MOST_REPORTED = 20
 MOST_COUNTED = 3
 
-#: Instances of a domain that are evacuated one by one to count what may be added.
-MOST_DECIDED = 2000
-
 #: Instances without a place that are reported of a domain.
 MOST_STUCK = 20
 
+#: The kinds of failures.
+ONE_HOST, FAILURE_DOMAIN, ZONE = "one host", "failure domain", "zone"
 
-class Domain(NamedTuple):
-    """Hosts that fail together.
+# -- arguments -------------------------------------------------------------------------------------------
 
-    Attributes:
-        rows: Their rows; sorted.
+
+class SurviveCommand(PlanCommand):
+    """Check for each failure domain whether the other hosts have room for all its instances.
+
+    Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made.
     """
 
-    name: str
-    rows: tuple[int, ...]
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--by",
+            metavar="zone|aggregate:PATTERN",
+            help="fail whole availability zones, or aggregates whose names match a pattern, such as "
+            "aggregate:rack*",
+        )
+        parser.add_argument(
+            "--flavor", metavar="NAME|ID",
+            help="count how many instances of this flavor may be added (default: the most frequent flavor)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--all", action="store_true",
+            help="check all kinds of failures: of one host, of a failure domain and of a zone, with the "
+            "flavors at risk. Failure domains are the aggregates that have [berth] failure_domain_key, or "
+            "those of --by",
+        )  # fmt: skip
+        parser.add_argument(
+            "--textfile", metavar="FILE",
+            help="with --all: write the result as metrics for the textfile collector of node-exporter",
+        )  # fmt: skip
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        if args.all:
+            return self._all(cloud, args)
+        if args.textfile:
+            raise WrongArgument("--textfile needs --all")
+        return survive(cloud, domains_of(cloud.snapshot, args.by), args.flavor)
+
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
+        kind, _, pattern = (args.by or "").partition(":")
+        if args.flavor or (args.by and (kind != "aggregate" or not pattern)):
+            raise WrongArgument("--all takes --by aggregate:PATTERN, and no --flavor")
+        found = failures(cloud, domains_of_each_kind(cloud.snapshot, pattern or None))
+        if args.textfile:
+            with writing(f"Cannot write {args.textfile}"):
+                write_metrics(args.textfile, metrics(found))
+        return found
+
+
+# -- failure domains -------------------------------------------------------------------------------------
 
 
 class UnknownDomain(BerthError):
@@ -86,292 +131,6 @@ def by_zone(snapshot: Snapshot) -> list[Domain]:
     return [Domain(zone, tuple(rows)) for zone, rows in sorted(zones.items())]
 
 
-#: An instance that does not exist.
-NOBODY = "00000000-0000-4000-8000-000000000000"
-
-
-class Answer(NamedTuple):
-    """What the loss of a domain means.
-
-    Attributes:
-        stuck: The instances without a place on the rest.
-        by_hand: How many of the others nova does not evacuate before their state is reset, by state.
-    """
-
-    domain: Domain
-    instances: int
-    stuck: Sequence[Stuck]
-    by_hand: Mapping[str, int]
-
-
-@dataclass
-class _Kind:
-    """Instances of one request, cell and server group.
-
-    Attributes:
-        amounts: What each takes in Placement, of its node alone; None: that is not known.
-        spare: How many hosts the server group may exclude; None: there is no such bound.
-        last: The position of the last one in the order in which instances are moved.
-    """
-
-    number: int
-    cell: str
-    amounts: Mapping[str, int] | None
-    spare: int | None
-    count: int = 0
-    last: int = 0
-
-
-class Survival:
-    """Checks one failure domain after the other; each leaves the cloud as it was."""
-
-    def __init__(self, cloud: PlannedCloud) -> None:
-        self._cloud = cloud
-        self._snapshot = cloud.snapshot
-        self._mover = Mover(cloud, explain=False)
-        self._passing: dict[tuple[int, str], np.ndarray] = {}
-        groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
-        rules = cloud.rules.chain.filters
-        self._local = all(rule.local or isinstance(rule, groups) for rule in rules)
-        self._room_rules = has_room_rules(rules)
-        self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
-
-    def instances_of(self, domain: Domain) -> list[int]:
-        return to_evacuate(self._snapshot, domain.rows)
-
-    def stuck(self, domain: Domain, indices: Sequence[int], explain: int = 0) -> list[Stuck]:
-        """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
-        stays = [index for index in indices if is_never_evacuated(self._snapshot, index)]
-        fixed = [Stuck(index, NO_VTPM, {}) for index in stays]
-        order = self._mover.order(set(indices).difference(stays))
-        doubtful = order[: self._doubtful(order, domain)]
-        if not doubtful:
-            return fixed
-        with self._cloud.restoring():
-            stuck = self.evacuate(domain, doubtful)
-            return [*self._mover.explained(stuck[:explain]), *stuck[explain:], *fixed]
-
-    def evacuate(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
-        """Evacuate instances of a domain, whose hosts are closed; return those without a place."""
-        self._cloud.closed[list(domain.rows)] = True
-        return self._mover.move_all(self._mover.order(indices))[1]
-
-    def _doubtful(self, order: Sequence[int], domain: Domain) -> int:
-        """Return how many instances of a domain, in order, to decide for: the others surely find a place.
-
-        Those are all up to the last one that may be left without a place. All of them if an instance depends
-        on where others go.
-        """
-        if not self._local or any(map(self._mover.names_others, order)):
-            return len(order)
-        kinds = self._kinds(order)
-        rest = np.ones(len(self._snapshot.table), bool)
-        rest[list(domain.rows)] = False
-        doubtful = [
-            kind.last + 1
-            for at, kind in enumerate(kinds)
-            if not self._surely_fits(at, kinds, rest, len(order))
-        ]
-        return max(doubtful, default=0)
-
-    def _kinds(self, order: Sequence[int]) -> list[_Kind]:
-        """Return the kinds of instances in the order in which they are moved."""
-        instances = self._snapshot.instances
-        found: dict[tuple[int, str, str], _Kind] = {}
-        for position, index in enumerate(order):
-            number = int(instances.specs[index])
-            cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
-            key = number, cell, self._mover.group_of(index)
-            if key not in found:
-                amounts = self._mover.amounts(index) if number >= 0 else None
-                found[key] = _Kind(number, cell, amounts, self._spare(key[2]))
-            found[key].count += 1
-            found[key].last = position
-        return list(found.values())
-
-    def _surely_fits(self, at: int, kinds: Sequence[_Kind], rest: np.ndarray, instances: int) -> bool:
-        """Whether instances of a kind find a place on the rest whatever hosts the others get."""
-        kind, requests = kinds[at], self._snapshot.requests
-        if kind.number < 0 or kind.amounts is None or kind.spare is None or requests.has_devices(kind.number):
-            return False
-        passing = self._pass(kind.number, kind.cell) & rest
-        if np.count_nonzero(passing) >= instances + kind.spare:
-            return True
-        return not self._room_rules and self._slots_suffice(at, kinds, passing)
-
-    def _slots_suffice(self, at: int, kinds: Sequence[_Kind], passing: np.ndarray) -> bool:
-        """Whether hosts have slots enough for a kind, less those that the kinds before it may take.
-
-        An instance takes at most as many slots of a smaller one as that fits into it, rounded up.
-        """
-        kind = kinds[at]
-        if kind.amounts is None or kind.spare is None or self._snapshot.requests.is_pinned(kind.number):
-            return False
-        lost = 0
-        for number, each in enumerate(kinds):
-            # kinds of one request take turns
-            if number != at and each.cell == kind.cell and (number < at or each.number == kind.number):
-                if each.amounts is None:
-                    return False
-                lost += each.count * slots_in(each.amounts, kind.amounts)
-        slots = self._slots(kind.amounts)[passing]
-        excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
-        return int(slots.sum()) - excluded >= lost + kind.count
-
-    def _slots(self, amounts: Mapping[str, int]) -> np.ndarray:
-        """Return how many instances that take these amounts each host has room for; int64, (hosts,)."""
-        key = tuple(sorted(amounts.items()))
-        if key not in self._rooms:
-            self._rooms[key] = np.min([self._cloud.free(name) // amount for name, amount in key], axis=0)
-        return self._rooms[key]
-
-    def slots_of(self, indices: Sequence[int], amounts: Mapping[str, int]) -> int:
-        """Return how many slots of an instance that takes these amounts some instances may take, at most."""
-        kinds = self._kinds(self._mover.order(indices))
-        if any(each.amounts is None for each in kinds):
-            return sys.maxsize
-        return sum(each.count * slots_in(each.amounts or {}, amounts) for each in kinds)
-
-    def _spare(self, group_uuid: str) -> int | None:
-        """Return how many hosts a server group may exclude; None if that has no such bound."""
-        group = self._snapshot.groups.get(group_uuid)
-        if group is None or group.policy.startswith("soft-"):
-            return 0
-        return len(group.members) if group.policy == "anti-affinity" else None
-
-    def _pass(self, number: int, cell: str) -> np.ndarray:
-        """Return which hosts of a cell pass for a request outside of any server group; bool, (hosts,)."""
-        key = number, cell
-        if key not in self._passing:
-            self._passing[key] = np.zeros(len(self._snapshot.table), bool)
-            self._passing[key][self._rows_that_pass(number, cell)] = True
-        return self._passing[key]
-
-    def _rows_that_pass(self, number: int, cell: str) -> np.ndarray:
-        spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
-        try:
-            return self._cloud.rank(spec, NOBODY).hosts.table_rows
-        except BerthError:
-            return np.empty(0, np.int64)
-
-
-def survive(
-    cloud: PlannedCloud,
-    domains: Sequence[Domain],
-    flavor: str | None = None,
-) -> Document:
-    """Return which failure domains the cloud would survive, the worst first.
-
-    Args:
-        domains: What fails, each alone.
-        flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
-    """
-    snapshot, survival = cloud.snapshot, Survival(cloud)
-    rows = sorted({row for domain in domains for row in domain.rows})
-    snapshot.load_requests(snapshot.instances.on(rows).tolist())
-    answers = checked(cloud, survival, domains)
-    lost = [each for each in answers if each.stuck]
-    return {
-        "plan": "survive",
-        "domains": len(answers),
-        "survived": sum(not each.stuck and not each.by_hand for each in answers),
-        "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in answers),
-        "flavor": (flavor := flavor or _most_common_flavor(snapshot)),
-        "answers": [document_of(cloud, survival, each) for each in answers[:MOST_REPORTED]],
-        "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
-        "may_be_added": 0 if lost or not flavor else _addable(cloud, survival, answers, flavor),
-    }
-
-
-def checked(cloud: PlannedCloud, survival: Survival, domains: Sequence[Domain]) -> list[Answer]:
-    """Return what the loss of each of some domains means, the worst first. Their requests were read."""
-    snapshot, answers = cloud.snapshot, list[Answer]()
-    for done, domain in enumerate(domains):
-        snapshot.progress("failure domains", done, len(domains))
-        indices = survival.instances_of(domain)
-        stuck = survival.stuck(domain, indices, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
-        placed = set(indices) - {each.index for each in stuck}
-        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
-        answers.append(Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
-    return sorted(answers, key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
-
-
-def _with_reasons(survival: Survival, answer: Answer) -> Answer:
-    if all(each.why for each in answer.stuck[:MOST_STUCK]):
-        return answer
-    indices = survival.instances_of(answer.domain)
-    return answer._replace(stuck=survival.stuck(answer.domain, indices, MOST_STUCK))
-
-
-def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the largest amount of each class: what is missing for the worst case."""
-    found: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            found[name] = max(found.get(name, 0), amount)
-    return found
-
-
-def document_of(cloud: PlannedCloud, survival: Survival, answer: Answer) -> Document:
-    """Return an answer as values that JSON has, with the reasons for the first instances without a place."""
-    answer = _with_reasons(survival, answer)
-    rows = cloud.snapshot.instances.rows
-    return {
-        "domain": answer.domain.name,
-        "hosts": len(answer.domain.rows),
-        "instances": answer.instances,
-        "placed": answer.instances - len(answer.stuck),
-        "by_hand": dict(answer.by_hand),
-        "missing": summed(answer.stuck),
-        "without_place": [
-            stuck_document(cloud, each, int(rows[each.index])) for each in answer.stuck[:MOST_STUCK]
-        ],
-    }
-
-
-def _most_common_flavor(snapshot: Snapshot) -> str | None:
-    """Return the name of the flavor that most instances have, of those whose requests were read."""
-    numbers, counts = np.unique(snapshot.instances.specs[snapshot.instances.specs >= 0], return_counts=True)
-    names: Counter[str] = Counter()
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        flavor = snapshot.requests.flavor(number)
-        if "name" in flavor:
-            names[flavor.name] += count
-    return names.most_common(1)[0][0] if names else None
-
-
-def _addable(cloud: PlannedCloud, survival: Survival, answers: Sequence[Answer], flavor: str) -> int:
-    """Return how many instances of a flavor may be added until one of the largest domains is not survived.
-
-    Wherever they are, each of them needs a place on the other hosts after the failure.
-    """
-    if not answers:
-        return 0
-    found = fits(cloud, of_flavor(cloud.snapshot, flavor))
-    return min(_left(cloud, survival, each.domain, flavor, found) for each in answers[:MOST_COUNTED])
-
-
-def _left(
-    cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str, found: Mapping[int, Fit]
-) -> int:
-    """Return how many instances of a flavor fit with those of a failed domain; a large one is bounded.
-
-    Args:
-        found: How many fit on each host before the failure.
-    """
-    indices = survival.instances_of(domain)
-    before = sum(fit.count for fit in found.values())
-    if len(indices) > MOST_DECIDED:
-        taken = next((fit.taken for fit in found.values() if fit.taken), {})
-        lost = set(domain.rows)
-        rest = sum(fit.count for row, fit in found.items() if row not in lost)
-        return max(0, min(before, rest - survival.slots_of(indices, taken)))
-    with cloud.restoring():
-        survival.evacuate(domain, indices)
-        after = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
-    return min(before, after)
-
-
 def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
     """Return the failure domains that a command names.
 
@@ -389,3 +148,357 @@ def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
     if kind != "aggregate" or not colon or not pattern:
         raise UnknownDomain(f"--by takes zone or aggregate:PATTERN, not {by}")
     return by_aggregate(snapshot, pattern)
+
+
+def domains_of_each_kind(snapshot: Snapshot, pattern: str | None = None) -> dict[str, list[Domain]]:
+    """Return what fails, by kind.
+
+    Args:
+        pattern: Aggregates with such names are the failure domains; None: the aggregates that have
+            ``[berth] failure_domain_key`` in their metadata.
+
+    Raises:
+        UnknownDomain: No aggregate has such a name.
+    """
+    named = by_aggregate(snapshot, pattern) if pattern else _by_key(snapshot)
+    return {
+        ONE_HOST: by_hosts(snapshot),
+        FAILURE_DOMAIN: named,
+        ZONE: by_zone(snapshot),
+    }
+
+
+def _by_key(snapshot: Snapshot) -> list[Domain]:
+    found: dict[str, list[int]] = {}
+    for row in range(len(snapshot.table)):
+        for name in snapshot.table.coded["aggregates"][row].raw(snapshot.conf.berth.failure_domain_key):
+            found.setdefault(name, []).append(row)
+    return [Domain(name, tuple(rows)) for name, rows in sorted(found.items())]
+
+
+# -- documents -------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """What the loss of a domain means.
+
+    Attributes:
+        stuck: The instances without a place on the rest.
+        by_hand: How many of the others nova does not evacuate before their state is reset, by state.
+    """
+
+    domain: Domain
+    instances: int
+    stuck: Sequence[Stuck]
+    by_hand: Mapping[str, int]
+
+
+class Failed(msgspec.Struct, kw_only=True):
+    """The failure of a domain.
+
+    Attributes:
+        by_hand: How many of those placed nova does not evacuate before their state is reset, by state.
+        missing: What the instances without a place request together, by resource class.
+        without_place: The first of them, with the reasons.
+    """
+
+    domain: str
+    hosts: int
+    instances: int
+    placed: int
+    by_hand: dict[str, int]
+    missing: dict[str, int]
+    without_place: list[Unplaced]
+
+
+class SurvivePlan(Plan, kw_only=True, tag="survive"):
+    """Which failures the cloud would survive.
+
+    Attributes:
+        domains: The number of failures.
+        survived: How many of them leave no instance without a place.
+        survived_by_hand: How many more do not if an operator resets states first.
+        answers: The worst failures.
+        missing: The most that is missing of each resource class in one failure.
+        may_be_added: How many instances of the flavor may be added until a failure is not survived.
+    """
+
+    domains: int
+    survived: int
+    survived_by_hand: int
+    flavor: str | None
+    answers: list[Failed]
+    missing: dict[str, int]
+    may_be_added: int
+
+    def words(self) -> tuple[Head, list[Part]]:
+        columns: Columns = {
+            "Failure": "domain", "Hosts": "hosts", "Instances": "instances", "Placed": "placed",
+            "Of these by hand": lambda one: ", ".join(f"{count} {why}" for why, count in one.by_hand.items()),
+            "Missing": lambda one: amounts(one.missing),
+        }  # fmt: skip
+        subject = f"{self.survived} of {count_text(self.domains, 'failure')} would be survived"
+        drawn = (
+            (
+                one.domain,
+                one.instances,
+                one.placed,
+                f"{one.placed} of {one.instances} placed",
+                "" if one.placed == one.instances else BAD,
+            )
+            for one in self.answers
+        )
+        legend = (("pale", "on the failed hosts"), ("strong", "placed on the rest"))
+        return Head("Losing hosts", subject, self.look, sayings=self._sayings()), [
+            bars("Instances of each failure", drawn, legend),
+            table(self.answers, columns, "Failures", left_out=self.domains - len(self.answers)),
+        ]
+
+    def _sayings(self) -> list[Saying]:
+        sayings = []
+        if by_hand := self.survived_by_hand:
+            sayings.append(Saying(BY_HAND.format(count_text(by_hand, "more failure"))))
+        stays = [one for answer in self.answers for one in answer.without_place]
+        if self.missing:
+            words = f"missing in the worst case: {amounts(self.missing)}"
+            sayings.append(Saying(words, details=causes(stays)))
+        elif stays:
+            sayings.append(Saying("instances without a place:", details=causes(stays)))
+        elif self.flavor:
+            failure = (
+                "a failure" if self.domains <= MOST_COUNTED else f"one of the {MOST_COUNTED} largest failures"
+            )
+            added = f"{self.may_be_added} more of flavor {self.flavor} can be added"
+            sayings.append(Saying(f"{added} until {failure} is not survived"))
+        return sayings
+
+
+BY_HAND = (
+    "{} if an operator first resets instances that nova does not evacuate: it evacuates active and stopped "
+    "ones, and those in error"
+)
+
+
+def survive(cloud: PlannedCloud, domains: Sequence[Domain], flavor: str | None = None) -> SurvivePlan:
+    """Return which failure domains the cloud would survive, the worst first.
+
+    Args:
+        domains: What fails, each alone.
+        flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
+    """
+    snapshot, losses = cloud.snapshot, Losses(cloud)
+    rows = sorted({row for domain in domains for row in domain.rows})
+    snapshot.load_requests(snapshot.instances.on(rows).tolist())
+    answers = _checked(losses, domains)
+    flavor = flavor or _most_common_flavor(snapshot)
+    lost = [each for each in answers if each.stuck]
+    return SurvivePlan(
+        domains=len(answers),
+        **_survived(answers),
+        flavor=flavor,
+        answers=[_failed(losses, each) for each in answers[:MOST_REPORTED]],
+        missing=dict(sorted(_most(summed(each.stuck) for each in lost).items())),
+        may_be_added=0 if lost or not flavor else _addable(losses, answers[:MOST_COUNTED], flavor),
+        all_placed=not lost,
+    )
+
+
+def _survived(answers: Sequence[Answer]) -> dict[str, int]:
+    return {
+        "survived": sum(not each.stuck and not each.by_hand for each in answers),
+        "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in answers),
+    }
+
+
+def _checked(losses: Losses, domains: Sequence[Domain]) -> list[Answer]:
+    """Return what the loss of each of some domains means, the worst first. Their requests were read."""
+    snapshot, answers = losses.cloud.snapshot, list[Answer]()
+    for done, domain in enumerate(domains):
+        snapshot.progress("failure domains", done, len(domains))
+        indices = losses.instances_of(domain)
+        stuck = losses.stuck(domain, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
+        placed = set(indices) - {each.index for each in stuck}
+        by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
+        answers.append(Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
+    return sorted(answers, key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
+
+
+def _failed(losses: Losses, answer: Answer) -> Failed:
+    """Return an answer with the reasons for the first instances without a place."""
+    stuck, rows = answer.stuck, losses.cloud.snapshot.instances.rows
+    if not all(each.why for each in stuck[:MOST_STUCK]):
+        stuck = losses.stuck(answer.domain, MOST_STUCK)
+    return Failed(
+        domain=answer.domain.name,
+        hosts=len(answer.domain.rows),
+        instances=answer.instances,
+        placed=answer.instances - len(stuck),
+        by_hand=dict(answer.by_hand),
+        missing=summed(stuck),
+        without_place=[unplaced(losses.cloud, each, int(rows[each.index])) for each in stuck[:MOST_STUCK]],
+    )
+
+
+def _most(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest amount of each class: what is missing for the worst case."""
+    most: dict[str, int] = {}
+    for each in found:
+        for name, amount in each.items():
+            most[name] = max(most.get(name, 0), amount)
+    return most
+
+
+def _most_common_flavor(snapshot: Snapshot) -> str | None:
+    """Return the name of the flavor that most instances have, of those whose requests were read."""
+    numbers, counts = np.unique(snapshot.instances.specs[snapshot.instances.specs >= 0], return_counts=True)
+    names: Counter[str] = Counter()
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        flavor = snapshot.requests.flavor(number)
+        if "name" in flavor:
+            names[flavor.name] += count
+    return names.most_common(1)[0][0] if names else None
+
+
+def _addable(losses: Losses, answers: Sequence[Answer], flavor: str) -> int:
+    """Return how many instances of a flavor may be added until one of some failures is not survived.
+
+    Wherever they are, each of them needs a place on the other hosts after the failure.
+    """
+    found = fits(losses.cloud, of_flavor(losses.cloud.snapshot, flavor))
+    headrooms = Headrooms(losses, {flavor: found})
+    return min((int(headrooms.left(each.domain)[0][EVERYWHERE]) for each in answers), default=0)
+
+
+# -- all kinds of failures -------------------------------------------------------------------------------
+
+
+class Kind(msgspec.Struct, kw_only=True):
+    """The failures of a kind.
+
+    Attributes:
+        worst: The failure that leaves most instances without a place; None if none does.
+        without_place: How many that leaves.
+        survives: Whether each failure domain or zone would be survived, by name.
+        answers: The worst failures that would not be.
+    """
+
+    kind: str
+    domains: int
+    survived: int
+    survived_by_hand: int
+    worst: str | None
+    without_place: int
+    survives: dict[str, bool]
+    answers: list[Failed]
+
+    @property
+    def all_survived(self) -> int:
+        return self.survived + self.survived_by_hand
+
+    def line(self) -> str:
+        failures = count_text(self.domains, "failure")
+        line = f"loss of {self.kind}: {self.all_survived} of {failures} would be survived"
+        if self.survived_by_hand:
+            line += f", {self.survived_by_hand} of them with instances that an operator resets first"
+        if self.worst:
+            line += f"; worst: {self.worst}, {count_text(self.without_place, 'instance')} without a place"
+        return line
+
+
+class AtRisk(msgspec.Struct):
+    """A flavor with the most instances without a place after one failure of each kind."""
+
+    flavor: str
+    instances: int
+    without_place: dict[str, int]
+
+
+class FailuresPlan(Plan, kw_only=True, tag="failures"):
+    """What would be lost in the failures of each kind."""
+
+    kinds: list[Kind]
+    flavors: list[AtRisk]
+
+    def words(self) -> tuple[Head, list[Part]]:
+        worst: Columns = {f"Loss of {one.kind}": partial(_lost, kind=one.kind) for one in self.kinds}
+        columns = {"Flavor at risk": "flavor", "Instances": "instances", **worst}
+        drawn = (
+            (
+                one.kind,
+                one.domains,
+                one.all_survived,
+                f"{one.all_survived} of {one.domains}",
+                "" if one.all_survived == one.domains else BAD,
+            )
+            for one in self.kinds
+        )
+        legend = (("pale", "checked"), ("strong", "survived"))
+        sayings = [Saying(one.line()) for one in self.kinds]
+        return Head("What the cloud survives", look=self.look, sayings=sayings), [
+            bars("Failures that would be survived", drawn, legend),
+            table(self.flavors, columns, "Flavors at risk"),
+        ]
+
+
+def _lost(flavor: AtRisk, kind: str) -> str:
+    lost = flavor.without_place[kind]
+    return f"{lost} without a place" if lost else "survived"
+
+
+def failures(cloud: PlannedCloud, kinds: Mapping[str, Sequence[Domain]]) -> FailuresPlan:
+    """Return what would be lost in the failures of each kind; each failure alone."""
+    snapshot, losses = cloud.snapshot, Losses(cloud)
+    snapshot.load_requests(range(len(snapshot.instances)))
+    answers = {kind: _checked(losses, domains) for kind, domains in kinds.items() if domains}
+    return FailuresPlan(
+        kinds=[_kind(losses, kind, found) for kind, found in answers.items()],
+        flavors=_flavors(snapshot, answers),
+        all_placed=not any(found[0].stuck for found in answers.values()),
+    )
+
+
+def _kind(losses: Losses, kind: str, found: Sequence[Answer]) -> Kind:
+    return Kind(
+        kind=kind,
+        domains=len(found),
+        **_survived(found),
+        worst=found[0].domain.name if found[0].stuck else None,
+        without_place=len(found[0].stuck),
+        survives={each.domain.name: not each.stuck for each in found if kind in {FAILURE_DOMAIN, ZONE}},
+        answers=[_failed(losses, each) for each in found[:MOST_REPORTED] if each.stuck],
+    )
+
+
+def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> list[AtRisk]:
+    """Return the flavors, those that lose most first."""
+    names = [_flavor(snapshot, index) for index in range(len(snapshot.instances))]
+    worst: dict[str, dict[str, int]] = {name: dict.fromkeys(answers, 0) for name in names}
+    for kind, found in answers.items():
+        for answer in found:
+            for name, count in Counter(names[each.index] for each in answer.stuck).items():
+                worst[name][kind] = max(worst[name][kind], count)
+    total = Counter(names)
+    ordered = sorted(worst, key=lambda name: (-max(worst[name].values(), default=0), name))
+    return [AtRisk(name, total[name], worst[name]) for name in ordered]
+
+
+def _flavor(snapshot: Snapshot, index: int) -> str:
+    number = int(snapshot.instances.specs[index])
+    flavor = None if number < 0 else snapshot.requests.flavor(number)
+    return str(read(flavor, "name", "?"))
+
+
+def metrics(plan: FailuresPlan) -> list[Measured]:
+    def of_kinds(name: str, words: str, value: Callable[[Kind], float]) -> Measured:
+        return Measured(name, words, ("kind",), {(one.kind,): value(one) for one in plan.kinds})
+
+    survives = {(one.kind, name): survived for one in plan.kinds for name, survived in one.survives.items()}
+    words = "Whether all instances of a failure domain find a place on the other hosts"
+    placed = "Failures after which all instances find a place"
+    lost = "Instances without a place after the worst failure"
+    return [
+        Measured("berth_survives", words, ("kind", "domain"), survives),
+        of_kinds("berth_failures", "Failures that were checked", lambda one: one.domains),
+        of_kinds("berth_failures_survived", placed, lambda one: one.all_survived),
+        of_kinds("berth_failures_without_place", lost, lambda one: one.without_place),
+    ]

@@ -13,7 +13,7 @@ from scheduler import conf as options
 from scheduler.decisions.document import time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
 from scheduler.errors import BerthError
-from scheduler.operators.command.arguments import add_since, writing
+from scheduler.operators.app import add_since, writing
 from scheduler.operators.explain import decision
 from scheduler.operators.explain.decision_commands import (
     LOG_FILE,
@@ -23,7 +23,7 @@ from scheduler.operators.explain.decision_commands import (
     complain,
     read_log,
 )
-from scheduler.operators.plan.command_base import quiet
+from scheduler.operators.plan.command import quiet
 from scheduler.operators.report import directory, overview, site
 from scheduler.operators.report.hosts import Hosts, read_hosts
 from scheduler.operators.report.overview import Entry, name_of

@@ -1,17 +1,16 @@
 """The plan of a run, made from the cloud as it is now."""
 
 from collections.abc import Callable
-from typing import Any
 
 from oslo_config import cfg
 
-from scheduler.operators.plan.moves import Document
+from scheduler.operators.plan.moves import MovesPlan, Unplaced
 from scheduler.operators.run.step import Plan, Stay, Step
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
-#: Makes the document of a plan with the number of moves that were made already.
-Make = Callable[[PlannedCloud, int], Document]
+#: Makes a plan with the number of moves that were made already.
+Make = Callable[[PlannedCloud, int], MovesPlan]
 
 
 class Planner:
@@ -40,26 +39,25 @@ class Planner:
             return plan_of(cloud, self._make(cloud, moved))
 
 
-def plan_of(cloud: PlannedCloud, document: Document) -> Plan:
-    """Return the moves of a document, with what they need of each other."""
+def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Plan:
+    """Return the moves of a plan, with what they need of each other."""
     table = cloud.snapshot.table
     nodes = {host: [table.rows[row].uuid for row in rows] for host, rows in table.rows_named.items()}
     steps: list[Step] = []
-    for move in document["moves"]:
+    for move in found.moves:
         step = Step(
-            instance=move["instance"],
-            source=move["from"],
-            target=move["to"],
-            way=move["way"],
-            vm_state=move["state"],
-            reset_state=move.get("reset_state", False),
-            source_nodes=nodes.get(move["from"], []),
-            target_nodes=nodes.get(move["to"], []),
+            instance=move.instance,
+            source=move.source,
+            target=move.to,
+            way=move.way,
+            vm_state=move.state,
+            reset_state=move.reset_state,
+            source_nodes=nodes.get(move.source, []),
+            target_nodes=nodes.get(move.to, []),
         )
         step.after = _before(cloud, steps, step)
         steps.append(step)
-    stays = [_stay(one) for one in document.get("without_place", ())]
-    return Plan(document.get("hosts", []), steps, stays, nodes)
+    return Plan(list(found.to_empty()), steps, [_stay(one) for one in found.stays()], nodes)
 
 
 def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:
@@ -77,6 +75,6 @@ def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:
     ]
 
 
-def _stay(one: dict[str, Any]) -> Stay:
-    busy = bool(one["task_state"]) or one["state"] == "building"
-    return Stay(one["instance"], one["from"], one["state"], one["why"]["text"], busy)
+def _stay(one: Unplaced) -> Stay:
+    busy = bool(one.task_state) or one.state == "building"
+    return Stay(one.instance, one.source, one.state, one.why.text, busy)

@@ -13,10 +13,9 @@ import threading
 from typing import Any
 
 from scheduler import conf as options
-from scheduler.operators.command.arguments import positive_integer, positive_number
-from scheduler.operators.plan.command_base import PlanCommand, WrongArgument, quiet
-from scheduler.operators.plan.moves import Document
-from scheduler.operators.plan.shown import NO_PLACE
+from scheduler.operators.app import positive_integer, positive_number
+from scheduler.operators.plan.command import NO_PLACE, PlanCommand, WrongArgument, quiet
+from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run import nova_api, report, undo
 from scheduler.operators.run.journal import DONE, Journal
 from scheduler.operators.run.one_move import Limits, Reader, Timing
@@ -120,11 +119,14 @@ class RunnablePlan(PlanCommand):
 
     # -- what the plans differ in ----------------------------------------------------------------------------
 
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> MovesPlan:
+        raise NotImplementedError
+
     def words(self, args: argparse.Namespace) -> Sequence[str]:
         """Return what distinguishes this run from others of its kind, for the name of its file."""
         return ()
 
-    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> Document:
+    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> MovesPlan:
         """Return the plan of what is left after so many moves."""
         return self.plan(cloud, args)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.errors import BerthError
 from scheduler.logs import count_text, sanitize
-from scheduler.operators.plan.command_base import ProgressLine
+from scheduler.operators.plan.command import ProgressLine
 from scheduler.operators.run.journal import BEGIN, DISABLE, DONE, END, Journal, JournalUnusable
 from scheduler.operators.run.nova_api import ApiError, NovaApi, Service
 from scheduler.operators.run.one_move import Limits, OneMove, Reader, Surprise, Timing

@@ -16,6 +16,6 @@ decisions      deciding a request without claims, twice: with and without what n
 comparison     what nova-scheduler chose, and how that compares
 shadow         the process: takes copies, decides, looks what nova-scheduler chose, and writes it down
 report         counts over what was written
-main           the program; commands: its commands
+commands       run and report
 =============  ==========================================================================================
 """

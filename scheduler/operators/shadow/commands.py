@@ -10,14 +10,13 @@ from typing import Any
 from scheduler.conf.log_output import set_up_logging
 from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError, ConfigError
-from scheduler.operators.command import textfile
-from scheduler.operators.command.app import ConfiguredCommand
-from scheduler.operators.command.arguments import add_since, writing
+from scheduler.operators.app import ConfiguredCommand, add_since, writing
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.copies import Copies
 from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.shadow.shadow import ComparisonFile, Shadow
 from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.files import write_metrics
 from scheduler.operators.shown.shown import Shown
 from scheduler.rpc.transport import TOPIC
 from scheduler.stream.broker import broker_hosts
@@ -90,7 +89,7 @@ class ReportCommand(ShownCommand):
         found = report.summarize(report.read(directory, args.since))
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
-                textfile.write(args.textfile, report.metrics(found))
+                write_metrics(args.textfile, report.metrics(found))
         return report.shown(found, time_text(time.time()))
 
 

@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import msgspec
 from oslo_log import log as logging
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from scheduler.logs import count_text
 from scheduler.operators.shadow.comparison import MEANINGS, Verdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
+from scheduler.operators.shown.files import Measured
 from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Head, Shown, Table
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -142,20 +141,16 @@ def _outcome(line: Line) -> tuple[Cell, ...]:
     return line.count, share, Bar(0, line.percent, f"{share} %", look), line.meaning
 
 
-def metrics(report: Report) -> str:
-    """Return the report in the text format of Prometheus."""
+def metrics(report: Report) -> list[Measured]:
     counts = {line.verdict: line.count for line in report.lines}
-    registry = CollectorRegistry()
-    gauge: Any = Gauge
     words = "Requests that the shadow compared, by how the decisions compare"
-    requests = gauge("berth_shadow_requests", words, ("verdict",), registry=registry)
-    for verdict, count in counts.items():
-        requests.labels(verdict).set(count)
-    words = "Requests that the shadow refused and the running scheduler served"
-    gauge("berth_shadow_refused", words, registry=registry).set(counts[Verdict.BERTH_REFUSED])
-    words = "Requests that got another host from the shadow, without a known reason"
-    gauge("berth_shadow_unexplained", words, registry=registry).set(counts[Verdict.OTHER])
-    return generate_latest(registry).decode()
+    refused = "Requests that the shadow refused and the running scheduler served"
+    unexplained = "Requests that got another host from the shadow, without a known reason"
+    return [
+        Measured("berth_shadow_requests", words, ("verdict",), {(name,): counts[name] for name in counts}),
+        Measured("berth_shadow_refused", refused, (), {(): counts[Verdict.BERTH_REFUSED]}),
+        Measured("berth_shadow_unexplained", unexplained, (), {(): counts[Verdict.OTHER]}),
+    ]
 
 
 def sentence(report: Report) -> str:

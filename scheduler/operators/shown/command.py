@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 from cliff.lister import Lister
+import msgspec
 
 from scheduler.logs import sanitize
-from scheduler.operators.command.app import ConfiguredCommand
-from scheduler.operators.command.arguments import writing
+from scheduler.operators.app import ConfiguredCommand, writing
 from scheduler.operators.shown import files, page
 from scheduler.operators.shown.origin import Origin, origin
 from scheduler.operators.shown.shown import Shown, Table, lines_of
@@ -128,7 +128,7 @@ class ShownCommand(ConfiguredCommand, Lister):
         return columns, rows
 
     def _print_document(self, shown: Shown, args: argparse.Namespace) -> None:
-        document = shown.document
+        document = msgspec.to_builtins(shown.document)
         if isinstance(document, dict):
             document = document | {"origin": self.origin(shown).values()}
             self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)

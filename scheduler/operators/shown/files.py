@@ -1,9 +1,13 @@
-"""Writing files in one step. Only their owner can read pages: they name hosts and projects."""
+"""Writing files in one step: pages, which only their owner can read, and metrics."""
 
+from collections.abc import Iterable, Mapping
 import errno
 import os
 from pathlib import Path
 import tempfile
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 
 def write(path: str | Path, text: str, mode: int = 0o600) -> None:
@@ -27,3 +31,31 @@ def write(path: str | Path, text: str, mode: int = 0o600) -> None:
     except BaseException:
         new.unlink()
         raise
+
+
+class Measured(NamedTuple):
+    """A metric with the values of its labels.
+
+    Attributes:
+        values: By tuples with the values of the labels, in their order.
+    """
+
+    name: str
+    words: str
+    labels: tuple[str, ...]
+    values: Mapping[Any, float]
+
+
+def metrics_text(metrics: Iterable[Measured]) -> str:
+    """Return metrics in the text format of Prometheus."""
+    registry = CollectorRegistry()
+    for metric in metrics:
+        gauge = Gauge(metric.name, metric.words, metric.labels, registry=registry)
+        for labels, value in metric.values.items():
+            (gauge.labels(*labels) if labels else gauge).set(value)
+    return generate_latest(registry).decode()
+
+
+def write_metrics(path: str, metrics: Iterable[Measured]) -> None:
+    """Write metrics for the textfile collector of node-exporter, that all may read; raises as ``write``."""
+    write(path, metrics_text(metrics), mode=0o644)

@@ -70,7 +70,7 @@ Picture = Bar | Counts
 Cell = Words | Picture | tuple[Words, ...]
 
 
-#: Heading -> a key of each record, or what returns a cell of it.
+#: Heading -> a key or attribute of each record, or what returns a cell of it.
 Columns = dict[str, str | int | Callable[[Any], Cell]]
 
 
@@ -169,9 +169,16 @@ def table(rows: Iterable[Any], columns: Columns, title: str = "", **more: Any) -
     Args:
         more: Further attributes of the table.
     """
-    read = [column if callable(column) else itemgetter(column) for column in columns.values()]
+    read = [column if callable(column) else _getter(column) for column in columns.values()]
     cells = [tuple("" if (cell := get(one)) is None else cell for get in read) for one in rows]
     return Table(tuple(columns), cells, title, **more)
+
+
+def _getter(key: str | int) -> Callable[[Any], Cell]:
+    """Return what reads a value of a record: an attribute of an object, an item of a mapping or a tuple."""
+    if isinstance(key, int):
+        return itemgetter(key)
+    return lambda record: record[key] if isinstance(record, Mapping) else getattr(record, key)
 
 
 def _is_empty(cell: Cell) -> bool:
@@ -374,7 +381,7 @@ class Shown:
     """What a command shows.
 
     Attributes:
-        document: All of it, for JSON and YAML.
+        document: All of it, for JSON and YAML: what msgspec encodes.
         head: What comes first.
         parts: Pictures and tables in the order of a page. The last table of texts is also that of CSV and of
             values.

@@ -1,7 +1,8 @@
 """Requests for plans: of a flavor, a file with a RequestSpec, or an existing instance."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+import difflib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,30 @@ from oslo_utils import uuidutils
 
 from scheduler import objects
 from scheduler.errors import BerthError, InvalidRequest
-from scheduler.operators.snapshot import hints, pci_aliases
+from scheduler.operators.snapshot import pci_aliases
 from scheduler.operators.snapshot.guest_topology import guest_topology
 from scheduler.operators.snapshot.request_specs import NotFound, RequestSpecs
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.reading import read
+
+#: The filter that reads a hint.
+READERS = {
+    "build_near_host_ip": "SimpleCIDRAffinityFilter",
+    "cidr": "SimpleCIDRAffinityFilter",
+    "different_host": "DifferentHostFilter",
+    "query": "JsonFilter",
+    "same_host": "SameHostFilter",
+}
+
+#: The hint that names a server group, and the rule without which nova's conductors refuse its policy.
+GROUP = "group"
+POLICIES = {
+    "affinity": "ServerGroupAffinityFilter",
+    "anti-affinity": "ServerGroupAntiAffinityFilter",
+    "soft-affinity": "ServerGroupSoftAffinityWeigher",
+    "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher",
+}
 
 
 class UnknownRequest(BerthError):
@@ -27,7 +46,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
     """Return the request that the arguments of a command describe.
 
     Args:
-        args: ``flavor``, ``like`` or ``spec``, and the other options of ``operators.plan.request_commands``.
+        args: ``flavor``, ``like`` or ``spec``, and other options, of ``plan.command.RequestPlan``.
 
     Raises:
         BerthError: It cannot be made.
@@ -81,7 +100,7 @@ def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> No
         UnknownRequest: A hint names several groups.
         NotFound: A hint names no group.
     """
-    hinted = [value for name, value in pairs(args.hint) if name == hints.GROUP]
+    hinted = [value for name, value in pairs(args.hint) if name == GROUP]
     if len(hinted) > 1:
         raise UnknownRequest("A request can be in one server group only")
     if hinted:
@@ -178,3 +197,22 @@ def without_group(spec: Any, *, hinted: bool) -> bool:
         raise UnknownRequest("Capacity is counted host by host, without server groups; use dry-run --count")
     spec.instance_group = None
     return True
+
+
+def hint_notes(spec: objects.RequestSpec, rules: Collection[str]) -> Iterator[str]:
+    """Yield which hints of a request have no effect, and which server group nova would refuse.
+
+    Args:
+        rules: The names of the filters and weighers in use.
+    """
+    for name in read(spec, "scheduler_hints", {}):
+        reader = READERS.get(name)
+        if reader is not None and reader not in rules:
+            yield f"Hint {name} has no effect: {reader} is not enabled"
+        elif reader is None and name != GROUP:
+            near = difflib.get_close_matches(name, [*READERS, GROUP], 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            yield f"Hint {name} has no effect: no filter of nova reads it{meant}"
+    policy = read(read(spec, "instance_group"), "policy")
+    if policy in POLICIES and POLICIES[policy] not in rules:
+        yield f"nova-conductor refuses server groups with policy {policy}: {POLICIES[policy]} is not enabled"

@@ -159,7 +159,7 @@ def test_the_daemon_complains_of_nothing(cloud, seen):
 
 @pytest.mark.parametrize("command", [["upgrade", "check"], ["audit"]], ids=" ".join)
 def test_the_checks_for_operators_understand_the_databases(cloud, seen, command):
-    words = ("-m", "scheduler.operators.status.main", "--config-file", cloud.config_file)
+    words = ("-m", "scheduler.operators.programs", "berth-status", "--config-file", cloud.config_file)
     done = forked.run(*words, *command)
     assert done.returncode == 0, done.stdout
 

@@ -42,7 +42,8 @@ class ServedByNova(NovaDeployment):
         options.write_text(f"[berth]\ndecision_log = {self.directory / name}\n")
         arguments = ["--config-file", self.config_file, "--config-file", options, "run"]
         shadow = self.run(
-            "scheduler.operators.shadow.main",
+            "scheduler.operators.programs",
+            "berth-shadow",
             *arguments,
             "--directory",
             self.directory / name,

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from scheduler.errors import ConfigError
-from scheduler.operators.status import main as status
+from scheduler.operators import programs
 from scheduler.rpc import explain, transport
 from tests.support.options import make_conf
 
@@ -59,7 +59,7 @@ def test_the_check_declares_what_the_daemon_declares(
     (tmp_path / "nova.conf").write_text(CONF.format(url=url))
     argv = ["--config-file", str(tmp_path / "nova.conf"), "upgrade", "check", "--format", "json"]
     output = io.StringIO()
-    status.main(argv, stdout=output, stderr=io.StringIO())
+    programs.status(argv, stdout=output, stderr=io.StringIO())
     (row,) = [row for row in json.loads(output.getvalue()) if row["Check"].startswith("Queues of Berth")]
     assert row["Result"] == result
     assert detail in row["Detail"]

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from scheduler.operators.status import main as status
+from scheduler.operators import programs
 from tests.integration.certificates import make_certificates
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.daemon import Daemon
@@ -81,6 +81,6 @@ def test_the_check_before_the_swap_shows_the_broker_the_same_certificate_as_the_
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
         argv = ["--config-file", str(path), "upgrade", "check"]
-        status.main(argv, stdout=io.StringIO(), stderr=io.StringIO())
+        programs.status(argv, stdout=io.StringIO(), stderr=io.StringIO())
         server.join(PATIENCE)
     assert seen == [((("commonName", "localhost"),),)]

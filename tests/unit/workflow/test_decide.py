@@ -17,11 +17,11 @@ def test_manager_plan_and_shadow_choose_the_same_hosts(seed):
     one = Decisions(seed, instances=1)
     reply, tried = one.manager(), one.dry_run()
     if reply == "NoValidHost":
-        assert tried["hosts"] == []
+        assert tried.hosts == []
         assert one.shadow_hosts() == []
         return
     chosen = [first for first, *_ in reply]
-    assert [[each["host"], *each["alternates"]] for each in tried["hosts"]] == reply
+    assert [[each.host, *each.alternates] for each in tried.hosts] == reply
     assert one.plan() == chosen
     assert one.shadow_hosts() == chosen
 

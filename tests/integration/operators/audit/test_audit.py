@@ -192,7 +192,7 @@ def command(cloud, tmp_path):
     )
 
     def run(*options):
-        words = ("-m", "scheduler.operators.status.main", "audit", "--config-file", path)
+        words = ("-m", "scheduler.operators.programs", "berth-status", "audit", "--config-file", path)
         done = forked.run(*words, "--recheck-after", "0.1", "--format", "json", *options)
         return done.returncode, json.loads(done.stdout or "[]"), done.stderr
 

@@ -56,7 +56,7 @@ def explainer(config_file):
 @pytest.fixture
 def command(config_file):
     """Start berth-explain list; it is killed at the end if it still runs."""
-    words = ("-m", "scheduler.operators.explain.main", "--config-file", config_file)
+    words = ("-m", "scheduler.operators.programs", "berth-explain", "--config-file", config_file)
     with contextlib.ExitStack() as started:
         yield lambda: started.enter_context(forked.Running(*words, "list", "--timeout", "60", "-f", "json"))
 

@@ -52,7 +52,8 @@ class Cloud(RunningWorld):
         return client.call(context, "select_destinations", **arguments)
 
     def explain(self, *words):
-        command = ("-m", "scheduler.operators.explain.main", "--config-file", self.config_file, "waiting")
+        program = ("-m", "scheduler.operators.programs", "berth-explain")
+        command = (*program, "--config-file", self.config_file, "waiting")
         hosts = ["--scheduler", "controller", "--scheduler", "controller2", "--timeout", "60"]
         done = forked.run(*command, *hosts, *words)
         assert done.returncode == 0, done.stderr

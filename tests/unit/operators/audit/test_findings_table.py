@@ -3,9 +3,9 @@ import json
 
 import pytest
 
+from scheduler.operators import programs
 from scheduler.operators.audit import command as audit
 from scheduler.operators.audit.findings import Kind, Report, finding
-from scheduler.operators.status import main as status
 
 UUIDS = ["ece10b1c-f3f4-4d8c-ad60-09ab4ccf7979", "afb51f72-7182-4ce5-8c8e-e5524baf970f"]
 DELETE = "openstack resource provider allocation delete"
@@ -24,7 +24,7 @@ def run(tmp_path, monkeypatch):
     def run(*argv):
         output = io.StringIO()
         argv = ["audit", "--config-file", str(path), *argv]
-        assert status.main(argv, stdout=output, stderr=io.StringIO()) == audit.FOUND
+        assert programs.status(argv, stdout=output, stderr=io.StringIO()) == audit.FOUND
         return output.getvalue()
 
     return run

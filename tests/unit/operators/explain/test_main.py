@@ -22,8 +22,7 @@ from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
 from scheduler.decisions.rendering import FilterVerdict
-from scheduler.operators.command import app, arguments
-from scheduler.operators.explain import main as command
+from scheduler.operators import app, programs
 from scheduler.operators.shown import command as shown_command
 from scheduler.placement.providers import Inventory
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -84,7 +83,7 @@ def run(config, caplog):
     def run(*argv):
         output, errors = io.StringIO(), io.StringIO()
         caplog.clear()
-        status = command.main(["--config-file", str(config), *argv], stdout=output, stderr=errors)
+        status = programs.explain(["--config-file", str(config), *argv], stdout=output, stderr=errors)
         run.errors = errors.getvalue()
         return status, output.getvalue(), caplog.text
 
@@ -577,12 +576,12 @@ def test_commands_have_reply_queues_of_their_own_also_where_daemons_have_fixed_n
 
 @pytest.mark.parametrize("words", ["90s", "1.5m", "2h", "1d"])
 def test_ages_are_before_now(words):
-    assert arguments.since(words) < arguments.since("0s")
+    assert app.since(words) < app.since("0s")
 
 
 def test_help_needs_no_configuration(capsys):
     output = io.StringIO()
-    assert command.main(["--help"], stdout=output) == 0
+    assert programs.explain(["--help"], stdout=output) == 0
     assert "usage: berth-explain" in output.getvalue() + capsys.readouterr().out
 
 

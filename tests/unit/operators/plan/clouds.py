@@ -8,7 +8,6 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.decisions.providers import PlacementQuestions
-from scheduler.operators.plan.shown import shown
 from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
@@ -178,7 +177,7 @@ class MadeCloud:
 
 def lines(plan):
     """The lines above the tables of a plan."""
-    return list(lines_of(shown(plan | {"all_placed": False}).head))
+    return list(lines_of(plan.words()[0]))
 
 
 def new_uuid():

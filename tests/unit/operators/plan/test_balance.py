@@ -39,18 +39,18 @@ def test_each_move_lowers_the_deviation_most_of_all_that_the_filters_allow(rams,
     snapshot.load_requests(range(len(snapshot.instances)))
     mover, moved = Mover(again), set()
     row_of = {row.host: number for number, row in enumerate(snapshot.table.rows)}
-    for move in plan["moves"]:
-        index = snapshot.instances.index_of[move["instance"]]
+    for move in plan.moves:
+        index = snapshot.instances.index_of[move.instance]
         best, before = lowest(again, moved), deviation(again)
         again.closed[:] = True
-        again.closed[row_of[move["to"]]] = False
+        again.closed[row_of[move.to]] = False
         assert mover.move_all([index])[1] == []
         again.closed[:] = False
         moved.add(index)
         assert deviation(again) == pytest.approx(best, abs=1e-9)
-        assert move["gain"] == pytest.approx(100 * (before - best), abs=1e-5)
-        assert move["gain"] > 0
-    if len(plan["moves"]) < 4:
+        assert move.gain == pytest.approx(100 * (before - best), abs=1e-5)
+        assert move.gain > 0
+    if len(plan.moves) < 4:
         assert lowest(again, moved) == pytest.approx(deviation(again), abs=1e-6)
 
 
@@ -64,35 +64,35 @@ def test_emptied_hosts_are_empty_and_each_move_is_allowed_then(rams, instances):
     snapshot.load_requests(range(len(snapshot.instances)))
     mover = Mover(again)
     row_of = {row.host: number for number, row in enumerate(snapshot.table.rows)}
-    for move in plan["moves"]:
-        index = snapshot.instances.index_of[move["instance"]]
+    for move in plan.moves:
+        index = snapshot.instances.index_of[move.instance]
         spec = mover.request([index])
-        assert row_of[move["to"]] in again.rank(spec.obj_clone(), move["instance"]).hosts.table_rows
+        assert row_of[move.to] in again.rank(spec.obj_clone(), move.instance).hosts.table_rows
         again.closed[:] = True
-        again.closed[row_of[move["to"]]] = False
+        again.closed[row_of[move.to]] = False
         assert mover.move_all([index])[1] == []
         again.closed[:] = False
-    for host in plan["emptied"]:
+    for host in plan.emptied:
         assert row_of[host] not in again.places.rows
-    assert plan["after"]["empty_hosts"] == plan["before"]["empty_hosts"] + len(plan["emptied"])
-    assert len(plan["moves"]) <= 8
+    assert plan.after.empty_hosts == plan.before.empty_hosts + len(plan.emptied)
+    assert len(plan.moves) <= 8
 
 
 def test_the_largest_instance_comes_first_if_it_helps_most():
     cloud = MadeCloud(node("full"), node("empty"))
     cloud.put("small", "full", flavor("small", ram=512)).put("large", "full", flavor("large", ram=4096))
     plan = balance(cloud.planned(), SPREAD, 1)
-    (move,) = plan["moves"]
-    assert move["to"] == "empty"
-    assert plan["after"]["memory_used_deviation_percent"] < plan["before"]["memory_used_deviation_percent"]
+    (move,) = plan.moves
+    assert move.to == "empty"
+    assert plan.after.memory_used_deviation_percent < plan.before.memory_used_deviation_percent
 
 
 def test_nothing_is_moved_that_nova_cannot_move():
     cloud = (
         MadeCloud(node("full"), node("empty")).put("i", "full", state="error").put("j", "full", state="error")
     )
-    assert balance(cloud.planned(), SPREAD, 5)["moves"] == []
-    assert balance(cloud.planned(), PACK, 5)["moves"] == []
+    assert balance(cloud.planned(), SPREAD, 5).moves == []
+    assert balance(cloud.planned(), PACK, 5).moves == []
 
 
 def test_a_plan_says_what_is_copied_and_which_instances_are_down():
@@ -100,10 +100,10 @@ def test_a_plan_says_what_is_copied_and_which_instances_are_down():
     cloud.put("on", "full", flavor("m1", ram=3072, disk=20)).put("off", "full", state="stopped")
     cloud.put("volume", "full", flavor("v", ram=2048, disk=30), is_bfv=True)
     plan = balance(cloud.planned(), PACK, 5)
-    assert plan["moves"] == []  # packing leaves one host with instances
+    assert plan.moves == []  # packing leaves one host with instances
     found = balance(cloud.planned(), SPREAD, 1)
-    (move,) = found["moves"]
-    assert (move["memory_gib"], move["disk_gib"], move["down"]) == (3, 20, False)
+    (move,) = found.moves
+    assert (move.memory_gib, move.disk_gib, move.down) == (3, 20, False)
     assert "to copy: 3 GiB of memory, 20 GiB of disk unless hosts share it" in lines(found)[1]
 
 
@@ -113,5 +113,5 @@ def test_hosts_are_emptied_with_the_fewest_moves():
         cloud.put(f"a{number}", "h1")
     cloud.put("b", "h2").put("c0", "h3").put("c1", "h3")
     plan = balance(cloud.planned(), PACK, 1)
-    assert plan["emptied"] == ["h2"]
-    assert [move["instance"] for move in plan["moves"]] == [uuid_of("b")]
+    assert plan.emptied == ["h2"]
+    assert [move.instance for move in plan.moves] == [uuid_of("b")]

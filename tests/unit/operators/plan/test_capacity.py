@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import BerthError
-from scheduler.operators.plan.capacities import capacities, text
-from scheduler.operators.plan.capacity import capacity, fits
+from scheduler.operators.plan.capacity import capacities, capacity, metrics
+from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.survive import by_hosts, survive
+from scheduler.operators.shown.files import metrics_text
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, new_uuid, node
 from tests.unit.operators.plan.test_drain import host_cells, pinned_spec
@@ -81,11 +82,11 @@ def test_what_runs_out_first_and_what_is_stranded_is_told_by_place():
     cloud = MadeCloud(node("h1").az("a"), node("h2", vcpus=1).az("b"))
     _, spec = request(cloud, wanted)
     found = capacity(cloud.planned(), spec)
-    assert found["instances"] == 3
-    first, second = found["places"]
-    assert (first["zone"], first["instances"], first["limits"][0]["limit"]) == ("a", 2, "MEMORY_MB")
-    assert first["stranded"] == {"DISK_GB": 98, "MEMORY_MB": 2192, "VCPU": 6}
-    assert (second["zone"], second["instances"], second["limits"][0]["limit"]) == ("b", 1, "VCPU")
+    assert found.instances == 3
+    first, second = found.places
+    assert (first.zone, first.instances, first.limits[0].limit) == ("a", 2, "MEMORY_MB")
+    assert first.stranded == {"DISK_GB": 98, "MEMORY_MB": 2192, "VCPU": 6}
+    assert (second.zone, second.instances, second.limits[0].limit) == ("b", 1, "VCPU")
 
 
 def test_a_host_that_gets_no_instances_has_no_room():
@@ -95,27 +96,27 @@ def test_a_host_that_gets_no_instances_has_no_room():
     _, spec = request(cloud, wanted)
     planned = cloud.planned()
     assert counted(planned, spec) == {"h1": 1, "h2": 2} == filled(planned, spec, wanted)
-    (found,) = capacities(cloud.planned(), [wanted])
-    assert (found["headroom"], found["worst_loss"]) == (1, "h2")
-    assert not survive(planned := cloud.planned(), by_hosts(planned.snapshot))["answers"][0]["without_place"]
+    (found,) = capacities(cloud.planned(), [wanted]).flavors
+    assert (found.headroom, found.worst_loss) == (1, "h2")
+    assert not survive(planned := cloud.planned(), by_hosts(planned.snapshot)).answers[0].without_place
 
 
 def test_a_request_that_fits_nowhere_is_explained():
     cloud = MadeCloud(node("h1"))
     _, spec = request(cloud, flavor("huge", ram=99999))
     found = capacity(cloud.planned(), spec)
-    assert found["instances"] == 0
-    assert "1 host lacks only 99999 MEMORY_MB: MEMORY_MB capacity 8192" in found["reason"]
+    assert found.instances == 0
+    assert "1 host lacks only 99999 MEMORY_MB: MEMORY_MB capacity 8192" in found.reason
 
 
 def test_metrics_tell_flavor_zone_and_what_is_left_after_the_loss_of_a_host():
     cloud = MadeCloud(node("h1").az("a"), node("h2").az("a")).put("i", "h1", flavor("m1", ram=4096))
-    found = capacities(cloud.planned(), list(cloud.flavors.values()))
+    found = capacities(cloud.planned(), list(cloud.flavors.values())).flavors
     # two fit on h2 and one on h1; without h1 its instance takes one of the two on h2
-    assert (found[0]["zones"][0]["instances"], found[0]["headroom"]) == (3, 1)
-    assert found[0]["zones"][0]["headroom"] == 1
-    metrics = text(found)
-    assert 'berth_capacity_instances{flavor="m1",zone="a"} 3.0' in metrics
-    assert 'berth_capacity_headroom_instances{flavor="m1"} 1.0' in metrics
-    assert 'berth_capacity_zone_headroom_instances{flavor="m1",zone="a"} 1.0' in metrics
-    assert 'berth_capacity_stranded{flavor="m1",resource_class="VCPU",zone="a"}' in metrics
+    assert (found[0].zones[0].instances, found[0].headroom) == (3, 1)
+    assert found[0].zones[0].headroom == 1
+    text = metrics_text(metrics(found))
+    assert 'berth_capacity_instances{flavor="m1",zone="a"} 3.0' in text
+    assert 'berth_capacity_headroom_instances{flavor="m1"} 1.0' in text
+    assert 'berth_capacity_zone_headroom_instances{flavor="m1",zone="a"} 1.0' in text
+    assert 'berth_capacity_stranded{flavor="m1",resource_class="VCPU",zone="a"}' in text

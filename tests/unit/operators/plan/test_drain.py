@@ -17,11 +17,11 @@ def plan_of(cloud, *hosts):
 
 
 def moves_of(plan):
-    return {move["instance"]: move["to"] for move in plan["moves"]}
+    return {move.instance: move.to for move in plan.moves}
 
 
 def reasons_of(plan):
-    return {each["instance"]: each["why"]["text"] for each in plan["without_place"]}
+    return {each.instance: each.why.text for each in plan.without_place}
 
 
 def test_each_instance_goes_to_the_host_with_most_memory_free_then():
@@ -29,11 +29,13 @@ def test_each_instance_goes_to_the_host_with_most_memory_free_then():
     for name in ("i1", "i2", "i3"):
         cloud.put(name, "old", flavor(ram=1000))
     plan = plan_of(cloud, "old")
-    assert [move["to"] for move in plan["moves"]] == ["a", "a", "b"] or [
-        move["to"] for move in plan["moves"]
-    ] == ["a", "b", "a"]
-    assert (plan["without_place"], plan["missing"]) == ([], {})
-    assert {each["host"]: each["instances"] for each in plan["targets"]} == {"a": 2, "b": 1}
+    assert [move.to for move in plan.moves] == ["a", "a", "b"] or [move.to for move in plan.moves] == [
+        "a",
+        "b",
+        "a",
+    ]
+    assert (plan.without_place, plan.missing) == ([], {})
+    assert {each.host: each.instances for each in plan.targets} == {"a": 2, "b": 1}
 
 
 def test_no_instance_goes_to_another_host_that_is_to_be_empty():
@@ -45,7 +47,7 @@ def test_what_is_missing_is_told_in_sum_with_the_step_that_left_no_host():
     cloud = MadeCloud(node("h1"), node("h2"))
     cloud.put("big", "h1", flavor("big", ram=6000, vcpus=4)).put("other", "h2", flavor("other", ram=4000))
     plan = plan_of(cloud, "h1")
-    assert plan["missing"] == {"DISK_GB": 1, "MEMORY_MB": 6000, "VCPU": 4}
+    assert plan.missing == {"DISK_GB": 1, "MEMORY_MB": 6000, "VCPU": 4}
     (text,) = reasons_of(plan).values()
     assert "lacks only 6000 MEMORY_MB: at most 4192 MEMORY_MB free" in text
 
@@ -72,7 +74,7 @@ def test_members_of_an_affinity_group_cannot_leave_their_host():
     cloud = MadeCloud(node("h1"), node("h2"))
     cloud.put("m1", "h1", in_group=together).put("m2", "h1", in_group=together)
     plan = plan_of(cloud, "h1")
-    assert not plan["moves"]
+    assert not plan.moves
     assert all("ServerGroupAffinityFilter rejected" in text for text in reasons_of(plan).values())
 
 
@@ -131,8 +133,8 @@ def test_the_order_is_one_that_works():
     cloud.put("small1", "h1", flavor("small", ram=2048)).put("small2", "h1", flavor("small", ram=2048))
     cloud.put("large", "h1", flavor("large", ram=4096))
     plan = plan_of(cloud, "h1")
-    assert plan["without_place"] == []
-    assert plan["moves"][0]["instance"] == uuid_of("large")
+    assert plan.without_place == []
+    assert plan.moves[0].instance == uuid_of("large")
 
 
 def test_instances_of_one_request_are_decided_as_if_one_came_after_the_other():
@@ -146,8 +148,8 @@ def test_instances_of_one_request_are_decided_as_if_one_came_after_the_other():
 
     together = plan_of(cloud(lambda _: "p"), "h1")
     alone = plan_of(cloud(lambda number: f"p{number}"), "h1")
-    assert len({move["to"] for move in together["moves"]}) > 1
-    assert [move["to"] for move in together["moves"]] == [move["to"] for move in alone["moves"]]
+    assert len({move.to for move in together.moves}) > 1
+    assert [move.to for move in together.moves] == [move.to for move in alone.moves]
 
 
 def test_the_reason_is_that_of_the_first_instance_without_a_place():
@@ -156,7 +158,7 @@ def test_the_reason_is_that_of_the_first_instance_without_a_place():
     for number in range(6):
         cloud.put(f"i{number}", "h1", flavor(ram=1024))
     plan = plan_of(cloud, "h1")
-    assert len(plan["moves"]) == 4
+    assert len(plan.moves) == 4
     texts = set(reasons_of(plan).values())
     assert len(texts) == 1
     assert "1 host lacks only 1024 MEMORY_MB: at most 0 MEMORY_MB free" in texts.pop()

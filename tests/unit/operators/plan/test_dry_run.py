@@ -1,10 +1,6 @@
-import json
-
 from scheduler.decisions import rendering
-from scheduler.decisions.document import decode
 from scheduler.operators.explain.decision import funnel
 from scheduler.operators.plan.dry_run import dry_run
-from scheduler.operators.plan.shown import shown
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_capacity import request
@@ -17,10 +13,10 @@ def test_hosts_alternates_and_weights_are_told():
     spec.num_instances = 2
     planned = cloud.planned()
     found = dry_run(planned, spec)
-    assert (found["placed"], found["instances"]) == (2, 2)
-    assert [one["host"] for one in found["hosts"]] == ["h3", "h2"]
-    assert found["hosts"][0]["alternates"] == ["h1"]
-    decision = decode(json.dumps(found["decision"]))
+    assert (found.placed, found.instances) == (2, 2)
+    assert [one.host for one in found.hosts] == ["h3", "h2"]
+    assert found.hosts[0].alternates == ["h1"]
+    decision = found.decision
     weighed = {one.host: one.total for one in rendering.hosts(decision)}
     assert sorted(weighed, key=weighed.get, reverse=True) == ["h3", "h2", "h1"]
     assert planned.snapshot.table.numbers["num_instances"].tolist() == [1, 0, 0]
@@ -30,8 +26,8 @@ def test_what_leaves_no_host_is_told_filter_by_filter():
     cloud = MadeCloud(node("h1").disabled(), node("h2", ram=512))
     _, spec = request(cloud, flavor("m1", ram=1024))
     found = dry_run(cloud.planned(), spec)
-    assert found["placed"] == 0
-    decision = decode(json.dumps(found["decision"]))
+    assert found.placed == 0
+    decision = found.decision
     stages = {one.name: one for one in rendering.funnel(decision)}
     offered = stages["Mirror of Placement"]
     assert (offered.end, [cause.reason for cause in offered.causes][:1]) == (
@@ -47,8 +43,8 @@ def test_how_many_of_several_find_a_host_is_told():
     _, spec = request(cloud, flavor("m1", ram=1024))
     spec.num_instances = 3
     found = dry_run(cloud.planned(), spec)
-    assert (found["placed"], found["fitting"]) == (0, 2)
-    told = shown(found | {"all_placed": False})
+    assert (found.placed, found.fitting) == (0, 2)
+    told = found.shown()
     assert told.head.subject == "A host for 0 of 3 instances of flavor m1; the first 2 would find one"
 
 
@@ -56,8 +52,8 @@ def test_a_dry_run_has_the_stages_of_its_decision():
     cloud = MadeCloud(node("h1").disabled())
     _, spec = request(cloud, flavor("m1", ram=1024))
     found = dry_run(cloud.planned(), spec)
-    told = shown(found | {"all_placed": False})
-    assert told.tables[0] == funnel(decode(json.dumps(found["decision"])))
+    told = found.shown()
+    assert told.tables[0] == funnel(found.decision)
     assert told.head.title == "Dry run: No host (NoValidHost)"
     assert told.status == 3
 
@@ -69,14 +65,14 @@ def test_new_members_of_a_server_group_are_kept_apart():
     spec.instance_group = apart.obj_clone()
     spec.num_instances = 2
     found = dry_run(cloud.planned(), spec)
-    assert sorted(one["host"] for one in found["hosts"]) == ["h2", "h3"]
+    assert sorted(one.host for one in found.hosts) == ["h2", "h3"]
     assert apart.members == [uuid_of("m1")]
 
 
 def test_hints_without_effect_are_told():
     cloud = MadeCloud(node("h1"))
     _, spec = request(cloud, flavor(), scheduler_hints={"differnt_host": ["x"]})
-    notes = dry_run(cloud.planned(), spec)["notes"]
+    notes = dry_run(cloud.planned(), spec).notes
     assert any("did you mean different_host" in note for note in notes)
 
 
@@ -86,7 +82,7 @@ def test_guests_of_one_request_get_pages_of_one_size():
     _, spec = request(cloud, wanted, numa_topology=paged_spec())
     spec.num_instances = 2
     found = dry_run(cloud.planned(), spec)
-    assert (found["placed"], found["fitting"]) == (0, 1)
+    assert (found.placed, found.fitting) == (0, 1)
 
 
 def test_builds_of_one_request_run_at_once():
@@ -94,4 +90,4 @@ def test_builds_of_one_request_run_at_once():
     _, spec = request(cloud, flavor("m1"))
     spec.num_instances = 3
     found = dry_run(cloud.planned(), spec)
-    assert (found["placed"], found["fitting"]) == (0, 2)
+    assert (found.placed, found.fitting) == (0, 2)

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.operators.plan.failures import (
+from scheduler.operators.plan.moves import Mover
+from scheduler.operators.plan.survive import (
     FAILURE_DOMAIN,
     ONE_HOST,
     ZONE,
@@ -11,7 +12,7 @@ from scheduler.operators.plan.failures import (
     failures,
     metrics,
 )
-from scheduler.operators.plan.moves import Mover
+from scheduler.operators.shown.files import metrics_text
 from tests.builders import uuid_of
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, lines, node
@@ -64,13 +65,13 @@ def test_what_is_lost_of_each_flavor_is_what_brute_force_loses(rams, instances):
     planned = cloud.planned()
     kinds = domains_of_each_kind(planned.snapshot)
     plan = failures(planned, kinds)
-    for one in plan["flavors"]:
+    for one in plan.flavors:
         for kind, domains in kinds.items():
-            worst = [lost(cloud, domain.rows).get(one["flavor"], 0) for domain in domains]
-            assert one["without_place"].get(kind, 0) == max(worst, default=0)
-    for one in plan["kinds"]:
-        survived = sum(not lost(cloud, domain.rows) for domain in kinds[one["kind"]])
-        assert one["survived"] + one["survived_by_hand"] == survived
+            worst = [lost(cloud, domain.rows).get(one.flavor, 0) for domain in domains]
+            assert one.without_place.get(kind, 0) == max(worst, default=0)
+    for one in plan.kinds:
+        survived = sum(not lost(cloud, domain.rows) for domain in kinds[one.kind])
+        assert one.survived + one.survived_by_hand == survived
     assert (planned.places.rows == planned.snapshot.instances.rows).all()
 
 
@@ -82,14 +83,14 @@ def sample():
 def test_kinds_and_flavors_at_risk():
     planned = sample().planned()
     plan = failures(planned, domains_of_each_kind(planned.snapshot))
-    assert [one["kind"] for one in plan["kinds"]] == [ONE_HOST, FAILURE_DOMAIN, ZONE]
-    counts = {one["kind"]: (one["survived"], one["domains"], one["worst"]) for one in plan["kinds"]}
+    assert [one.kind for one in plan.kinds] == [ONE_HOST, FAILURE_DOMAIN, ZONE]
+    counts = {one.kind: (one.survived, one.domains, one.worst) for one in plan.kinds}
     assert counts[ONE_HOST] == (1, 2, "h0")
     assert counts[FAILURE_DOMAIN] == (1, 2, "rack0")
     assert counts[ZONE] == (1, 2, "z0")
-    small, middle = plan["flavors"]
-    assert (small["flavor"], small["instances"], small["without_place"][ONE_HOST]) == ("small", 2, 2)
-    assert set(middle["without_place"].values()) == {0}
+    small, middle = plan.flavors
+    assert (small.flavor, small.instances, small.without_place[ONE_HOST]) == ("small", 2, 2)
+    assert set(middle.without_place.values()) == {0}
     head = lines(plan)
     assert (
         head[0]
@@ -100,13 +101,13 @@ def test_kinds_and_flavors_at_risk():
 def test_the_reasons_are_those_of_the_worst_failures():
     planned = sample().planned()
     plan = failures(planned, domains_of_each_kind(planned.snapshot))
-    (answer,) = plan["kinds"][0]["answers"]
-    assert {each["why"]["text"] != "" for each in answer["without_place"]} == {True}
+    (answer,) = plan.kinds[0].answers
+    assert {each.why.text != "" for each in answer.without_place} == {True}
 
 
 def test_metrics_have_domains_and_zones_by_name_and_hosts_in_sum():
     planned = sample().planned()
-    text = metrics(failures(planned, domains_of_each_kind(planned.snapshot)))
+    text = metrics_text(metrics(failures(planned, domains_of_each_kind(planned.snapshot))))
     assert 'berth_survives{domain="rack0",kind="failure domain"} 0.0' in text
     assert 'berth_survives{domain="rack1",kind="failure domain"} 1.0' in text
     assert 'berth_survives{domain="z1",kind="zone"} 1.0' in text

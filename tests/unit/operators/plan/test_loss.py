@@ -7,9 +7,9 @@ import pytest
 from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.numa.topology import HostCell, HostTopology
-from scheduler.operators.plan import loss
-from scheduler.operators.plan.capacities import capacities
-from scheduler.operators.plan.capacity import fits
+from scheduler.operators.plan import losing
+from scheduler.operators.plan.capacity import capacities
+from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.snapshot.requests import of_flavor
 from tests.builders import OTHER_CELL
@@ -110,11 +110,11 @@ def test_the_figures_are_those_of_brute_force(with_counts, hosts, instances):
     cloud = made(hosts, instances, filters)
     planned = cloud.planned()
     before = planned.snapshot.table.numbers["free_ram_mb"].copy()
-    for one in capacities(planned, ASKED):
-        expected = lost_one_by_one(cloud, cloud.flavors[one["flavor"]])
-        assert one["headroom"] == min(sum(each.values()) for each in expected)
-        for zone in one["zones"]:
-            assert zone["headroom"] == min(each.get(zone["zone"], 0) for each in expected)
+    for one in capacities(planned, ASKED).flavors:
+        expected = lost_one_by_one(cloud, cloud.flavors[one.flavor])
+        assert one.headroom == min(sum(each.values()) for each in expected)
+        for zone in one.zones:
+            assert zone.headroom == min(each.get(zone.zone, 0) for each in expected)
     assert (planned.snapshot.table.numbers["free_ram_mb"] == before).all()
     assert not planned.closed.any()
 
@@ -127,13 +127,13 @@ def test_instances_that_never_go_to_the_hosts_of_a_flavor_take_none_of_its_place
     for number in range(8):
         cloud.put(f"i{number}", "plain", flavor("large", ram=4096))
     cloud.flavors["fast"] = FAST_ONES
-    (_, fast) = capacities(cloud.planned(), list(cloud.flavors.values()))
-    assert (fast["zones"][0]["instances"], fast["headroom"]) == (8, 4)
-    assert fast["worst_loss"] in {"fast0", "fast1"}
+    _, fast = capacities(cloud.planned(), list(cloud.flavors.values())).flavors
+    assert (fast.zones[0].instances, fast.headroom) == (8, 4)
+    assert fast.worst_loss in {"fast0", "fast1"}
 
 
 def test_in_a_large_cloud_the_hosts_with_most_room_and_instances_are_tried(monkeypatch):
-    monkeypatch.setattr(loss, "MOST_TRIED", 3)
+    monkeypatch.setattr(losing, "MOST_TRIED", 3)
     cloud = MadeCloud(
         node("large", ram=32768, vcpus=32), *(node(f"h{number}") for number in range(6)), node("fast")
     )
@@ -141,7 +141,8 @@ def test_in_a_large_cloud_the_hosts_with_most_room_and_instances_are_tried(monke
     for number in range(4):
         cloud.put(f"i{number}", "large", flavor("small", ram=1024))
     cloud.flavors["fast"] = FAST_ONES
-    small, fast = capacities(cloud.planned(), list(cloud.flavors.values()))
+    found = capacities(cloud.planned(), list(cloud.flavors.values()))
+    small, fast = found.flavors
     # 8 fit on each of the others by vCPUs, of which the instances take 4
-    assert (small["headroom"], small["worst_loss"]) == (7 * 8 - 4, "large")
-    assert (fast["headroom"], fast["worst_loss"]) == (0, "fast")
+    assert (small.headroom, small.worst_loss) == (7 * 8 - 4, "large")
+    assert (fast.headroom, fast.worst_loss) == (0, "fast")

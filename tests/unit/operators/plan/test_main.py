@@ -11,11 +11,9 @@ import stat
 import pytest
 import yaml
 
-from scheduler.operators.command import app
-from scheduler.operators.plan import command_base
-from scheduler.operators.plan import main as plan
-from scheduler.operators.plan.command_base import ProgressLine
-from scheduler.operators.plan.shown import NO_PLACE
+from scheduler.operators import app, programs
+from scheduler.operators.plan import command
+from scheduler.operators.plan.command import NO_PLACE, ProgressLine
 from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
@@ -44,11 +42,11 @@ def run(cloud, tmp_path, monkeypatch):
         found.stored.image = None
         return found
 
-    monkeypatch.setattr(command_base.snapshot, "read", read)
+    monkeypatch.setattr(command.snapshot, "read", read)
 
     def run(*argv):
         out, err = io.StringIO(), io.StringIO()
-        status = plan.main(["--config-file", str(config), *argv], stdout=out, stderr=err)
+        status = programs.plan(["--config-file", str(config), *argv], stdout=out, stderr=err)
         return status, out.getvalue(), err.getvalue()
 
     return run
@@ -123,7 +121,7 @@ def test_what_cannot_be_read_is_a_clear_error(run, monkeypatch):
     def unreadable(*_):
         raise snapshot.Unreadable("The API database cannot be read")
 
-    monkeypatch.setattr(command_base.snapshot, "read", unreadable)
+    monkeypatch.setattr(command.snapshot, "read", unreadable)
     status, output, logged = run("drain", "h0")
     assert (status, output) == (app.NOT_RUN, "")
     assert "The API database cannot be read" in logged

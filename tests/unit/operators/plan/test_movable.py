@@ -50,23 +50,23 @@ def test_nothing_is_migrated_off_a_host_that_is_down(service):
         MadeCloud(getattr(node("h1"), service)(), node("h2")).put("i", "h1").put("j", "h1", state="stopped")
     )
     plan = drain(cloud.planned(), [0])
-    assert plan["moves"] == []
-    assert {one["why"]["text"] for one in plan["without_place"]} == {
+    assert plan.moves == []
+    assert {one.why.text for one in plan.without_place} == {
         "nova migrates nothing off a host that is down; see --evacuate"
     }
     evacuate = partial(way_off_a_dead_host, reset_states=False)
-    assert [move["way"] for move in drain(cloud.planned(), [0], evacuate)["moves"]] == ["evacuate"] * 2
+    assert [move.way for move in drain(cloud.planned(), [0], evacuate).moves] == ["evacuate"] * 2
 
 
 def test_a_virtual_tpm_is_lost_with_its_host():
     cloud = MadeCloud(node("h1"), node("h2")).put("a", "h1").put("tpm", "h1", flavor("win", **TPM))
     plan = drain(cloud.planned(), [0], partial(way_off_a_dead_host, reset_states=True))
-    assert [move["instance"] for move in plan["moves"]] == [uuid_of("a")]
+    assert [move.instance for move in plan.moves] == [uuid_of("a")]
     planned = cloud.planned()
-    (found,) = survive(planned, by_hosts(planned.snapshot))["answers"]
-    assert (found["placed"], found["missing"]) == (1, {})
-    for stuck in (plan["without_place"], found["without_place"]):
-        assert [(one["instance"], one["why"]["text"]) for one in stuck] == [
+    (found,) = survive(planned, by_hosts(planned.snapshot)).answers
+    assert (found.placed, found.missing) == (1, {})
+    for stuck in (plan.without_place, found.without_place):
+        assert [(one.instance, one.why.text) for one in stuck] == [
             (uuid_of("tpm"), "nova evacuates no instance with a virtual TPM")
         ]
 
@@ -97,8 +97,8 @@ def test_how_nova_moves_an_instance(state, task, wanted, way, why):
 def test_a_drain_leaves_what_has_a_task_state():
     cloud = MadeCloud(node("h1"), node("h2")).put("i", "h1", task="powering-off").put("j", "h1").planned()
     plan = drain(cloud, [0])
-    assert [move["instance"] for move in plan["moves"]] == [uuid_of("j")]
-    assert [(one["task_state"], one["why"]["text"]) for one in plan["without_place"]] == [
+    assert [move.instance for move in plan.moves] == [uuid_of("j")]
+    assert [(one.task_state, one.why.text) for one in plan.without_place] == [
         ("powering-off", "nova moves no instance while its task state is powering-off")
     ]
 
@@ -124,8 +124,8 @@ def test_how_nova_moves_an_instance_off_a_dead_host(state, task, reset_states, e
     way = partial(way_off_a_dead_host, reset_states=reset_states)
     assert way(cloud.snapshot, 0) == expected
     plan = drain(cloud, [0], way)
-    found = [(move["way"], "", move["reset_state"]) for move in plan["moves"]]
-    found += [("", one["why"]["text"], False) for one in plan["without_place"]]
+    found = [(move.way, "", move.reset_state) for move in plan.moves]
+    found += [("", one.why.text, False) for one in plan.without_place]
     assert found == [expected]
 
 
@@ -136,8 +136,8 @@ def test_a_failure_is_not_survived_while_nova_evacuates_only_a_part():
     cloud.put("d", "h2", task="powering-off").put("e", "h2", state="error")
     planned = cloud.planned()
     found = survive(planned, by_hosts(planned.snapshot))
-    assert (found["domains"], found["survived"], found["survived_by_hand"]) == (2, 1, 1)
-    assert [(one["domain"], one["placed"], one["by_hand"]) for one in found["answers"]] == [
+    assert (found.domains, found.survived, found.survived_by_hand) == (2, 1, 1)
+    assert [(one.domain, one.placed, one.by_hand) for one in found.answers] == [
         ("h1", 3, {"paused": 1, "rescued": 1}),
         ("h2", 2, {}),
     ]

@@ -25,8 +25,8 @@ def names(count):
 
 def test_the_same_options_change_nothing():
     found = policy(cloud().snapshot(), {"ram_weight_multiplier": "1.0"}, names(4), same_options())
-    assert (found["instances"], found["differing"]) == (4, 0)
-    assert found["sides"]["now"] == found["sides"]["changed"]
+    assert (found.instances, found.differing) == (4, 0)
+    assert found.sides.now == found.sides.changed
 
 
 def test_who_would_go_elsewhere_is_told_with_the_spread():
@@ -34,23 +34,23 @@ def test_who_would_go_elsewhere_is_told_with_the_spread():
     before = snapshot.table.numbers["free_ram_mb"].copy()
     settings = {"ram_weight_multiplier": "-1.0", "cpu_weight_multiplier": "0", "disk_weight_multiplier": "0"}
     found = policy(snapshot, settings, names(4), same_options())
-    assert [one["is_on"] for one in found["choices"]] == ["h1"] * 4
-    assert next(one["now"] for one in found["choices"]) == "h1"
-    assert {one["changed"] for one in found["choices"]} == {"h2"}
-    assert found["differing"] >= 1
-    assert found["sides"]["changed"]["hosts"] == 1
+    assert [one.is_on for one in found.choices] == ["h1"] * 4
+    assert next(one.now for one in found.choices) == "h1"
+    assert {one.changed for one in found.choices} == {"h2"}
+    assert found.differing >= 1
+    assert found.sides.changed.hosts == 1
     assert (snapshot.table.numbers["free_ram_mb"] == before).all()
-    assert found["options"][0]["changed"] == -1.0
+    assert found.options[0].changed == -1.0
 
 
 def test_instances_that_would_be_refused_are_counted_and_the_largest_flavor_is_told():
     made = cloud()
     made.flavors["large"] = flavor("large", ram=12000)
     found = policy(made.snapshot(), {"max_instances_per_host": "1"}, names(4), same_options())
-    sides = found["sides"]
-    assert (sides["now"]["refused"], sides["changed"]["refused"]) == (0, 1)
-    assert sides["now"]["largest_flavor"] in ("large", "m1")
-    assert sides["changed"]["largest_flavor"] is None
+    sides = found.sides
+    assert (sides.now.refused, sides.changed.refused) == (0, 1)
+    assert sides.now.largest_flavor in ("large", "m1")
+    assert sides.changed.largest_flavor is None
 
 
 def test_what_cannot_be_decided_again_is_counted():
@@ -60,8 +60,8 @@ def test_what_cannot_be_decided_again_is_counted():
     made.requests[uuid_of("unread")] = "{"
     wanted = [*names(1), uuid_of("pinned"), uuid_of("forced"), uuid_of("unread"), uuid_of("deleted")]
     found = policy(made.snapshot(), {"ram_weight_multiplier": "-1"}, wanted, same_options())
-    assert found["instances"] == 1
-    assert sorted(found["left_out"].values()) == [1, 1, 1, 1]
+    assert found.instances == 1
+    assert sorted(found.left_out.values()) == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_other_options_may_come_from_another_file():
     made = cloud()
     other = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=1)
     found = policy(made.snapshot(), {}, names(4), other)
-    assert found["sides"]["changed"]["refused"] == 1
+    assert found.sides.changed.refused == 1
 
 
 def test_the_most_members_of_a_group_in_one_failure_domain_are_told():
@@ -89,5 +89,5 @@ def test_the_most_members_of_a_group_in_one_failure_domain_are_told():
     snapshot = made.snapshot()
     snapshot.instances.group_of = dict.fromkeys(names(3), spread.uuid)
     settings = {"berth.failure_domain_weight_multiplier": "10"}
-    sides = policy(snapshot, settings, names(3), same_options())["sides"]
-    assert [sides[name]["members_in_one_domain"] for name in ("now", "changed")] == [2, 1]
+    sides = policy(snapshot, settings, names(3), same_options()).sides
+    assert [side.members_in_one_domain for side in (sides.now, sides.changed)] == [2, 1]

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from scheduler.operators.plan.script import commands
+from scheduler.operators.plan.drain import DrainMove, commands
 
 #: A client: a file named after an instance has its host. $FAILED names an instance whose migrations fail as
 #: those of nova do after ``--wait``: with status 0. An evacuated instance is shown on its old host twice, or for
@@ -34,7 +34,19 @@ esac
 
 
 def plan(*moves):
-    return {"moves": [{"instance": name, "to": host, "way": way} for name, host, way in moves]}
+    return [
+        DrainMove(
+            instance=name,
+            state="active",
+            source="h1",
+            step=step,
+            to=host,
+            way=way,
+            zone="z",
+            reset_state=False,
+        )
+        for step, (name, host, way) in enumerate(moves, 1)
+    ]
 
 
 THREE = plan(("i1", "h2", "live"), ("i2", "h3", "cold"), ("i3", "h2", "live"))
@@ -52,14 +64,14 @@ def run(tmp_path):
         client.write_text(CLIENT)
         client.chmod(0o755)
         (programs / "sleep").symlink_to("/bin/true")
-        for move in made["moves"]:
-            (hosts / move["instance"]).write_text("h1\n")
+        for move in made:
+            (hosts / move.instance).write_text("h1\n")
         environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOSTS": str(hosts), "FAILED": failed}
         text = "\n".join(commands(made))
         ended = subprocess.run(
             ["sh"], input=text, env=environment, capture_output=True, text=True, check=False
         )
-        where = {move["instance"]: (hosts / move["instance"]).read_text().strip() for move in made["moves"]}
+        where = {move.instance: (hosts / move.instance).read_text().strip() for move in made}
         return ended, where, (hosts / "calls").read_text().splitlines()
 
     return run
@@ -95,7 +107,7 @@ def test_the_script_stops_at_a_command_that_fails(run):
 
 def test_instances_of_a_dead_host_are_evacuated_after_a_reset_if_they_need_it(run):
     made = plan(("i1", "h2", "evacuate"), ("i2", "h3", "evacuate"))
-    made["moves"][0]["reset_state"] = True
+    made[0].reset_state = True
     ended, where, calls = run(made)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert where == {"i1": "h2", "i2": "h3"}

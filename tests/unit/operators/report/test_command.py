@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.decisions.document import encode, time_text
 from scheduler.decisions.memory import DecisionMemory
-from scheduler.operators.command import app
+from scheduler.operators import app
 from scheduler.operators.report import command as explain_report
 from scheduler.operators.snapshot import snapshot
 from tests.support.pages import Page

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from scheduler.operators.command import app
-from scheduler.operators.plan import command_base
-from scheduler.operators.plan import main as plan
-from scheduler.operators.plan.shown import NO_PLACE
+from scheduler.operators import app, programs
+from scheduler.operators.plan import command
+from scheduler.operators.plan.command import NO_PLACE
 from scheduler.operators.run import nova_api, planner, run_command
 from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
@@ -54,7 +53,7 @@ def cloud(monkeypatch, tmp_path):
     made = Both().put("i0", "h0").put("i1", "h0", state="stopped").put("i2", "h1")
     nova = made.nova
     monkeypatch.setattr(snapshot.Snapshot, "close", lambda _self: None)
-    for module in (command_base, planner):
+    for module in (command, planner):
         monkeypatch.setattr(module.snapshot, "read", lambda _conf, _progress: made.snapshot())
     begin = nova.begin
 
@@ -81,7 +80,7 @@ def run(cloud, tmp_path):
 
     def run(*argv):
         out, err = io.StringIO(), io.StringIO()
-        status = plan.main(["--config-file", str(config), *argv], stdout=out, stderr=err)
+        status = programs.plan(["--config-file", str(config), *argv], stdout=out, stderr=err)
         return status, out.getvalue(), err.getvalue()
 
     return run

@@ -20,7 +20,9 @@ def run(tmp_path):
             f"[database]\nconnection = {database}\n[berth]\ndatabase_start_timeout = 1\n"
             "[placement]\nauth_type = none\nendpoint_override = http://127.0.0.1:1\n"
         )
-        done = forked.run("-m", "scheduler.operators.shadow.main", "--config-file", config, "run")
+        done = forked.run(
+            "-m", "scheduler.operators.programs", "berth-shadow", "--config-file", config, "run"
+        )
         return done, [line for file in logs.iterdir() for line in file.read_text().splitlines()]
 
     return run

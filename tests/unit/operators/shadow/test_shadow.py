@@ -23,6 +23,7 @@ from scheduler.operators.shadow.decisions import (
     ShadowDecision,
 )
 from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
+from scheduler.operators.shown.files import metrics_text
 from scheduler.placement.errors import PlacementSilent
 from tests.builders import make_host, make_table, make_view
 from tests.support import wire_examples
@@ -392,7 +393,7 @@ def test_the_report_counts():
 
 
 def test_metrics_have_each_verdict():
-    metrics = report.metrics(report.summarize(FOUND))
+    metrics = metrics_text(report.metrics(report.summarize(FOUND)))
     assert 'berth_shadow_requests{verdict="same"} 90.0' in metrics
     assert "berth_shadow_refused 1.0" in metrics
     assert "berth_shadow_unexplained 1.0" in metrics

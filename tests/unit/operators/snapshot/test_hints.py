@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.operators.snapshot.hints import hint_notes
+from scheduler.operators.snapshot.requests import hint_notes
 from tests.unit.filters.asking import make_spec
 
 RULES = {"SameHostFilter", "ServerGroupAffinityFilter"}

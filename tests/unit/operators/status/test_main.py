@@ -2,8 +2,7 @@ import io
 
 import pytest
 
-from scheduler.operators.command import app
-from scheduler.operators.status import main as status
+from scheduler.operators import app, programs
 from tests.support.pages import Page
 
 AWAY = """\
@@ -24,7 +23,7 @@ def run(tmp_path):
 
     def run(*argv):
         output, errors = io.StringIO(), io.StringIO()
-        code = status.main([*argv, "--config-file", str(path)], stdout=output, stderr=errors)
+        code = programs.status([*argv, "--config-file", str(path)], stdout=output, stderr=errors)
         return code, output.getvalue(), errors.getvalue()
 
     return run
@@ -69,17 +68,17 @@ def test_options_that_cannot_work_are_told_from_what_an_audit_finds(tmp_path, te
     path = tmp_path / "nova.conf"
     path.write_text(text)
     errors = io.StringIO()
-    assert status.main(["--config-file", str(path), "audit"], stderr=errors) == app.NOT_RUN
+    assert programs.status(["--config-file", str(path), "audit"], stderr=errors) == app.NOT_RUN
     assert "[api_database]/connection is not set" in errors.getvalue() or "[placement]" in errors.getvalue()
 
 
 def test_a_configuration_file_that_is_missing(tmp_path):
     argv = ["--config-file", str(tmp_path / "missing"), "audit"]
-    assert status.main(argv, stderr=io.StringIO()) == app.NOT_RUN
+    assert programs.status(argv, stderr=io.StringIO()) == app.NOT_RUN
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["audit", "--help"], ["help", "audit"]], ids=" ".join)
 def test_help_needs_no_configuration(argv, capsys):
     output = io.StringIO()
-    assert status.main(argv, stdout=output) == 0
+    assert programs.status(argv, stdout=output) == 0
     assert "usage: berth-status" in output.getvalue() + capsys.readouterr().out

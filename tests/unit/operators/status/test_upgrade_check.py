@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import CELL0
-from scheduler.operators.status import main as status
+from scheduler.operators import programs
 from scheduler.operators.status.upgrade_check import CUT, State, cut_answers
 from tests.support.placement import Placement, make_node
 from tests.unit.cmd.test_check_config import NOTHING
@@ -68,7 +68,7 @@ def check(tmp_path, urls):
         path.write_text(CONF.format(**urls) + more)
         output = io.StringIO()
         argv = ["--config-file", str(path), "upgrade", "check", "--format", "json"]
-        code = status.main(argv, stdout=output, stderr=io.StringIO())
+        code = programs.status(argv, stdout=output, stderr=io.StringIO())
         rows = json.loads(output.getvalue())
         assert "secret" not in output.getvalue()
         return code, {row["Check"]: row for row in rows}

@@ -1,22 +1,30 @@
-"""What the commands of berth-plan have in common: reading the cloud, progress, and showing a plan."""
+"""What the questions of berth-plan have in common: reading the cloud, progress, and showing a plan."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
+from dataclasses import replace
 import difflib
 import logging
 import sys
 import time
-from typing import Any, TextIO
+from typing import TextIO
+
+import msgspec
 
 from scheduler import conf as options
 from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError
-from scheduler.operators.plan.shown import shown as plan_shown
 from scheduler.operators.shown.command import ShownCommand
-from scheduler.operators.shown.shown import Shown
+from scheduler.operators.shown.shown import BAD, GOOD, Head, Part, Shown
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+
+#: The exit status of a plan in which instances have no place.
+NO_PLACE = 3
+
+#: Names of a list that are shown.
+NAMED = 5
 
 #: Seconds between two states of the progress line, and the width of its bar.
 INTERVAL, WIDTH = 0.1, 30
@@ -27,6 +35,37 @@ QUIET = ("nova",)
 
 class WrongArgument(BerthError):
     """An argument names something that does not exist, or contradicts another argument."""
+
+
+class Plan(msgspec.Struct, tag_field="plan", kw_only=True):
+    """The answer to a question: the document of JSON and YAML, and its words.
+
+    Attributes:
+        all_placed: Whether every instance finds a place.
+    """
+
+    all_placed: bool
+
+    @property
+    def look(self) -> str:
+        return GOOD if self.all_placed else BAD
+
+    def words(self) -> tuple[Head, list[Part]]:
+        """Return the plan as it is shown: head, pictures and tables."""
+        raise NotImplementedError
+
+    def shown(self, time: str | None = None) -> Shown:
+        """Return what is shown.
+
+        Args:
+            time: Of the snapshot, in ISO format.
+        """
+        head, parts = self.words()
+        return Shown(self, replace(head, time=time), parts, status=0 if self.all_placed else NO_PLACE)
+
+
+def amounts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in found.items() if amount) or "nothing"
 
 
 class ProgressLine:
@@ -55,8 +94,7 @@ class ProgressLine:
 class PlanCommand(ShownCommand):
     """The base of the commands. JSON and YAML have the whole plan, CSV has its last table."""
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> dict[str, Any]:
-        """Return the plan; its ``all_placed`` is whether every instance finds a place."""
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         raise NotImplementedError
 
     def show(self, args: argparse.Namespace) -> Shown:
@@ -67,7 +105,7 @@ class PlanCommand(ShownCommand):
                 plan = self.plan(PlannedCloud(read), args)
         finally:
             progress.clear()
-        return plan_shown(plan, time_text(read.read_at))
+        return plan.shown(time_text(read.read_at))
 
 
 @contextlib.contextmanager
@@ -121,3 +159,39 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
     """Return an error text with the most similar name."""
     near = difflib.get_close_matches(name, known, 1)
     return f"There is no {what} {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+class RequestPlan(PlanCommand):
+    """The base of plans for a request, which a flavor, a file or an existing instance describes."""
+
+    needs_request = True
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group(required=self.needs_request)
+        what.add_argument("--flavor", metavar="NAME|ID", help="a request for this flavor")
+        what.add_argument("--like", metavar="INSTANCE_UUID", help="the stored request of this instance")
+        what.add_argument(
+            "--spec", metavar="FILE", help="a file with a RequestSpec in JSON, as nova stores it"
+        )
+        parser.add_argument(
+            "--image", metavar="UUID", help="an image; one of the latest requests must have it"
+        )
+        for name, meta, words in (
+            ("image-property", "KEY=VALUE", "an image property"),
+            ("hint", "KEY=VALUE", "a scheduler hint, such as group=UUID of a server group"),
+            ("ignore-host", "HOST", "a host to leave out"),
+        ):
+            parser.add_argument(
+                f"--{name}", action="append", default=[], metavar=meta, help=f"{words}; can be repeated"
+            )
+        parser.add_argument(
+            "--az",
+            metavar="ZONE[:HOST[:NODE]]",
+            help="availability zone; with HOST, the host is forced",
+        )
+        parser.add_argument("--project", metavar="ID", help="project of the request")
+        parser.add_argument(
+            "--boot-from-volume", action="store_true", help="the root disk is a volume, not on the host"
+        )
+        return parser

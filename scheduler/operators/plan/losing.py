@@ -1,0 +1,430 @@
+"""Losing hosts: which instances have no place on the rest, and what still fits there.
+
+Most failures need no decision. With k instances on a domain, each surely finds a place if k hosts of its cell
+outside of the domain pass for it now, as each of the others fills one host at most. It also does if these
+hosts have more slots of its size in Placement than the instances before it can take, however they are spread.
+If neither holds for some instances, these and those that come before them are evacuated one by one on the
+snapshot. Why an instance has no place, which takes longer than its decision, is determined for the domains
+that are reported.
+
+What still fits after a failure is counted again where it has changed: on the hosts that have got instances.
+The loss of a host is not tried if it cannot be the worst one for any flavor, however its instances are
+spread. To lose all hosts of a large cloud takes too long; those are tried that lose most if their instances
+are spread by amounts alone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.errors import BerthError
+from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
+from scheduler.operators.plan.fits import MOST_ON_HOST, Fit, fits, has_room_rules
+from scheduler.operators.plan.movable import NO_VTPM, is_never_evacuated, to_evacuate
+from scheduler.operators.plan.moves import Move, Mover, Stuck
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import of_flavor
+from scheduler.request.scheduling_request import SchedulingRequest
+
+#: An instance that does not exist.
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+#: Hosts whose loss is tried to find what fits after that of any one host.
+MOST_TRIED = 300
+
+#: All zones together, besides the zones by number.
+EVERYWHERE = 0
+
+
+class Domain(NamedTuple):
+    """Hosts that fail together.
+
+    Attributes:
+        rows: Their rows; sorted.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+
+
+def slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
+    """Return how many slots of a small instance a large one takes at most, by what each takes."""
+    return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
+
+
+def _share_in(large: Mapping[str, int], small: Mapping[str, int]) -> float:
+    """Return how many small instances a large one is, by what each takes."""
+    return max((large.get(name, 0) / amount for name, amount in small.items()), default=0.0)
+
+
+@dataclass
+class _Alike:
+    """Instances of one request, cell and server group.
+
+    Attributes:
+        amounts: What each takes in Placement, of its node alone; None: that is not known.
+        spare: How many hosts the server group may exclude; None: there is no such bound.
+        last: The position of the last one in the order in which instances are moved.
+    """
+
+    number: int
+    cell: str
+    amounts: Mapping[str, int] | None
+    spare: int | None
+    count: int = 0
+    last: int = 0
+
+
+class Losses:
+    """Loses one failure domain after the other; each time the cloud is left as it was."""
+
+    def __init__(self, cloud: PlannedCloud) -> None:
+        self.cloud = cloud
+        self._snapshot = cloud.snapshot
+        self._mover = Mover(cloud, explain=False)
+        self._passing: dict[tuple[int, str], np.ndarray] = {}
+        groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
+        rules = cloud.rules.chain.filters
+        self._local = all(rule.local or isinstance(rule, groups) for rule in rules)
+        self._room_rules = has_room_rules(rules)
+        self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
+
+    def instances_of(self, domain: Domain) -> list[int]:
+        """Return the instances that need another host if a domain fails."""
+        return to_evacuate(self._snapshot, domain.rows)
+
+    def movable(self, domain: Domain) -> list[int]:
+        """Return those of its instances that nova evacuates, after a reset of their state perhaps."""
+        indices = self.instances_of(domain)
+        return [index for index in indices if not is_never_evacuated(self._snapshot, index)]
+
+    def amounts(self, index: int) -> Mapping[str, int] | None:
+        """Return what an instance takes of its node, by class; None if it also takes of other providers."""
+        return self._mover.amounts(index)
+
+    def stuck(self, domain: Domain, explain: int = 0) -> list[Stuck]:
+        """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
+        movable = self.movable(domain)
+        never = sorted(set(self.instances_of(domain)).difference(movable))
+        lost = [Stuck(index, NO_VTPM, {}) for index in never]
+        order = self._mover.order(movable)
+        doubtful = order[: self._doubtful(order, domain)]
+        if not doubtful:
+            return lost
+        with self.evacuated(domain, doubtful) as (_, stuck):
+            return [*self._mover.explained(stuck[:explain]), *stuck[explain:], *lost]
+
+    @contextmanager
+    def evacuated(
+        self, domain: Domain, indices: Iterable[int]
+    ) -> Iterator[tuple[Sequence[Move], Sequence[Stuck]]]:
+        """Have the hosts of a domain closed and instances of it moved off them, until the context ends."""
+        with self.cloud.restoring():
+            self.cloud.closed[list(domain.rows)] = True
+            yield self._mover.move_all(self._mover.order(indices))
+
+    def _doubtful(self, order: Sequence[int], domain: Domain) -> int:
+        """Return how many instances of a domain, in order, to decide for: the others surely find a place.
+
+        Those are all up to the last one that may be left without a place. All of them if an instance depends
+        on where others go.
+        """
+        if not self._local or any(map(self._mover.names_others, order)):
+            return len(order)
+        kinds = self._kinds(order)
+        rest = np.ones(len(self._snapshot.table), bool)
+        rest[list(domain.rows)] = False
+        doubtful = [
+            kind.last + 1
+            for at, kind in enumerate(kinds)
+            if not self._surely_fits(at, kinds, rest, len(order))
+        ]
+        return max(doubtful, default=0)
+
+    def _kinds(self, order: Sequence[int]) -> list[_Alike]:
+        """Return the kinds of instances in the order in which they are moved."""
+        instances = self._snapshot.instances
+        found: dict[tuple[int, str, str], _Alike] = {}
+        for position, index in enumerate(order):
+            number = int(instances.specs[index])
+            cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
+            key = number, cell, self._mover.group_of(index)
+            if key not in found:
+                amounts = self._mover.amounts(index) if number >= 0 else None
+                found[key] = _Alike(number, cell, amounts, self._spare(key[2]))
+            found[key].count += 1
+            found[key].last = position
+        return list(found.values())
+
+    def _surely_fits(self, at: int, kinds: Sequence[_Alike], rest: np.ndarray, instances: int) -> bool:
+        """Whether instances of a kind find a place on the rest whatever hosts the others get."""
+        kind, requests = kinds[at], self._snapshot.requests
+        if kind.number < 0 or kind.amounts is None or kind.spare is None or requests.has_devices(kind.number):
+            return False
+        passing = self._pass(kind.number, kind.cell) & rest
+        if np.count_nonzero(passing) >= instances + kind.spare:
+            return True
+        return not self._room_rules and self._slots_suffice(at, kinds, passing)
+
+    def _slots_suffice(self, at: int, kinds: Sequence[_Alike], passing: np.ndarray) -> bool:
+        """Whether hosts have slots enough for a kind, less those that the kinds before it may take.
+
+        An instance takes at most as many slots of a smaller one as that fits into it, rounded up.
+        """
+        kind = kinds[at]
+        if kind.amounts is None or kind.spare is None or self._snapshot.requests.is_pinned(kind.number):
+            return False
+        lost = 0
+        for number, each in enumerate(kinds):
+            # kinds of one request take turns
+            if number != at and each.cell == kind.cell and (number < at or each.number == kind.number):
+                if each.amounts is None:
+                    return False
+                lost += each.count * slots_in(each.amounts, kind.amounts)
+        slots = self._slots(kind.amounts)[passing]
+        excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
+        return int(slots.sum()) - excluded >= lost + kind.count
+
+    def _slots(self, amounts: Mapping[str, int]) -> np.ndarray:
+        """Return how many instances that take these amounts each host has room for; int64, (hosts,)."""
+        key = tuple(sorted(amounts.items()))
+        if key not in self._rooms:
+            self._rooms[key] = np.min([self.cloud.free(name) // amount for name, amount in key], axis=0)
+        return self._rooms[key]
+
+    def _spare(self, group_uuid: str) -> int | None:
+        """Return how many hosts a server group may exclude; None if that has no such bound."""
+        group = self._snapshot.groups.get(group_uuid)
+        if group is None or group.policy.startswith("soft-"):
+            return 0
+        return len(group.members) if group.policy == "anti-affinity" else None
+
+    def _pass(self, number: int, cell: str) -> np.ndarray:
+        """Return which hosts of a cell pass for a request outside of any server group; bool, (hosts,)."""
+        key = number, cell
+        if key not in self._passing:
+            self._passing[key] = np.zeros(len(self._snapshot.table), bool)
+            self._passing[key][self._rows_that_pass(number, cell)] = True
+        return self._passing[key]
+
+    def _rows_that_pass(self, number: int, cell: str) -> np.ndarray:
+        spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
+        try:
+            return self.cloud.rank(spec, NOBODY).hosts.table_rows
+        except BerthError:
+            return np.empty(0, np.int64)
+
+
+# -- what still fits -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Headroom:
+    """What still fits of a flavor after the loss of the host that matters most.
+
+    Attributes:
+        instances: In all zones together.
+        host: That host; "" if there is no host.
+        of_zone: The same for each zone alone; the host may be another one.
+    """
+
+    instances: int = 0
+    host: str = ""
+    of_zone: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Flavor:
+    """What fits of a flavor now.
+
+    Attributes:
+        by_amounts: Whether what fits on a host depends on what Placement has left there, and on nothing else.
+        counts: How many fit on each host; int64, (hosts,).
+        totals: The same for all zones together and each zone; int64, (zones,).
+        taken: What one takes of its node, by resource class.
+    """
+
+    name: str
+    fits: Mapping[int, Fit]
+    by_amounts: bool
+    counts: np.ndarray
+    totals: np.ndarray
+
+    @property
+    def taken(self) -> Mapping[str, int]:
+        return next((fit.taken for fit in self.fits.values() if fit.taken), {})
+
+
+class Headrooms:
+    """Counts what fits of flavors after failures."""
+
+    def __init__(self, losses: Losses, found: Mapping[str, Mapping[int, Fit]]) -> None:
+        """Begin with what fits on each row now, by the name of each flavor."""
+        self._losses, self._cloud, self._snapshot = losses, losses.cloud, losses.cloud.snapshot
+        names = [self._snapshot.zone(row) for row in range(len(self._snapshot.table))]
+        self._zones = sorted(set(names))
+        number_of = {name: number for number, name in enumerate(self._zones, EVERYWHERE + 1)}
+        self._zone_of = np.array([number_of[name] for name in names], np.int64)
+        self._again: dict[tuple[str, int, tuple[int, ...]], int] = {}
+        self._flavors = [self._flavor(name, counts) for name, counts in found.items()]
+        self.untried = 0
+
+    def _flavor(self, name: str, found: Mapping[int, Fit]) -> _Flavor:
+        counts = np.zeros(len(self._zone_of), np.int64)
+        for row, fit in found.items():
+            counts[row] = fit.count
+        return _Flavor(name, found, self._only_amounts(name), counts, self._by_zone(counts))
+
+    def _by_zone(self, counts: np.ndarray) -> np.ndarray:
+        found = np.bincount(self._zone_of, counts, 1 + len(self._zones)).astype(np.int64)
+        found[EVERYWHERE] = counts.sum()
+        return found
+
+    def _only_amounts(self, flavor: str) -> bool:
+        if has_room_rules(self._cloud.rules.chain.filters):
+            return False
+        request = SchedulingRequest.of(of_flavor(self._snapshot, flavor))
+        try:
+            queries = self._snapshot.candidate_hosts.queries(request)
+        except BerthError:
+            return False
+        mirrored = self._snapshot.mirror.find(queries) is not None
+        return mirrored and not request.guest and not request.pci_requests
+
+    def left(self, domain: Domain) -> list[np.ndarray]:
+        """Return how many of each flavor fit after a failure, in all zones and in each; int64, (zones,)."""
+        with self._losses.evacuated(domain, self._losses.movable(domain)) as (moves, _):
+            came: dict[int, list[int]] = {}
+            for move in moves:
+                came.setdefault(move.target, []).append(int(self._snapshot.instances.specs[move.index]))
+            return [self._left(flavor, domain, came) for flavor in self._flavors]
+
+    def _left(self, flavor: _Flavor, domain: Domain, came: Mapping[int, Sequence[int]]) -> np.ndarray:
+        counts = flavor.counts.copy()
+        counts[list(domain.rows)] = 0
+        targets = {row: tuple(numbers) for row, numbers in came.items() if counts[row]}
+        for row, count in self._counted_again(flavor, targets):
+            counts[row] = count
+        return self._by_zone(counts)
+
+    def _counted_again(
+        self, flavor: _Flavor, targets: Mapping[int, tuple[int, ...]]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield how many fit on each host that has got instances, whose requests are given in order."""
+        if flavor.by_amounts:
+            for row in targets:
+                yield row, self._by_what_is_left(row, flavor.fits[row])
+            return
+        new = [row for row, numbers in targets.items() if (flavor.name, row, numbers) not in self._again]
+        if new:
+            found: Mapping[int, Fit] = {}
+            with self._cloud.restoring_closed(), suppress(BerthError):  # no host is offered any more
+                self._cloud.open_only(new)
+                found = fits(self._cloud, of_flavor(self._snapshot, flavor.name))
+            for row in new:
+                self._again[flavor.name, row, targets[row]] = found[row].count if row in found else 0
+        yield from ((row, self._again[flavor.name, row, numbers]) for row, numbers in targets.items())
+
+    def _by_what_is_left(self, row: int, fit: Fit) -> int:
+        left = {name: max(0, one.capacity - one.used) for name, one in self._cloud.usage(row).items()}
+        return min(MOST_ON_HOST, *(left.get(name, 0) // amount for name, amount in fit.taken.items()))
+
+    # -- the host that matters most --------------------------------------------------------------------------
+
+    def after_any_host(self) -> dict[str, Headroom]:
+        """Return what fits of each flavor after the loss of any one host, by name.
+
+        ``untried`` is then the number of hosts that were not tried, and may be worse.
+        """
+        hosts = [
+            Domain(self._cloud.host(rows[0]), tuple(map(int, rows)))
+            for rows in self._snapshot.table.rows_of_host.values()
+        ]
+        on = [self._losses.movable(host) for host in hosts]
+        bounds = [self._bounds(flavor, hosts, on) for flavor in self._flavors]
+        least = [flavor.totals.copy() for flavor in self._flavors]
+        worst = [""] * len(self._flavors)
+        ordered = self._expected_worst_first(hosts, on)
+        for done, at in enumerate(ordered[:MOST_TRIED]):
+            self._snapshot.progress("hosts that are lost", done, min(len(ordered), MOST_TRIED))
+            if not any((bound[at] < low).any() for bound, low in zip(bounds, least, strict=True)):
+                continue
+            for number, left in enumerate(self.left(hosts[at])):
+                if left[EVERYWHERE] < least[number][EVERYWHERE] or not worst[number]:
+                    worst[number] = hosts[at].name
+                least[number] = np.minimum(least[number], left)
+        self.untried = sum(
+            any((bound[at] < low).any() for bound, low in zip(bounds, least, strict=True))
+            for at in ordered[MOST_TRIED:]
+        )
+        found = zip(self._flavors, least, worst, strict=True)
+        return {flavor.name: self._headroom(flavor, low, host) for flavor, low, host in found}
+
+    def _headroom(self, flavor: _Flavor, least: np.ndarray, host: str) -> Headroom:
+        there = {int(self._zone_of[row]) for row in flavor.fits}
+        of_zone = {
+            zone: int(least[number])
+            for number, zone in enumerate(self._zones, EVERYWHERE + 1)
+            if number in there
+        }
+        return Headroom(int(least[EVERYWHERE]), host, of_zone)
+
+    def _bounds(self, flavor: _Flavor, hosts: Sequence[Domain], on: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return what is left of a flavor at least after the loss of each host; int64, (hosts, zones).
+
+        Each instance of the host fills another one at most, and takes at most as many slots as fit into it.
+        """
+        numbers = np.array([len(each) for each in on], np.int64)
+        filled = np.empty((len(hosts), 1 + len(self._zones)), np.int64)
+        for zone in range(filled.shape[1]):
+            here = flavor.counts if zone == EVERYWHERE else flavor.counts[self._zone_of == zone]
+            most = np.concatenate([[0], np.cumsum(np.sort(here)[::-1])])
+            filled[:, zone] = most[np.minimum(numbers, len(most) - 1)]
+        if flavor.by_amounts and flavor.taken:
+            filled = np.minimum(filled, self._slots(flavor.taken, slots_in, on)[:, np.newaxis])
+        return flavor.totals - self._own(flavor, hosts) - filled
+
+    def _own(self, flavor: _Flavor, hosts: Sequence[Domain]) -> np.ndarray:
+        """Return how many of a flavor fit on each host itself, in all zones and in each; (hosts, zones)."""
+        own = np.zeros((len(hosts), len(flavor.totals)), np.int64)
+        for at, host in enumerate(hosts):
+            for row in host.rows:
+                own[at, [EVERYWHERE, self._zone_of[row]]] += flavor.counts[row]
+        return own
+
+    def _slots(
+        self,
+        taken: Mapping[str, int],
+        slots: Callable[[Mapping[str, int], Mapping[str, int]], float],
+        on: Sequence[Sequence[int]],
+    ) -> np.ndarray:
+        """Return how many places of a flavor the instances of each host take elsewhere; (hosts,).
+
+        Args:
+            slots: Returns how many places an instance takes, by its amounts and those of the flavor.
+        """
+        specs, slots_of = self._snapshot.instances.specs, dict[int, float]()
+        for index in (index for indices in on for index in indices):
+            if (number := int(specs[index])) not in slots_of:
+                amounts = self._losses.amounts(index) if number >= 0 else {}
+                slots_of[number] = MOST_ON_HOST if amounts is None else slots(amounts, taken)
+        return np.array([sum(slots_of[int(specs[at])] for at in each) for each in on])
+
+    def _expected_worst_first(self, hosts: Sequence[Domain], on: Sequence[Sequence[int]]) -> list[int]:
+        """Return hosts in the order to try: those expected to be the worst of a flavor and zone first.
+
+        That is expected if instances take places by amounts, wherever they go.
+        """
+        orders = []
+        for flavor in self._flavors:
+            spread = np.zeros(len(hosts))
+            if flavor.by_amounts and flavor.taken:
+                spread = self._slots(flavor.taken, _share_in, on)
+            shares = flavor.totals / max(1, int(flavor.totals[EVERYWHERE]))
+            expected = flavor.totals - self._own(flavor, hosts) - spread[:, np.newaxis] * shares
+            zones = np.flatnonzero(flavor.totals)
+            orders += [np.argsort(expected[:, zone], kind="stable") for zone in zones]
+        return list(dict.fromkeys(int(at) for ranked in zip(*orders, strict=True) for at in ranked))
