@@ -10,7 +10,7 @@ Pinned guests and those with devices stay where they are: only computes know wha
 """
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -217,11 +217,11 @@ class _Allowed:
     """The hosts that an instance of a kind may have.
 
     Attributes:
-        allowed: bool, (hosts,); all until the filters were asked.
+        hosts: bool, (hosts,); all until the filters were asked.
         known: Whether the filters were asked.
     """
 
-    allowed: np.ndarray
+    hosts: np.ndarray
     known: bool = False
 
 
@@ -259,8 +259,6 @@ class Balance:
         self._ways = [way_of(self._snapshot, index) for index in range(len(self._snapshot.instances))]
         self._total = np.maximum(self._snapshot.table.numbers["total_usable_ram_mb"], 1)
         self._cells = self._snapshot.table.coded["cell"].codes
-        _, alike = np.unique(np.stack([self._total, self._cells]), axis=1, return_inverse=True)
-        self._alike: np.ndarray = alike.reshape(-1)
         self._moved: set[int] = set()
         self._targets: dict[_Kind, _Allowed] = {}
 
@@ -301,12 +299,12 @@ class Balance:
             if best is None:
                 break
             if (move := self._to(best.instance, best.target)) is None:
-                self._targets[best.kind].allowed[best.target] = False
+                self._targets[best.kind].hosts[best.target] = False
                 continue
             plan.moves.append(move)
             plan.gains.append(100 * (before - float(self._used.std())))
             for targets in self._targets.values():  # either of both may suit others by now
-                targets.allowed[[move.source, move.target]] = True
+                targets.hosts[[move.source, move.target]] = True
         return plan
 
     def _to(self, index: int, target: int) -> Move | None:
@@ -319,12 +317,10 @@ class Balance:
         """Return the move that leaves the least variance, of those off the hosts that use most of a cell."""
         used = self._used
         least = float(used.var()) - LEAST_GAIN
-        emptiest = np.argsort(used, kind="stable")
-        alike = [emptiest[self._alike[emptiest] == number] for number in range(int(self._alike.max()) + 1)]
         kinds = self._kinds(used)
         best: _Best | None = None
         # what a kind gains at most with the hosts known so far gives the order in which to ask the filters
-        found = {kind: self._best_of(kind, sources, used, alike) for kind, sources in kinds.items()}
+        found = {kind: self._best_of(kind, sources, used) for kind, sources in kinds.items()}
         while True:
             best = min((one for one in found.values() if one), key=lambda one: one.variance, default=None)
             if best is None or best.variance >= least:
@@ -332,9 +328,9 @@ class Balance:
             targets = self._targets[best.kind]
             if targets.known:
                 return best
-            targets.allowed &= self._passing(best.instance)
+            targets.hosts &= self._passing(best.instance)
             targets.known = True
-            found[best.kind] = self._best_of(best.kind, kinds[best.kind], used, alike)
+            found[best.kind] = self._best_of(best.kind, kinds[best.kind], used)
 
     def _kinds(self, used: np.ndarray) -> dict[_Kind, dict[int, int]]:
         """Return an instance of each source that has one of a kind, by kind and row."""
@@ -348,38 +344,22 @@ class Balance:
                     found.setdefault(kind, {}).setdefault(row, index)
         return found
 
-    def _best_of(
-        self, kind: _Kind, sources: Mapping[int, int], used: np.ndarray, alike: Sequence[np.ndarray]
-    ) -> _Best | None:
-        """Return the best move of an instance of a kind by memory alone.
+    def _best_of(self, kind: _Kind, sources: Mapping[int, int], used: np.ndarray) -> _Best | None:
+        """Return the best move of an instance of a kind by memory alone; None if no host may have it.
 
         With x and y the shares that it has of its host and of the new one, the sum of squares changes by
-        (u - x)² - u² on the old host and by (v + y)² - v² on the new one, and the sum of shares by y - x. So
-        of hosts with the same memory the fullest one is the best source, the emptiest one the best target;
-        the next ones count where these are one host.
-
-        Args:
-            alike: Hosts with the same memory and cell, the emptiest ones first.
+        (u - x)² - u² on the old host and by (v + y)² - v² on the new one, and the sum of shares by y - x.
         """
-        self._targets.setdefault(kind, _Allowed(np.ones(len(used), bool)))
-        memory = self._memory(next(iter(sources.values())))
-        best: _Best | None = None
-        count, total, squares = len(used), float(used.sum()), float(np.square(used).sum())
-        allowed = self._targets[kind].allowed
-        here = [rows for rows in alike if len(rows) and self._cells[rows[0]] == kind.cell]
-        targets = [row for rows in here for row in rows[allowed[rows]][:2].tolist()]
-        order = sorted(sources, key=lambda row: -used[row])
-        leaving = [row for rows in _by_kind(order, self._alike) for row in rows[:2]]
-        for target in targets:
-            for source in leaving:
-                if source == target:
-                    continue
-                x, y = memory / self._total[source], memory / self._total[target]
-                changed = squares - 2 * used[source] * x + x * x + 2 * used[target] * y + y * y
-                variance = float(changed / count - ((total + y - x) / count) ** 2)
-                if best is None or variance < best.variance:
-                    best = _Best(variance, kind, sources[source], target)
-        return best
+        allowed = self._targets.setdefault(kind, _Allowed(np.ones(len(used), bool))).hosts
+        rows, memory = list(sources), self._memory(next(iter(sources.values())))
+        x, y = (memory / self._total[rows])[:, np.newaxis], memory / self._total
+        squares = np.square(used).sum() - 2 * used[rows][:, np.newaxis] * x + x * x + 2 * used * y + y * y
+        variances = squares / len(used) - ((used.sum() + y - x) / len(used)) ** 2
+        variances[:, ~allowed | (self._cells != kind.cell)] = np.inf
+        variances[np.arange(len(rows)), rows] = np.inf
+        source, target = np.unravel_index(np.argmin(variances), variances.shape)
+        least = float(variances[source, target])
+        return None if least == np.inf else _Best(least, kind, sources[rows[source]], int(target))
 
     def _passing(self, index: int) -> np.ndarray:
         """Return which hosts the filters allow for an instance now; bool, (hosts,)."""
@@ -427,11 +407,3 @@ class Balance:
                 emptied.append(row)
                 targets |= {move.target for move in more}
         return Found(moves=moves, emptied=emptied)
-
-
-def _by_kind(rows: Sequence[int], kinds: np.ndarray) -> Iterable[list[int]]:
-    """Return rows of the same kind together, in their order."""
-    found: dict[int, list[int]] = {}
-    for row in rows:
-        found.setdefault(int(kinds[row]), []).append(row)
-    return found.values()
