@@ -1,12 +1,21 @@
-"""The state of a run in a file: one line of JSON an event, on disk before the action that it announces.
+"""The moves of a run with their states, in a file: a line of JSON for each event, before what it announces.
 
 A run that is begun again reads it, looks where each open move ended, and goes on. A run that ended with
-nothing left, that was undone, or whose last event is a day old does not count in the next one.
+nothing left, that was undone, or whose last event is a day old does not count in the next one. A move:
+
+::
+
+    waiting ──▶ requested ──▶ moved
+                 │  │  └────▶ confirming ──▶ moved      a cold migration
+                 │  └───────▶ refused ──▶ waiting       nova did nothing; it is planned once more
+                 └──────────▶ failed                    a surprise: the run stops
+    waiting ──▶ gone                                    deleted, or moved by someone else
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 import fcntl
 import os
 from pathlib import Path
@@ -18,21 +27,83 @@ import msgspec
 
 from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
-from scheduler.operators.run.step import OPEN, Step
 
 #: The version of the format.
 VERSION = 1
 
-BEGIN, DISABLE, STEP, END, UNDO = "begin", "disable", "step", "end", "undo"
+EventName = Literal["begin", "disable", "step", "end", "undo"]
 
-#: How a run ended with nothing left to do.
-DONE = "done"
+
+class Ending(StrEnum):
+    """How a run ended: nothing left, something stays, a surprise, as the operator wanted; or it was undone."""
+
+    DONE = "done"
+    STAY = "stay"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+    UNDONE = "undo"
+
 
 #: Seconds after its last event for which a run can be continued: a night's work.
 LIFETIME = 86400.0
 
 #: The begin of the file. It distinguishes a first line that a full disk cut from the file of somebody else.
 FIRST = b'{"v":1,"at":"'
+
+
+class MoveState(StrEnum):
+    """How far a move has come."""
+
+    WAITING = "waiting"
+    REQUESTED = "requested"
+    CONFIRMING = "confirming"
+    MOVED = "moved"
+    GONE = "gone"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+#: States of a move that nova may be working on.
+OPEN = frozenset({MoveState.REQUESTED, MoveState.CONFIRMING})
+
+
+@dataclass
+class Step:
+    """An instance that goes to another host: one move with its state.
+
+    Attributes:
+        vm_state: The state for which the way was chosen.
+        way: ``live``, ``cold`` or ``evacuate``.
+        reset_state: Whether its state is reset to ``error`` first, so that nova evacuates it.
+        source_nodes: The providers of the host that it leaves.
+        target_nodes: The providers of the host that it gets.
+        after: Instances that have to be moved before, if they are moved.
+        name: The name of the server, once it has been read.
+        tries: How often nova was asked to move it.
+        requested_at: When it was asked, in seconds since the epoch; ``ended_at`` alike.
+        why: Why it was not moved.
+    """
+
+    instance: str
+    source: str
+    target: str
+    way: str
+    vm_state: str = ""
+    reset_state: bool = False
+    source_nodes: list[str] = field(default_factory=list)
+    target_nodes: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    name: str = ""
+    project: str = ""
+    state: MoveState = MoveState.WAITING
+    tries: int = 0
+    requested_at: float = 0.0
+    ended_at: float = 0.0
+    why: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.instance})" if self.name else self.instance
 
 
 class JournalUnusable(BerthError):
@@ -44,7 +115,7 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     v: int
     at: str = ""
-    event: Literal["begin", "disable", "step", "end", "undo"] = "begin"
+    event: EventName = "begin"
     hosts: list[str] = []
     evacuate: bool = False
     host: str = ""
@@ -86,7 +157,7 @@ class History:
         at = seconds_of(event.at)
         match event.event:
             case "begin":
-                if self.ended == DONE or at > self.last_at + LIFETIME:
+                if self.ended == Ending.DONE or at > self.last_at + LIFETIME:
                     self.steps, self.begun_at = {step.instance: step for step in self.open}, ""
                 self.hosts, self.ended = event.hosts, ""
                 self.begun_at = self.begun_at or event.at
@@ -171,7 +242,7 @@ class Journal:
         os.ftruncate(self._file, end)
         os.lseek(self._file, end, os.SEEK_SET)
 
-    def write(self, event: str, **values: Any) -> None:
+    def write(self, event: EventName, **values: Any) -> None:
         """Add an event; it is on disk when this returns.
 
         Raises:
@@ -194,7 +265,7 @@ class Journal:
 
     def write_step(self, step: Step) -> None:
         """Add the state of a move; raises as ``write``."""
-        self.write(STEP, step=step.document())
+        self.write("step", step=step)
 
     def close(self) -> None:
         os.close(self._file)

@@ -1,14 +1,19 @@
-"""Nova's API by openstacksdk, with the few calls that carry a plan out."""
+"""What a run asks: nova's API by openstacksdk, and Placement by the scheduler's own client."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from oslo_config import cfg
 
 from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
 from scheduler.logs import brief
+from scheduler.operators.audit.placement_reader import PlacementReader
 from scheduler.operators.plan.movable import COLD, EVACUATE
+from scheduler.placement.allocations import AllocationReader
+from scheduler.placement.client import PlacementClient
 
 #: The first version with a target host for cold migrations. From 2.95 on nova would stop evacuated instances.
 MICROVERSION = "2.56"
@@ -233,3 +238,24 @@ def _server(one: Any) -> Server:
 def _last_line(traceback: str | None) -> str:
     lines = [line.strip() for line in (traceback or "").splitlines() if line.strip()]
     return lines[-1] if lines else "nova records no reason"
+
+
+class PlacementView:
+    """Placement by a client. Each call raises PlacementSilent."""
+
+    def __init__(self, client: PlacementClient) -> None:
+        self._client = client
+        self._allocations = AllocationReader(client)
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "PlacementView":
+        return cls(PlacementClient.from_conf(conf))
+
+    def providers_of(self, instance: str) -> set[str]:
+        """Return the providers that have allocations of an instance."""
+        return set(self._allocations.read(instance).allocations)
+
+    def consumers_of(self, nodes: Iterable[str]) -> set[str]:
+        """Return the consumers that hold something of some providers."""
+        with closing(PlacementReader(self._client, 1)) as reader:
+            return {consumer for node in nodes for consumer in reader.consumers(node)}

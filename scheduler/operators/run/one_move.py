@@ -9,10 +9,16 @@ from typing import Any, TypeVar
 
 from scheduler.errors import BerthError
 from scheduler.operators.plan.movable import COLD, EVACUATE
-from scheduler.operators.run.journal import Journal
-from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, Refused, Server, Unanswered
-from scheduler.operators.run.placement_view import PlacementView
-from scheduler.operators.run.step import CONFIRMING, FAILED, GONE, MOVED, REFUSED, REQUESTED, Step
+from scheduler.operators.run.journal import Journal, MoveState, Step
+from scheduler.operators.run.nova_api import (
+    Action,
+    NotAllowed,
+    NovaApi,
+    PlacementView,
+    Refused,
+    Server,
+    Unanswered,
+)
 from scheduler.placement.errors import PlacementSilent
 
 Result = TypeVar("Result")
@@ -128,11 +134,11 @@ class OneMove:
         """
         server = self._reader.read(self._nova.server, step.instance)
         if server is None:
-            self._end(step, GONE, "it was deleted")
+            self._end(step, MoveState.GONE, "it was deleted")
             return ""
         step.name, step.project = server.name, server.project
         if server.host != step.source:
-            self._end(step, GONE, f"it is on host {server.host or 'none'} by now")
+            self._end(step, MoveState.GONE, f"it is on host {server.host or 'none'} by now")
             return ""
         if server.task and step.way != EVACUATE:
             return f"{step.label} has the task state {server.task}"
@@ -142,7 +148,7 @@ class OneMove:
         return ""
 
     def _request(self, step: Step) -> None:
-        step.state, step.tries, step.why = REQUESTED, step.tries + 1, ""
+        step.state, step.tries, step.why = MoveState.REQUESTED, step.tries + 1, ""
         step.requested_at = self._timing.wall_clock()
         self._journal.write_step(step)
         seen = self._seen[step.instance] = _Seen()
@@ -152,9 +158,9 @@ class OneMove:
             self._nova.move(step.instance, step.way, step.target)
             seen.answered = True
         except Refused as error:
-            self._end(step, REFUSED, str(error))
+            self._end(step, MoveState.REFUSED, str(error))
         except NotAllowed as error:
-            self._end(step, REFUSED, str(error))
+            self._end(step, MoveState.REFUSED, str(error))
             raise Surprise(f"Nova does not let these credentials move {step.label}: {error}") from error
         except Unanswered:
             pass  # the next looks show whether it was carried out
@@ -174,14 +180,14 @@ class OneMove:
         """
         server = self._reader.read(self._nova.server, step.instance)
         if server is None:
-            self._end(step, GONE, "it was deleted")
+            self._end(step, MoveState.GONE, "it was deleted")
         elif server.task:
             return
         elif server.host == step.target:
             self._arrived(step, server)
         elif server.host != step.source:
             planned = f"neither {step.source} nor {step.target}"
-            self._end(step, FAILED, f"it is on host {server.host or 'none'}, {planned}")
+            self._end(step, MoveState.FAILED, f"it is on host {server.host or 'none'}, {planned}")
         else:
             self._still_there(step, server)
 
@@ -190,14 +196,16 @@ class OneMove:
     def _arrived(self, step: Step, server: Server) -> None:
         if server.vm_state == "error":
             self._end(
-                step, FAILED, f"it is in error on {step.target}: {server.fault or 'no reason is known'}"
+                step,
+                MoveState.FAILED,
+                f"it is in error on {step.target}: {server.fault or 'no reason is known'}",
             )
         elif server.vm_state == "resized":
             self._confirm(step)
         elif differs := self._differs_in_placement(step):
             self._doubt(step, differs)
         else:
-            self._end(step, MOVED, "")
+            self._end(step, MoveState.MOVED, "")
 
     def _confirm(self, step: Step) -> None:
         """Confirm a cold migration, at most once in the time that an answer may take."""
@@ -206,9 +214,9 @@ class OneMove:
             return
         action = self._reader.read(self._nova.latest_action, step.instance)
         if step.way != COLD or action is None or not self._is_ours(step, action):
-            self._end(step, FAILED, "it has an unconfirmed resize that is not of this run")
+            self._end(step, MoveState.FAILED, "it has an unconfirmed resize that is not of this run")
             return
-        step.state = CONFIRMING
+        step.state = MoveState.CONFIRMING
         self._journal.write_step(step)
         seen.confirmed_at = now
         try:
@@ -242,7 +250,7 @@ class OneMove:
         if seen.doubted_at is None:
             seen.doubted_at = now
         if now >= seen.doubted_at + self._limits.agree:
-            self._end(step, FAILED, differs)
+            self._end(step, MoveState.FAILED, differs)
 
     # -- on the old host -------------------------------------------------------------------------------------
 
@@ -254,7 +262,7 @@ class OneMove:
         action = self._reader.read(self._nova.latest_action, step.instance)
         if not seen.answered and (action is None or action.started_at < step.requested_at - SKEW):
             step.tries -= 1
-            self._end(step, REFUSED, "nova did not receive the request")
+            self._end(step, MoveState.REFUSED, "nova did not receive the request")
             return
         if action is not None and action.goes_on:
             return  # nova-compute sets the host of an evacuated instance after it has ended the task
@@ -267,8 +275,8 @@ class OneMove:
     def _not_moved(self, step: Step, server: Server, action: Action | None, why: str) -> None:
         lost = server.vm_state == "error" and step.way != EVACUATE
         broken = lost or (action is not None and action.moved)
-        self._end(step, FAILED if broken else REFUSED, why)
+        self._end(step, MoveState.FAILED if broken else MoveState.REFUSED, why)
 
-    def _end(self, step: Step, state: str, why: str) -> None:
+    def _end(self, step: Step, state: MoveState, why: str) -> None:
         step.state, step.why, step.ended_at = state, why, self._timing.wall_clock()
         self._journal.write_step(step)

@@ -1,113 +1,191 @@
-"""What a run did and what is left, as a document for JSON, and as lines and tables."""
+"""What a run did and what is left: the document, and its words. Undoing a run."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+
+import msgspec
 
 from scheduler.logs import count_text
-from scheduler.operators.run.journal import DONE, History
-from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Outcome
-from scheduler.operators.run.step import MOVED, OPEN, Step
+from scheduler.operators.run.journal import OPEN, Ending, Journal, MoveState, Step
+from scheduler.operators.run.nova_api import NovaApi
+from scheduler.operators.run.one_move import Reader
+from scheduler.operators.run.plans import Stay
 from scheduler.operators.shown.shown import BAD, GOOD, Columns, Head, Saying, Shown, Table, table
-
-Document = dict[str, Any]
 
 #: How the first line calls the end of a run.
 _ENDS = {
-    DONE: "done",
-    STAY: "done, but not all can be moved",
-    STOPPED: "stopped",
-    INTERRUPTED: "interrupted",
+    Ending.DONE: "done",
+    Ending.STAY: "done, but not all can be moved",
+    Ending.STOPPED: "stopped",
+    Ending.INTERRUPTED: "interrupted",
 }
+
+#: What was done with a host that a run disabled.
+ENABLED, KEPT = "enabled", "kept"
 
 #: Consumers that are named of a host.
 SHOWN = 5
 
 
-def document(kind: str, path: str, history: History, outcome: Outcome) -> Document:
-    """Return the whole run as values that JSON has."""
-    return {
-        "run": kind,
-        "state": outcome.state,
-        "why": outcome.why or None,
-        "hosts": history.hosts,
-        "disabled": dict(history.disabled),
-        "begun_at": history.begun_at,
-        "moves": [_move(step) for step in outcome.steps],
-        "left": [_move(step) for step in outcome.left],
-        "stays": [
-            {"instance": one.instance, "host": one.host, "vm_state": one.vm_state, "why": one.why}
-            for one in outcome.stays
-        ],
-        "held_in_placement": dict(outcome.held),
-        "state_file": path,
-    }
+class Done(msgspec.Struct):
+    """A move, as far as it came."""
 
+    instance: str
+    name: str | None
+    project: str | None
+    source: str = msgspec.field(name="from")
+    to: str
+    way: str
+    state: str
+    tries: int
+    requested_at: str | None
+    ended_at: str | None
+    seconds: float | None
+    why: str | None
 
-def _move(step: Step) -> Document:
-    ended = bool(step.ended_at) and step.state not in OPEN
-    return {
-        "instance": step.instance,
-        "name": step.name or None,
-        "project": step.project or None,
-        "from": step.source,
-        "to": step.target,
-        "way": step.way,
-        "state": step.state,
-        "tries": step.tries,
-        "requested_at": _moment(step.requested_at),
-        "ended_at": _moment(step.ended_at) if ended else None,
-        "seconds": round(step.ended_at - step.requested_at, 1) if ended and step.requested_at else None,
-        "why": step.why or None,
-    }
+    @classmethod
+    def of(cls, step: Step) -> "Done":
+        ended = bool(step.ended_at) and step.state not in OPEN
+        return cls(
+            step.instance,
+            step.name or None,
+            step.project or None,
+            step.source,
+            step.target,
+            step.way,
+            step.state,
+            step.tries,
+            _moment(step.requested_at),
+            _moment(step.ended_at) if ended else None,
+            round(step.ended_at - step.requested_at, 1) if ended and step.requested_at else None,
+            step.why or None,
+        )
 
 
 def _moment(seconds: float) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else None
 
 
-def shown(found: Document, status: int) -> Shown:
-    """Return a run as it is shown, what was done last.
+class Enabled(msgspec.Struct):
+    """What was done with a host that the run disabled: ``ENABLED`` or ``KEPT``, and why."""
 
-    Args:
-        status: The exit status of the command.
+    host: str
+    result: str
+    why: str | None = None
+
+    @property
+    def line(self) -> str:
+        return f"{self.host}: {self.result}" + (f", {self.why}" if self.why else "")
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """A whole run.
+
+    Attributes:
+        run: The kind of its plan.
+        state: How it ended.
+        why: The surprise; None for none.
+        moves: All moves of this run and of those that it continues.
+        left: Moves of the last plan that were not begun.
+        stays: Instances for which there is no move, with the reason.
+        held_in_placement: Consumers that still hold something of a host, by host.
+        services: What was done with the hosts, if the run was undone.
     """
-    moves, left, stays = found["moves"], found["left"], found["stays"]
-    moved = sum(one["state"] == MOVED for one in moves)
-    where = ", ".join(found["hosts"]) or found["run"]
-    subject = f"{where}: {_ENDS[found['state']]}; {count_text(moved, 'instance')} moved"
-    sayings = [Saying(words) for words in _sayings(found)]
-    head = Head("Plan carried out", subject, BAD if status else GOOD, sayings=sayings)
-    return Shown(found, head, [_stays(stays), moves_table([*left, *moves])], status=status)
 
+    run: str
+    state: Ending
+    why: str | None = None
+    hosts: list[str]
+    disabled: dict[str, str]
+    begun_at: str
+    moves: list[Done]
+    left: list[Done] = []
+    stays: list[Stay] = []
+    held_in_placement: dict[str, list[str]] = {}
+    state_file: str
+    services: list[Enabled] | msgspec.UnsetType = msgspec.UNSET
 
-def _sayings(found: Document) -> Iterator[str]:
-    if found["why"]:
-        yield f"because: {found['why']}"
-    if under_way := sum(one["state"] in OPEN for one in found["moves"]):
-        yield f"{count_text(under_way, 'move')} that nova may still be working on"
-    if found["left"]:
-        yield f"{count_text(len(found['left']), 'move')} not begun"
-    for host, consumers in found["held_in_placement"].items():
-        more = ", ..." if len(consumers) > SHOWN else ""
-        yield (
-            f"Placement still has allocations on {host}, of a resize that is not confirmed perhaps: "
-            f"{', '.join(consumers[:SHOWN])}{more}"
+    @classmethod
+    def of(cls, kind: str, state: Ending, journal: Journal, left: Sequence[Step] = ()) -> "Report":
+        history = journal.history
+        return cls(
+            run=kind,
+            state=state,
+            hosts=history.hosts,
+            disabled=dict(history.disabled),
+            begun_at=history.begun_at,
+            moves=[Done.of(step) for step in history.steps.values()],
+            left=[Done.of(step) for step in left],
+            state_file=str(journal.path),
         )
-    if found["state"] in {STOPPED, INTERRUPTED}:
-        yield "the same command goes on where this one ended"
-    yield f"state: {found['state_file']}"
+
+    def shown(self, status: int) -> Shown:
+        """Return the run as it is shown, what was done last. ``status``: the exit status of the command."""
+        look = BAD if status else GOOD
+        moved = [one for one in self.moves if one.state == MoveState.MOVED]
+        if self.services:
+            stay = "instance was moved and stays where it is", "instances were moved and stay where they are"
+            sayings = [Saying(one.line) for one in self.services]
+            head = Head("Run undone", count_text(len(moved), *stay), look, sayings=sayings)
+            return Shown(self, head, [_moves(moved)], status=status)
+        where = ", ".join(self.hosts) or self.run
+        subject = f"{where}: {_ENDS[self.state]}; {count_text(len(moved), 'instance')} moved"
+        head = Head("Plan carried out", subject, look, sayings=[*map(Saying, self._sayings())])
+        columns: Columns = {"Instance": "instance", "State": "vm_state", "Stays on": "host", "Why": "why"}
+        stays = table(self.stays, columns, "Instances that stay")
+        return Shown(self, head, [stays, _moves([*self.left, *self.moves])], status=status)
+
+    def _sayings(self) -> Iterator[str]:
+        if self.why:
+            yield f"because: {self.why}"
+        if under_way := sum(one.state in OPEN for one in self.moves):
+            yield f"{count_text(under_way, 'move')} that nova may still be working on"
+        if self.left:
+            yield f"{count_text(len(self.left), 'move')} not begun"
+        for host, consumers in self.held_in_placement.items():
+            more = ", ..." if len(consumers) > SHOWN else ""
+            yield (
+                f"Placement still has allocations on {host}, of a resize that is not confirmed perhaps: "
+                f"{', '.join(consumers[:SHOWN])}{more}"
+            )
+        if self.state in {Ending.STOPPED, Ending.INTERRUPTED}:
+            yield "the same command goes on where this one ended"
+        yield f"state: {self.state_file}"
 
 
-def _stays(stays: Sequence[Document]) -> Table:
-    columns: Columns = {"Instance": "instance", "State": "vm_state", "Stays on": "host", "Why": "why"}
-    return table(stays, columns, "Instances that stay")
-
-
-def moves_table(moves: Sequence[Document]) -> Table:
+def _moves(moves: Sequence[Done]) -> Table:
     columns: Columns = {
-        "Instance": "instance", "Server": "name", "From": "from", "To": "to", "Way": "way", "Result": "state",
-        "Seconds": lambda one: None if one["seconds"] is None else round(one["seconds"]),
+        "Instance": "instance", "Server": "name", "From": "source", "To": "to", "Way": "way",
+        "Result": lambda one: str(one.state),
+        "Seconds": lambda one: None if one.seconds is None else round(one.seconds),
         "Why": "why",
     }  # fmt: skip
     return table(moves, columns, "Moves", searched=bool(moves))
+
+
+def undo(nova: NovaApi, reader: Reader, journal: Journal, kind: str) -> Report:
+    """Enable the hosts that a run disabled, and return what it had moved. Nothing is moved.
+
+    A host that was not disabled by the run, or was disabled again for another reason, is left as it is.
+
+    Raises:
+        Surprise: Nova cannot be read.
+        ApiError: Nova does not enable a host.
+    """
+    found = Report.of(kind, Ending.UNDONE, journal)
+    found.services = [_enabled(host, nova, reader, journal) for host in journal.history.hosts]
+    if all(one.result == ENABLED or one.why == "it is enabled" for one in found.services):
+        journal.write("undo")
+    return found
+
+
+def _enabled(host: str, nova: NovaApi, reader: Reader, journal: Journal) -> Enabled:
+    service = reader.read(nova.service, host)
+    if service is None:
+        return Enabled(host, KEPT, "nova has no nova-compute on it")
+    if service.enabled:
+        return Enabled(host, KEPT, "it is enabled")
+    if journal.history.disabled.get(host) != service.reason:
+        return Enabled(host, KEPT, f"it is disabled for another reason: {service.reason or 'none'}")
+    nova.enable(service)
+    return Enabled(host, ENABLED, None if service.up else "but it is down")

@@ -16,17 +16,17 @@ from scheduler import conf as options
 from scheduler.operators.app import positive_integer, positive_number
 from scheduler.operators.plan.command import NO_PLACE, PlanCommand, WrongArgument, quiet
 from scheduler.operators.plan.moves import MovesPlan
-from scheduler.operators.run import nova_api, report, undo
-from scheduler.operators.run.journal import DONE, Journal
+from scheduler.operators.run import nova_api, report
+from scheduler.operators.run.journal import Ending, Journal
+from scheduler.operators.run.nova_api import PlacementView
 from scheduler.operators.run.one_move import Limits, Reader, Timing
-from scheduler.operators.run.placement_view import PlacementView
-from scheduler.operators.run.planner import Planner
-from scheduler.operators.run.runner import INTERRUPTED, STAY, STOPPED, Runner, Terminal, Wanted
+from scheduler.operators.run.plans import Planner
+from scheduler.operators.run.runner import Runner, Terminal
 from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 #: Exit statuses of runs.
-STATUSES = {DONE: 0, STAY: NO_PLACE, STOPPED: 4, INTERRUPTED: 5}
+STATUSES = {Ending.DONE: 0, Ending.STAY: NO_PLACE, Ending.STOPPED: 4, Ending.INTERRUPTED: 5}
 
 #: Characters of the name of a file with the state of a run.
 NAME = 80
@@ -181,11 +181,10 @@ class RunnablePlan(PlanCommand):
                     timing=self.timing,
                 )
                 with halt.installed():
-                    outcome = runner.run(plan, Wanted(_reason(args), evacuate=self.evacuates(args)))
+                    found = runner.run(plan, _reason(args), evacuate=self.evacuates(args), kind=self.kind)
             finally:
                 terminal.bar.clear()
-            found = report.document(self.kind, str(journal.path), journal.history, outcome)
-        return report.shown(found, STATUSES[outcome.state])
+        return found.shown(STATUSES[found.state])
 
     def _undo(self, args: argparse.Namespace) -> Shown:
         path = self._state_file(args)
@@ -195,9 +194,9 @@ class RunnablePlan(PlanCommand):
         with Journal(path) as journal:
             if not journal.history.hosts:
                 raise WrongArgument(f"There is no run to undo in {path}")
-            found = undo.undo(nova, Reader(Limits(), self.timing), journal, self.kind)
-        enabled = all(one["result"] == undo.ENABLED for one in found["services"])
-        return undo.shown(found, 0 if enabled else NO_PLACE)
+            found = report.undo(nova, Reader(Limits(), self.timing), journal, self.kind)
+        enabled = all(one.result == report.ENABLED for one in found.services or ())
+        return found.shown(0 if enabled else NO_PLACE)
 
     def _state_file(self, args: argparse.Namespace) -> Path:
         if args.state:

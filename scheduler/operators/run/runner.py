@@ -1,22 +1,17 @@
 """Carrying a plan out: which move is next, and what is done when something differs."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scheduler.errors import BerthError
 from scheduler.logs import count_text, sanitize
 from scheduler.operators.plan.command import ProgressLine
-from scheduler.operators.run.journal import BEGIN, DISABLE, DONE, END, Journal, JournalUnusable
-from scheduler.operators.run.nova_api import ApiError, NovaApi, Service
+from scheduler.operators.run.journal import OPEN, Ending, Journal, JournalUnusable, MoveState, Step
+from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView, Service
 from scheduler.operators.run.one_move import Limits, OneMove, Reader, Surprise, Timing
-from scheduler.operators.run.placement_view import PlacementView
-from scheduler.operators.run.planner import Planner
-from scheduler.operators.run.step import FAILED, GONE, MOVED, OPEN, REFUSED, WAITING, Plan, Stay, Step
-
-#: How a run ends, besides with nothing left (``DONE``).
-STAY, STOPPED, INTERRUPTED = "stay", "stopped", "interrupted"
+from scheduler.operators.run.plans import Planner, Round, Stay
+from scheduler.operators.run.report import Report
 
 #: Requests for a move that nova refuses before the instance is left where it is.
 MOST_TRIES = 2
@@ -47,40 +42,6 @@ class Terminal:
 
     def progress(self, done: int, total: int) -> None:
         self.bar("instances moved", done, total)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a run is to do besides the moves.
-
-    Attributes:
-        reason: Why hosts are disabled, for nova's API.
-        evacuate: Whether the hosts are down.
-    """
-
-    reason: str
-    evacuate: bool = False
-
-
-@dataclass
-class Outcome:
-    """How a run ended.
-
-    Attributes:
-        state: ``DONE``, ``STAY``, ``STOPPED`` or ``INTERRUPTED``.
-        why: The surprise; "" for none.
-        steps: All moves of this run and of those that it continues.
-        left: Moves of the last plan that were not begun.
-        stays: Instances for which there is no move, with the reason.
-        held: Consumers that still hold something of a host in Placement, by host.
-    """
-
-    state: str
-    why: str = ""
-    steps: Sequence[Step] = ()
-    left: Sequence[Step] = ()
-    stays: Sequence[Stay] = ()
-    held: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 class Runner:
@@ -120,72 +81,75 @@ class Runner:
         self._stays: list[Stay] = []
         self._nodes: dict[str, list[str]] = {}
 
-    def run(self, plan: Plan, wanted: Wanted) -> Outcome:
+    def run(self, plan: Round, reason: str, *, evacuate: bool = False, kind: str = "drain") -> Report:
         """Carry out a plan, or what is left of it.
+
+        Args:
+            reason: Why hosts are disabled, for nova's API.
+            evacuate: Whether the hosts are down.
 
         Raises:
             NotBegun: A service is not as it has to be, or cannot be read.
             JournalUnusable: The state cannot be written.
         """
-        services = self._services(plan.hosts, wanted)
-        self._journal.write(BEGIN, hosts=plan.hosts, evacuate=wanted.evacuate)
+        services = [self._service(host, evacuate=evacuate) for host in plan.hosts]
+        self._journal.write("begin", hosts=plan.hosts, evacuate=evacuate)
         self._nodes = plan.nodes
+        why, held = "", dict[str, list[str]]()
         try:
             if self._finish_open():
                 plan = self._planner.plan(self._moved)
-            self._disable(services, wanted)
+            self._disable(services, reason)
             self._rounds(plan)
-            held = {} if wanted.evacuate else self._held(plan.hosts)
-            outcome = self._outcome(DONE if not self._stays and not held else STAY, held=held)
+            held = {} if evacuate else self._held(plan.hosts)
+            state = Ending.DONE if not self._stays and not held else Ending.STAY
         except Halted:
-            outcome = self._outcome(INTERRUPTED)
+            state = Ending.INTERRUPTED
         except KeyboardInterrupt:
-            outcome = self._outcome(INTERRUPTED, "interrupted while moves were open")
+            state, why = Ending.INTERRUPTED, "interrupted while moves were open"
         except BerthError as error:
-            outcome = self._outcome(STOPPED, str(error))
+            state, why = Ending.STOPPED, str(error)
         try:
-            self._journal.write(END, state=outcome.state, why=outcome.why)
+            self._journal.write("end", state=state, why=why)
         except JournalUnusable as error:
-            return replace(outcome, state=STOPPED, why=outcome.why or str(error))
-        return outcome
+            state, why = Ending.STOPPED, why or str(error)
+        left = [step for step in self._waiting if step.state == MoveState.WAITING]
+        report = Report.of(kind, state, self._journal, left)
+        report.why, report.stays, report.held_in_placement = why or None, list(self._stays), held
+        return report
 
     @property
     def _moved(self) -> int:
-        return sum(step.state == MOVED for step in self._journal.history.steps.values())
+        return sum(step.state == MoveState.MOVED for step in self._journal.history.steps.values())
 
     # -- before the first move -------------------------------------------------------------------------------
 
-    def _services(self, hosts: Sequence[str], wanted: Wanted) -> list[Service]:
-        found = []
-        for host in hosts:
-            try:
-                service = self._reader.read(self._nova.service, host)
-            except Surprise as error:
-                raise NotBegun(str(error)) from error
-            if service is None:
-                raise NotBegun(f"Nova has no nova-compute on host {host}")
-            if wanted.evacuate and service.up:
-                raise NotBegun(
-                    f"Host {host} is up, and nova evacuates only hosts that are down. Make sure that it runs "
-                    f"no guests any more, then: openstack compute service set --down {host} nova-compute"
-                )
-            if not wanted.evacuate and not service.up:
-                raise NotBegun(
-                    f"Host {host} is down: nothing can be moved off it. To evacuate it: --evacuate"
-                )
-            found.append(service)
-        return found
+    def _service(self, host: str, *, evacuate: bool) -> Service:
+        try:
+            service = self._reader.read(self._nova.service, host)
+        except Surprise as error:
+            raise NotBegun(str(error)) from error
+        if service is None:
+            raise NotBegun(f"Nova has no nova-compute on host {host}")
+        if evacuate and service.up:
+            raise NotBegun(
+                f"Host {host} is up, and nova evacuates only hosts that are down. Make sure that it runs no "
+                f"guests any more, then: openstack compute service set --down {host} nova-compute"
+            )
+        if not evacuate and not service.up:
+            raise NotBegun(f"Host {host} is down: nothing can be moved off it. To evacuate it: --evacuate")
+        return service
 
-    def _disable(self, services: Sequence[Service], wanted: Wanted) -> None:
+    def _disable(self, services: Sequence[Service], reason: str) -> None:
         for service in services:
             if not service.enabled:
                 continue
-            self._journal.write(DISABLE, host=service.host, reason=wanted.reason)
+            self._journal.write("disable", host=service.host, reason=reason)
             try:
-                self._nova.disable(service, wanted.reason)
+                self._nova.disable(service, reason)
             except ApiError as error:
                 raise Surprise(f"Cannot disable host {service.host}: {error}") from error
-            self._display.line(f"disabled {service.host}: {wanted.reason}")
+            self._display.line(f"disabled {service.host}: {reason}")
 
     def _finish_open(self) -> bool:
         """Follow the moves of an earlier run to their end; return whether there were moves of one."""
@@ -201,7 +165,7 @@ class Runner:
 
     # -- moves -----------------------------------------------------------------------------------------------
 
-    def _rounds(self, plan: Plan) -> None:
+    def _rounds(self, plan: Round) -> None:
         """Carry out plans until one has no move left.
 
         Raises:
@@ -221,29 +185,28 @@ class Runner:
             plan = self._planner.plan(self._moved)
         raise Surprise(f"The cloud changed under {MOST_PLANS} plans in a row")
 
-    def _to_do(self, plan: Plan) -> list[Step]:
+    def _to_do(self, plan: Round) -> list[Step]:
         """Return the moves of a plan but those that nova refuses, and note what stays."""
         steps, self._stays = [], list(plan.stays)
         for step in plan.steps:
             before = self._journal.history.steps.get(step.instance)
-            if before is not None and before.state == REFUSED:
+            if before is not None and before.state == MoveState.REFUSED:
                 step.tries, step.name = before.tries, before.name
             if step.tries < MOST_TRIES:
                 steps.append(step)
             else:
                 why = before.why if before else ""
-                self._stays.append(Stay(step.instance, step.source, step.vm_state, why, busy=False))
+                self._stays.append(Stay(step.instance, step.source, step.vm_state, why))
         self._waiting = steps
         return steps
 
-    def _wait_for_busy(self, plan: Plan) -> bool:
+    def _wait_for_busy(self, plan: Round) -> bool:
         """Wait until nova has ended what it does with one of the instances that stay for it.
 
         Returns:
             Whether a new plan may have moves for them.
         """
-        busy = [stay for stay in plan.stays if stay.busy]
-        now = self._timing.clock()
+        busy, now = plan.busy, self._timing.clock()
         if not busy:
             return False
         if self._busy_until is None:
@@ -252,8 +215,8 @@ class Runner:
         while self._timing.clock() < self._busy_until:
             self._check()
             self._timing.sleep(self._limits.poll)
-            for stay in busy:
-                server = self._reader.read(self._nova.server, stay.instance)
+            for instance in busy:
+                server = self._reader.read(self._nova.server, instance)
                 if server is None or (not server.task and server.vm_state != "building"):
                     return True
         return False
@@ -274,17 +237,17 @@ class Runner:
                     break
                 waiting.remove(step)
                 text, problem = self._begin(step)
-                differs = differs or bool(text) or step.state == REFUSED
+                differs = differs or bool(text) or step.state == MoveState.REFUSED
                 if step.state in OPEN:
                     running.append(step)
-                elif step.state != WAITING:
+                elif step.state != MoveState.WAITING:
                     self._show(step)
             self._waiting = waiting
             if running:
                 self._timing.sleep(self._limits.poll)
             for step in list(running):
                 problem = self._look(step, running) or problem
-                differs = differs or step.state == REFUSED
+                differs = differs or step.state == MoveState.REFUSED
             self._display.progress(self._moved, self._moved + len(running) + len(waiting))
         if problem:
             raise Surprise(problem)
@@ -308,7 +271,7 @@ class Runner:
         if step.state not in OPEN:
             running.remove(step)
             self._show(step)
-            return f"{step.label}: {step.why}" if step.state == FAILED else ""
+            return f"{step.label}: {step.why}" if step.state == MoveState.FAILED else ""
         if late:
             running.remove(step)
             return f"{step.label} has not been moved within {self._limits.move:g} s; nova goes on with it"
@@ -349,10 +312,10 @@ class Runner:
 
     def _show(self, step: Step) -> None:
         way = f"{step.source} -> {step.target}, {step.way}"
-        if step.state == MOVED:
+        if step.state == MoveState.MOVED:
             seconds = step.ended_at - step.requested_at
             self._display.line(f"moved {step.label}: {way}, {seconds:.0f} s")
-        elif step.state == GONE:
+        elif step.state == MoveState.GONE:
             self._display.line(f"left out {step.label}: {step.why}")
         else:
             self._display.line(f"{step.state} {step.label}: {way}: {step.why}")
@@ -373,8 +336,3 @@ class Runner:
                 return found
             self._check()
             self._timing.sleep(self._limits.poll)
-
-    def _outcome(self, state: str, why: str = "", held: Mapping[str, list[str]] | None = None) -> Outcome:
-        steps = list(self._journal.history.steps.values())
-        left = [step for step in self._waiting if step.state == WAITING]
-        return Outcome(state, why, steps, left, list(self._stays), held or {})

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
+from scheduler.operators.run.journal import Step
 from scheduler.operators.run.nova_api import Action, Refused, Server, Service, Unanswered
 from scheduler.operators.run.one_move import Limits, Timing
-from scheduler.operators.run.step import Plan, Stay, Step
+from scheduler.operators.run.plans import Round, Stay
 
 #: Seconds that a move takes, and a confirmation.
 MOVE, CONFIRM = 10.0, 4.0
@@ -224,7 +225,7 @@ class FakeCloud:
 
     def plan(self, moved=0):
         self.plans += 1
-        steps, stays = [], []
+        steps, stays, busy = [], [], []
         free = {
             name: one.room - sum(each.host == name for each in self.servers.values())
             for name, one in self.machines.items()
@@ -243,8 +244,9 @@ class FakeCloud:
                 or free[target] < 1
             ):
                 why = "no room" if way else f"nova moves no instance that is {server.vm_state}"
-                busy = bool(server.task) or server.vm_state == "building"
-                stays.append(Stay(server.uuid, server.host, server.vm_state, why, busy))
+                stays.append(Stay(server.uuid, server.host, server.vm_state, why))
+                if server.task or server.vm_state == "building":
+                    busy.append(server.uuid)
                 continue
             free[target] -= 1
             nodes = [f"node-{server.host}"], [f"node-{target}"]
@@ -252,7 +254,7 @@ class FakeCloud:
                 Step(server.uuid, server.host, target, way, server.vm_state, reset, nodes[0], nodes[1])
             )
         machines = {name: [f"node-{name}"] for name in self.machines}
-        return Plan(list(self.drained), steps, stays, machines)
+        return Round(list(self.drained), steps, stays, busy, machines)
 
 
 @dataclass

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from scheduler.operators.run.journal import LIFETIME, Journal, JournalUnusable
-from scheduler.operators.run.step import MOVED, REQUESTED, Step
+from scheduler.operators.run.journal import LIFETIME, Journal, JournalUnusable, MoveState, Step
 
 
 @pytest.fixture
@@ -22,9 +21,9 @@ def begin(path):
 def test_the_next_process_reads_what_was_written(path):
     with begin(path) as journal:
         journal.write("disable", host="h1", reason="fans")
-        step = Step("i1", "h1", "h2", "live", state=REQUESTED)
+        step = Step("i1", "h1", "h2", "live", state=MoveState.REQUESTED)
         journal.write_step(step)
-        step.state = MOVED  # not written, so not known
+        step.state = MoveState.MOVED  # not written, so not known
     with Journal(path) as journal:
         history = journal.history
         assert (history.hosts, history.disabled, history.begun_at) == (
@@ -33,7 +32,7 @@ def test_the_next_process_reads_what_was_written(path):
             "1970-01-01T00:00:00+00:00",
         )
         assert [one.instance for one in history.open] == ["i1"]
-        step.state = REQUESTED
+        step.state = MoveState.REQUESTED
         assert history.steps == {"i1": step}
 
 
@@ -52,12 +51,12 @@ def test_one_process_at_a_time(path):
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_a_line_that_a_crash_cut_off_is_dropped(path, cut):
     with begin(path) as journal:
-        journal.write_step(Step("i1", "h1", "h2", "live", state=REQUESTED))
+        journal.write_step(Step("i1", "h1", "h2", "live", state=MoveState.REQUESTED))
     os.truncate(path, path.stat().st_size - cut)
     with Journal(path) as journal:
         assert journal.history.steps == {}
         assert journal.history.hosts == ["h1"]
-        journal.write_step(Step("i2", "h1", "h2", "live", state=REQUESTED))
+        journal.write_step(Step("i2", "h1", "h2", "live", state=MoveState.REQUESTED))
     with Journal(path) as journal:
         assert list(journal.history.steps) == ["i2"]
 
@@ -99,7 +98,7 @@ def test_a_line_that_a_full_disk_cut_is_dropped_by_the_same_process_too(path, mo
         write = os.write
         monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
         with pytest.raises(JournalUnusable, match="the disk is full"):
-            journal.write_step(Step("i1", "h1", "h2", "live", state=REQUESTED))
+            journal.write_step(Step("i1", "h1", "h2", "live", state=MoveState.REQUESTED))
         monkeypatch.undo()
         journal.write("end", state="stopped", why="the disk is full")
     with Journal(path) as journal:
@@ -119,8 +118,8 @@ def test_a_first_line_that_was_cut_is_dropped(path, length):
 def test_moves_of_a_run_count_for_a_day(path, seconds, counts, ended):
     with begin(path) as journal:
         journal.write("disable", host="h1", reason="fans")
-        journal.write_step(Step("moved", "h1", "h2", "live", state=MOVED))
-        journal.write_step(Step("open", "h1", "h2", "cold", state=REQUESTED))
+        journal.write_step(Step("moved", "h1", "h2", "live", state=MoveState.MOVED))
+        journal.write_step(Step("open", "h1", "h2", "cold", state=MoveState.REQUESTED))
         if ended:
             journal.write("end", state="stopped", why="")
     with Journal(path, lambda: seconds) as journal:
@@ -137,7 +136,7 @@ def test_what_is_no_file_is_a_clear_error(tmp_path):
 
 def test_what_was_undone_does_not_count_any_more(path):
     with begin(path) as journal:
-        journal.write_step(Step("i1", "h1", "h2", "live", state=MOVED))
+        journal.write_step(Step("i1", "h1", "h2", "live", state=MoveState.MOVED))
         journal.write("undo")
         assert (journal.history.hosts, journal.history.steps) == ([], {})
 

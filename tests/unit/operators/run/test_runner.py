@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.operators.run.journal import Journal
 from scheduler.operators.run.nova_api import Action, Refused, Unanswered
-from scheduler.operators.run.runner import NotBegun, Runner, Wanted
+from scheduler.operators.run.runner import NotBegun, Runner
 from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
 
 
@@ -17,7 +17,6 @@ def file(tmp_path):
 
 def start(cloud, file, halted=lambda: False, lines=None, **limits):
     """Run until it ends; returns its outcome."""
-    wanted = Wanted("maintenance", evacuate=cloud.evacuates)
     with Journal(file, lambda: cloud.now) as journal:
         runner = Runner(
             cloud,
@@ -29,7 +28,7 @@ def start(cloud, file, halted=lambda: False, lines=None, **limits):
             is_halted=halted,
             timing=cloud.timing,
         )
-        return runner.run(cloud.plan(), wanted)
+        return runner.run(cloud.plan(), "maintenance", evacuate=cloud.evacuates)
 
 
 def hosts_of(cloud):
@@ -37,7 +36,7 @@ def hosts_of(cloud):
 
 
 def states_of(outcome):
-    return {step.instance: step.state for step in outcome.steps}
+    return {step.instance: step.state for step in outcome.moves}
 
 
 def calls_of(cloud, *names):
@@ -54,7 +53,7 @@ def three():
 def test_a_host_is_disabled_with_the_reason_then_emptied_live_and_cold(file):
     cloud, lines = three(), Lines()
     outcome = start(cloud, file, lines=lines)
-    assert (outcome.state, outcome.why) == ("done", "")
+    assert (outcome.state, outcome.why) == ("done", None)
     assert cloud.calls[0] == ("disable", "h1")
     assert (cloud.machines["h1"].enabled, cloud.machines["h1"].reason) == (False, "maintenance")
     assert "h1" not in hosts_of(cloud).values()
@@ -233,7 +232,7 @@ def test_a_resize_of_a_user_keeps_allocations_which_is_said(file):
     cloud = three()
     cloud.allocations["resize"] = {"node-h1"}
     outcome = start(cloud, file)
-    assert (outcome.state, outcome.held) == ("stay", {"h1": ["resize"]})
+    assert (outcome.state, outcome.held_in_placement) == ("stay", {"h1": ["resize"]})
 
 
 # -- surprises
@@ -419,7 +418,7 @@ def test_a_run_that_is_killed_at_any_call_is_continued_without_moving_anything_t
         assert outcome.state in {"done", "stay"}
         left = {uuid for uuid, host in hosts_of(cloud).items() if host == "h1"}
         assert left == {stay.instance for stay in outcome.stays}
-        assert {step.instance for step in outcome.steps if step.state == "moved"} == before.keys() - left
+        assert {step.instance for step in outcome.moves if step.state == "moved"} == before.keys() - left
         carried_out = [call[1] for call in calls_of(cloud, "move")]
         lost = when == "before" and cloud.calls[number - 1][0] == "move"
         assert len(carried_out) == len(set(carried_out)) + lost

@@ -1,16 +1,44 @@
-"""The plan of a run, made from the cloud as it is now."""
+"""The plans of a run, made from the cloud as it is then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import msgspec
 from oslo_config import cfg
 
-from scheduler.operators.plan.moves import MovesPlan, Unplaced
-from scheduler.operators.run.step import Plan, Stay, Step
+from scheduler.operators.plan.moves import MovesPlan
+from scheduler.operators.run.journal import Step
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 #: Makes a plan with the number of moves that were made already.
 Make = Callable[[PlannedCloud, int], MovesPlan]
+
+
+class Stay(msgspec.Struct):
+    """An instance for which a plan has no move."""
+
+    instance: str
+    host: str
+    vm_state: str
+    why: str
+
+
+@dataclass
+class Round:
+    """The moves that are left, in an order that works.
+
+    Attributes:
+        hosts: Hosts that are to get no instances.
+        busy: Those of the instances that stay for which that may change soon: nova is still working on them.
+        nodes: The providers of each host.
+    """
+
+    hosts: Sequence[str]
+    steps: list[Step]
+    stays: list[Stay]
+    busy: list[str]
+    nodes: dict[str, list[str]]
 
 
 class Planner:
@@ -28,7 +56,7 @@ class Planner:
         self._progress = progress
         self.repeats = repeats
 
-    def plan(self, moved: int) -> Plan:
+    def plan(self, moved: int) -> Round:
         """Return a plan for what is left after so many moves.
 
         Raises:
@@ -39,7 +67,7 @@ class Planner:
             return plan_of(cloud, self._make(cloud, moved))
 
 
-def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Plan:
+def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
     """Return the moves of a plan, with what they need of each other."""
     table = cloud.snapshot.table
     nodes = {host: [table.rows[row].uuid for row in rows] for host, rows in table.rows_named.items()}
@@ -57,7 +85,10 @@ def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Plan:
         )
         step.after = _before(cloud, steps, step)
         steps.append(step)
-    return Plan(list(found.to_empty()), steps, [_stay(one) for one in found.stays()], nodes)
+    left = found.stays()
+    stays = [Stay(one.instance, one.source, one.state, one.why.text) for one in left]
+    busy = [one.instance for one in left if one.task_state or one.state == "building"]
+    return Round(found.to_empty(), steps, stays, busy, nodes)
 
 
 def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:
@@ -73,8 +104,3 @@ def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:
         for each in earlier
         if each.source == step.target or (group and instances.group_of.get(each.instance) == group)
     ]
-
-
-def _stay(one: Unplaced) -> Stay:
-    busy = bool(one.task_state) or one.state == "building"
-    return Stay(one.instance, one.source, one.state, one.why.text, busy)
