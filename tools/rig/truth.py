@@ -18,9 +18,8 @@ from keystoneauth1.session import Session
 import sqlalchemy as sa
 
 from scheduler.operators.audit.compare import inventories
-from scheduler.operators.audit.findings import Kind
-from scheduler.operators.audit.placement_reader import PlacementReader
-from scheduler.operators.audit.values import Amounts, ProviderState
+from scheduler.operators.audit.readers import PlacementReader
+from scheduler.operators.audit.values import Amounts, Kind, ProviderState
 from scheduler.operators.audit.values import Provider as Audited
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts

@@ -1,10 +1,8 @@
 """Comparing Placement with nova's databases.
 
-- values: what is compared, in plain values
-- findings: the kinds of findings, and what an operator does about each
+- values: what is compared, in plain values, and the kinds of findings
 - compare: the comparison itself; no I/O
-- placement_reader: providers and allocations, read from Placement
-- nova_reader: compute nodes, instances and migrations, read from the databases
+- readers: compute nodes, instances and migrations, read from the databases, and Placement's providers
 - run: an audit, page by page; each finding is read a second time
 - command: ``berth-status audit``
 """

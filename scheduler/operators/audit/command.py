@@ -14,13 +14,11 @@ from scheduler import conf as options
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.app import add_number, seconds
-from scheduler.operators.audit.findings import Finding, Report
-from scheduler.operators.audit.nova_reader import NovaReader
-from scheduler.operators.audit.placement_reader import PlacementReader
+from scheduler.operators.audit.readers import NovaReader, PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
-from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.audit.values import Finding, Report
+from scheduler.operators.shown.command import ShownCommand, records
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
-from scheduler.operators.shown.tables import records
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(f"nova.{__name__}")

@@ -9,24 +9,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from scheduler.operators.audit.findings import (
+from scheduler.operators.audit.values import (
+    ARRIVED,
     GUEST_ARRIVED,
     UNSET,
     WAIT,
-    Finding,
-    Kind,
-    finding,
-)
-from scheduler.operators.audit.values import (
-    ARRIVED,
     Amounts,
     ComputeNode,
     ConsumerRecords,
+    Finding,
     InstanceRecord,
+    Kind,
     MigrationRecord,
     Place,
     Provider,
     ProviderState,
+    finding,
 )
 
 #: For so long nova-compute may yet free what a deleted instance holds.

@@ -15,10 +15,8 @@ from oslo_log import log as logging
 
 from scheduler.nova_db.schema import chunks, utcnow
 from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories, without_service
-from scheduler.operators.audit.findings import Finding, Kind, Report
-from scheduler.operators.audit.nova_reader import NovaReader
-from scheduler.operators.audit.placement_reader import PlacementReader
-from scheduler.operators.audit.values import ConsumerRecords
+from scheduler.operators.audit.readers import NovaReader, PlacementReader
+from scheduler.operators.audit.values import ConsumerRecords, Finding, Kind, Report
 from scheduler.placement.allocations import ConsumerAllocations
 
 LOG = logging.getLogger(f"nova.{__name__}")

@@ -35,7 +35,7 @@ EventName = Literal["begin", "disable", "step", "end", "undo"]
 
 
 class Ending(StrEnum):
-    """How a run ended: nothing left, something stays, a surprise, as the operator wanted; or it was undone."""
+    """How a run ended: nothing left, something stays, a surprise, as the operator wanted; undone."""
 
     DONE = "done"
     STAY = "stay"

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
 from scheduler.logs import brief
-from scheduler.operators.audit.placement_reader import PlacementReader
+from scheduler.operators.audit.readers import PlacementReader
 from scheduler.operators.plan.movable import COLD, EVACUATE
 from scheduler.placement.allocations import AllocationReader
 from scheduler.placement.client import PlacementClient

@@ -40,6 +40,29 @@ RIGHTS = (
 )
 
 
+#: Arguments of a run: name, type, what the help calls the value, and words.
+ARGUMENTS = (
+    ("os-cloud", str, "NAME", "an entry of clouds.yaml (default: OS_CLOUD, or the variables OS_*)"),
+    ("parallel", positive_integer, "N", f"moves at the same time (default: {Limits.parallel})"),
+    (
+        "parallel-per-host", positive_integer, "N",
+        "moves at the same time off one host, or to one host (default: as --parallel)",
+    ),
+    (
+        "move-timeout", positive_number, "SECONDS",
+        f"stop if a move takes longer (default: {Limits.move:g})",
+    ),
+    (
+        "run-timeout", positive_number, "SECONDS",
+        f"stop if the whole run takes longer (default: {Limits.total:g})",
+    ),
+    (
+        "state", str, "FILE",
+        "the state of the run, from which the same command goes on (default: one below ~/.local/state/berth)",
+    ),
+)  # fmt: skip
+
+
 class Halt:
     """Signals of the operator: the first one lets open moves end, the second one leaves them to nova."""
 
@@ -84,32 +107,8 @@ class RunnablePlan(PlanCommand):
         parser = super().get_parser(prog_name)
         group = parser.add_argument_group("carrying the plan out", RIGHTS)
         self.add_run(group)
-        limits = Limits()
-        group.add_argument(
-            "--os-cloud", metavar="NAME",
-            help="an entry of clouds.yaml (default: OS_CLOUD, or the variables OS_*)",
-        )  # fmt: skip
-        group.add_argument(
-            "--parallel", type=positive_integer, metavar="N",
-            help=f"moves at the same time (default: {limits.parallel})",
-        )  # fmt: skip
-        group.add_argument(
-            "--parallel-per-host", type=positive_integer, metavar="N",
-            help="moves at the same time off one host, or to one host (default: as --parallel)",
-        )  # fmt: skip
-        group.add_argument(
-            "--move-timeout", type=positive_number, metavar="SECONDS",
-            help=f"stop if a move takes longer (default: {limits.move:g})",
-        )  # fmt: skip
-        group.add_argument(
-            "--run-timeout", type=positive_number, metavar="SECONDS",
-            help=f"stop if the whole run takes longer (default: {limits.total:g})",
-        )  # fmt: skip
-        group.add_argument(
-            "--state", metavar="FILE",
-            help="the file with the state of the run, from which the same command goes on after it was "
-            "interrupted (default: one below ~/.local/state/berth)",
-        )  # fmt: skip
+        for name, kind, meta, words in ARGUMENTS:
+            group.add_argument(f"--{name}", type=kind, metavar=meta, help=words)
         return parser
 
     def add_run(self, group: Any) -> None:
@@ -145,18 +144,10 @@ class RunnablePlan(PlanCommand):
         return self._carry_out(args)
 
     def _check_planning(self, args: argparse.Namespace) -> None:
-        names = (
-            "os_cloud",
-            "parallel",
-            "parallel_per_host",
-            "move_timeout",
-            "run_timeout",
-            "state",
-            "reason",
-        )
+        names = *(name for name, *_ in ARGUMENTS), "reason"
         for name in names:
-            if getattr(args, name, None) is not None:
-                raise WrongArgument(f"--{name.replace('_', '-')} needs --run")
+            if getattr(args, name.replace("-", "_"), None) is not None:
+                raise WrongArgument(f"--{name} needs --run")
 
     def _carry_out(self, args: argparse.Namespace) -> Shown:
         terminal, halt = Terminal(self.app.stderr), Halt()

@@ -1,13 +1,19 @@
-"""Writing files in one step: pages, which only their owner can read, and metrics."""
+"""Writing files in one step: pages, which only their owner can read, and metrics. What all formats name."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 import errno
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
+import shlex
 import tempfile
 from typing import Any, NamedTuple
 
+from oslo_config import cfg
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
+import sqlalchemy as sa
+
+from scheduler.version import version
 
 
 def write(path: str | Path, text: str, mode: int = 0o600) -> None:
@@ -59,3 +65,44 @@ def metrics_text(metrics: Iterable[Measured]) -> str:
 def write_metrics(path: str, metrics: Iterable[Measured]) -> None:
     """Write metrics for the textfile collector of node-exporter, that all may read; raises as ``write``."""
     write(path, metrics_text(metrics), mode=0o644)
+
+
+class Origin(NamedTuple):
+    """What all formats name.
+
+    Attributes:
+        time: In ISO format, in UTC.
+        command: The words of the command, without those on its output.
+    """
+
+    time: str
+    cloud: str
+    version: str
+    command: tuple[str, ...]
+
+    def __str__(self) -> str:
+        time = f"{self.time[:19].replace('T', ' ')} UTC"
+        return ", ".join(filter(None, (time, self.cloud, f"Berth {self.version}"))) + (
+            f": {shlex.join(self.command)}" if self.command else ""
+        )
+
+    def values(self) -> dict[str, Any]:
+        return {**self._asdict(), "command": list(self.command)}
+
+
+def origin(conf: cfg.ConfigOpts, command: tuple[str, ...]) -> Origin:
+    """Return the origin of what is shown as of now."""
+    return Origin(datetime.now(UTC).isoformat(timespec="seconds"), cloud(conf), version(), command)
+
+
+def cloud(conf: cfg.ConfigOpts) -> str:
+    """Return the region, or name and host of the API database; "" if neither is known."""
+    if region := conf.placement.region_name:
+        return f"region {region}"
+    try:
+        url = sa.make_url(conf.api_database.connection or "")
+    except sa.exc.ArgumentError:
+        return ""
+    # of sqlite it is a path
+    name = PurePath(url.database or "").name
+    return f"database {name}" + (f" on {url.host}" if url.host else "") if name else ""

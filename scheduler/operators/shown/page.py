@@ -11,7 +11,7 @@ import unicodedata
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from scheduler.operators.shown.origin import Origin
+from scheduler.operators.shown.files import Origin
 from scheduler.operators.shown.shown import Shown, Table, plain
 
 PACKAGE = "scheduler.operators.shown"

@@ -12,8 +12,8 @@ from oslo_utils import uuidutils
 
 from scheduler import objects
 from scheduler.errors import BerthError, InvalidRequest
-from scheduler.operators.snapshot import pci_aliases
-from scheduler.operators.snapshot.guest_topology import guest_topology
+from scheduler.operators.snapshot import as_nova_api
+from scheduler.operators.snapshot.as_nova_api import guest_topology
 from scheduler.operators.snapshot.request_specs import NotFound, RequestSpecs
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.flavor_and_image import FlavorAndImage
@@ -150,11 +150,11 @@ def _complete_as_nova_api(spec: Any, conf: cfg.ConfigOpts) -> None:
     wishes = FlavorAndImage(spec)
     in_placement = conf.filter_scheduler.pci_in_placement
     spec.numa_topology = guest_topology(wishes)
-    if wishes.extra_specs.get(pci_aliases.EXTRA_SPEC):
-        aliases = pci_aliases.read_aliases(conf.pci.alias, in_placement=in_placement)
-        spec.pci_requests = pci_aliases.pci_requests(wishes, aliases)
+    if wishes.extra_specs.get(as_nova_api.EXTRA_SPEC):
+        aliases = as_nova_api.read_aliases(conf.pci.alias, in_placement=in_placement)
+        spec.pci_requests = as_nova_api.pci_requests(wishes, aliases)
     if in_placement:
-        spec.requested_resources = pci_aliases.request_groups(spec.pci_requests)
+        spec.requested_resources = as_nova_api.request_groups(spec.pci_requests)
 
 
 def pairs(given: Iterable[str]) -> list[tuple[str, str]]:

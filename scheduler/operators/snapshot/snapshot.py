@@ -25,10 +25,9 @@ from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.operators.snapshot import pci_aliases
+from scheduler.operators.snapshot import as_nova_api
 from scheduler.operators.snapshot.all_instances import AllInstances
-from scheduler.operators.snapshot.request_specs import RequestSpecs
-from scheduler.operators.snapshot.stored_requests import MISSING, StoredRequests
+from scheduler.operators.snapshot.request_specs import MISSING, RequestSpecs, StoredRequests
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementError
@@ -177,7 +176,7 @@ class Snapshot:
         group = self.groups.get(self.instances.group_of.get(uuid, ""))
         spec.instance_group = None if group is None else group.obj_clone()
         if self.conf.filter_scheduler.pci_in_placement:
-            spec.requested_resources = pci_aliases.request_groups(spec.pci_requests)
+            spec.requested_resources = as_nova_api.request_groups(spec.pci_requests)
         return spec
 
     def place(self, row: int) -> HostKey:

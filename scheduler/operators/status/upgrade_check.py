@@ -27,9 +27,8 @@ from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import API, CELL, OLDEST_SUPPORTED, compute_nodes, host_mappings, services
-from scheduler.operators.shown.command import ShownCommand
+from scheduler.operators.shown.command import ShownCommand, records
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
-from scheduler.operators.shown.tables import records
 from scheduler.placement.client import NEEDED_VERSION, newest_version
 from scheduler.placement.mirror import WIDE_QUERY, read_wide
 from scheduler.placement.providers import decode_list, list_path

@@ -8,8 +8,12 @@ import pytest
 
 from scheduler import objects
 from scheduler.errors import BerthError
-from scheduler.operators.snapshot.guest_topology import guest_topology
-from scheduler.operators.snapshot.pci_aliases import pci_requests, read_aliases, request_groups
+from scheduler.operators.snapshot.as_nova_api import (
+    guest_topology,
+    pci_requests,
+    read_aliases,
+    request_groups,
+)
 from scheduler.request.flavor_and_image import FlavorAndImage
 from tests.integration.interop.flavor_caller import plain
 

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.operators.audit.command import shown, summary
-from scheduler.operators.audit.findings import Finding, Kind, Report
+from scheduler.operators.audit.values import Finding, Kind, Report
 
 FINDING = Finding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.")
 

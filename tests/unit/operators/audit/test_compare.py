@@ -3,8 +3,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.operators.audit.compare import ConsumerCheck, inventories, without_service
-from scheduler.operators.audit.findings import Finding, Kind
-from scheduler.operators.audit.values import ComputeNode, Provider, ProviderState
+from scheduler.operators.audit.values import ComputeNode, Finding, Kind, Provider, ProviderState
 from tests.unit.operators.audit.clouds import NEW, NOW, OLD, Cloud
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.operators import programs
 from scheduler.operators.audit import command as audit
-from scheduler.operators.audit.findings import Kind, Report, finding
+from scheduler.operators.audit.values import Kind, Report, finding
 
 UUIDS = ["ece10b1c-f3f4-4d8c-ad60-09ab4ccf7979", "afb51f72-7182-4ce5-8c8e-e5524baf970f"]
 DELETE = "openstack resource provider allocation delete"

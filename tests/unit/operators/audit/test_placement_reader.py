@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.operators.audit.placement_reader import PlacementReader
+from scheduler.operators.audit.readers import PlacementReader
 from scheduler.operators.audit.values import Provider
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.reply import Reply

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.operators.audit.findings import Kind
-from scheduler.operators.audit.placement_reader import SHARING, PlacementReader
+from scheduler.operators.audit.readers import SHARING, PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.values import (
     ComputeNode,
     ConsumerRecords,
     InstanceRecord,
+    Kind,
 )
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.reply import Reply

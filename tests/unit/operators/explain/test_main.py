@@ -549,7 +549,7 @@ def test_each_command_has_a_page(run, scheduler, tmp_path, argv):
 def test_page_and_text_name_one_moment(run, scheduler, tmp_path, monkeypatch):
     seconds = itertools.count(1)
     clock = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(next(seconds), zone))
-    monkeypatch.setattr("scheduler.operators.shown.origin.datetime", clock)
+    monkeypatch.setattr("scheduler.operators.shown.files.datetime", clock)
     path = tmp_path / "page.html"
     _, output, _ = run("list", "--html", str(path), *PATIENT)
     last = output.splitlines()[-1]

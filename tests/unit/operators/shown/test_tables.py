@@ -7,7 +7,7 @@ import pytest
 from scheduler.decisions import document
 from scheduler.decisions.trace import Trace
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.shown.tables import fitted, wrapped_cells
+from scheduler.operators.shown.command import fitted, wrapped_cells
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.unit.filters.asking import make_spec
 

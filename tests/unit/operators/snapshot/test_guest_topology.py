@@ -4,7 +4,7 @@ import pytest
 
 from scheduler import errors
 from scheduler.numa.guest import LARGE
-from scheduler.operators.snapshot.guest_topology import guest_topology
+from scheduler.operators.snapshot.as_nova_api import guest_topology
 from scheduler.request.flavor_and_image import FlavorAndImage
 from tests.unit.request.builders import make_spec
 

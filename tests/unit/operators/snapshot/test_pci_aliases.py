@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scheduler.errors import InvalidSetting
-from scheduler.operators.snapshot.pci_aliases import pci_requests, read_aliases, request_groups
+from scheduler.operators.snapshot.as_nova_api import pci_requests, read_aliases, request_groups
 from scheduler.request.flavor_and_image import FlavorAndImage
 from tests.unit.request.builders import make_spec
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from scheduler import objects
-from scheduler.operators.snapshot.stored_requests import MISSING, StoredRequests
+from scheduler.operators.snapshot.request_specs import MISSING, StoredRequests
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import flavor
 
