@@ -7,7 +7,6 @@ aggregates of a project, and sometimes an isolated one.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
-import json
 from pathlib import Path
 import random
 from typing import Any
