@@ -4,7 +4,6 @@
 - ticket: a decision in five lines, or in words for the user
 - waiting_command: the requests in progress
 - host_commands: about a host, as of now and in the latest decisions
-- decision, host, entries: what is shown of each; requested: what is requested besides the flavor;
-  weights: the weights of hosts as differences
+- decision, host: what is shown of each
 - log_reader: reads decision logs
 """

@@ -1,22 +1,22 @@
 """A decision as it is shown: request and result, the stages, the weights, the claims and the hosts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
+from scheduler import objects
 from scheduler.decisions import rendering
-from scheduler.decisions.document import CHOSEN, REFUSED, Candidates, Decision
+from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, Candidates, Decision
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.rendering import NAMED
 from scheduler.logs import count_text
-from scheduler.operators.explain.requested import requested_lines
-from scheduler.operators.explain.weights import weights
 from scheduler.operators.shown.shown import (
     BAD,
     GOOD,
     Bar,
     Cell,
+    Columns,
     Fact,
     Folded,
     Head,
@@ -29,7 +29,9 @@ from scheduler.operators.shown.shown import (
     Terms,
     Words,
     some,
+    table,
 )
+from scheduler.request.reading import read
 
 #: Causes of one stage that are not folded.
 CAUSES = 3
@@ -147,18 +149,13 @@ def _link(name: str, links: Mapping[str, str]) -> Link:
 
 
 def _chosen(decision: Decision, links: Mapping[str, str]) -> Table:
-    rows = [
-        (
-            one.instance,
-            _link(one.host.host, links),
-            Joined([_link(each.host, links) for each in one.alternates]),
-        )
-        for one in decision.chosen
-    ]
-    return Table(
-        ("Instance", "Host", "Alternates"), rows, "Chosen hosts",
-        looks=dict.fromkeys(range(len(rows)), CHOSEN), only_on_page=True,
-    )  # fmt: skip
+    columns: Columns = {
+        "Instance": "instance",
+        "Host": lambda one: _link(one.host.host, links),
+        "Alternates": lambda one: Joined([_link(each.host, links) for each in one.alternates]),
+    }
+    looks = dict.fromkeys(range(len(decision.chosen)), CHOSEN)
+    return table(decision.chosen, columns, "Chosen hosts", looks=looks, only_on_page=True)
 
 
 def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
@@ -239,52 +236,41 @@ def _cause(cause: rendering.Cause, links: Mapping[str, str]) -> Words:
 
 
 def _claims(decision: Decision, links: Mapping[str, str]) -> Table:
-    rows = [
-        (
-            instance if len(decision.claims) > 1 else "",
-            event.attempt,
-            _link(event.host or "", links),
-            "granted" if event.granted else "",
-            event.status or "",
-            event.cause,
-            event.next_step,
-        )
-        for instance, events in decision.claims.items()
-        for event in events
-    ]
-    columns = ("Instance", "Try", "Host", "Result", "Status", "Cause", "Next step")
-    return Table(columns, rows, "Claims", only_on_page=True)
+    several = len(decision.claims) > 1
+    events = [(instance, event) for instance, events in decision.claims.items() for event in events]
+    columns: Columns = {
+        "Instance": lambda one: one[0] if several else "",
+        "Try": lambda one: one[1].attempt,
+        "Host": lambda one: _link(one[1].host or "", links),
+        "Result": lambda one: "granted" if one[1].granted else "",
+        "Status": lambda one: one[1].status,
+        "Cause": lambda one: one[1].cause,
+        "Next step": lambda one: one[1].next_step,
+    }
+    return table(events, columns, "Claims", only_on_page=True)
 
 
 def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LINKS) -> Table:
     """Return the first hosts of a decision; ``most`` None: all that are named."""
     found = list(islice(rendering.hosts(decision), most))
     nodes = any(one.node.partition(".")[0] != one.host.partition(".")[0] for one in found)
-    columns = ("Host", *(("Node",) if nodes else ()), "Cell", "Zone", "Outcome", "Why", "Weight")
-    rows = [
-        (
-            _link(one.host, links),
-            *((one.node,) if nodes else ()),
-            one.cell or "",
-            one.zone or "",
-            one.outcome,
-            why(one),
-            "" if one.total is None else f"{one.total:.4g}",
-        )
-        for one in found
-    ]
+    columns: Columns = {
+        "Host": lambda one: _link(one.host, links), **({"Node": "node"} if nodes else {}),
+        "Cell": "cell", "Zone": "zone", "Outcome": "outcome", "Why": why,
+        "Weight": lambda one: None if one.total is None else f"{one.total:.4g}",
+    }  # fmt: skip
     note = "The hosts that matter most come first."
     if not decision.hosts.complete:
         note += " Only hosts that the decision itself names are known."
-    return Table(
+    return table(
+        found,
         columns,
-        rows,
         "Hosts, one by one",
-        note,
+        note=note,
         numbers=("Weight",),
         looks={number: CHOSEN for number, one in enumerate(found) if one.outcome == CHOSEN},
         searched=True,
-        left_out=max(0, rendering.hosts_total(decision) - len(rows)) if rows else 0,
+        left_out=max(0, rendering.hosts_total(decision) - len(found)) if found else 0,
     )
 
 
@@ -292,3 +278,112 @@ def why(one: rendering.Host) -> str:
     is_weighed = not one.filter and one.outcome != REFUSED
     parts = ", ".join(f"{weigher} {added:.3g}" for weigher, added in one.weights if added)
     return "; ".join(filter(None, (one.why, parts if is_weighed else "")))
+
+
+# -- weights, as differences to the best ------------------------------------------------------------------
+
+#: The share of the largest part of a weight below which a difference is called equal.
+EQUAL = 0.01
+
+#: What each weigher adds to a difference.
+Differences = Sequence[tuple[str, float]]
+
+
+def weights(hosts: Sequence[rendering.Host], links: Mapping[str, str]) -> Table | None:
+    """Return the best hosts with their differences; None if there are none to compare."""
+    ranked = sorted((one for one in hosts if one.total is not None), key=lambda one: -(one.total or 0.0))
+    if len(ranked) < 2:
+        return None
+    best = ranked[0]
+
+    def difference(one: rendering.Host, each: Differences) -> str:
+        total = (one.total or 0.0) - (best.total or 0.0)
+        return "best" if one is best else _signed(total) if each else "equal"
+
+    columns: Columns = {
+        "Host": lambda pair: _link(pair[0].host, links),
+        "Outcome": lambda pair: "" if pair[0].outcome == PASSED else pair[0].outcome,
+        "Weight": lambda pair: f"{pair[0].total:.4g}",
+        "Difference": lambda pair: difference(*pair),
+        "By weigher": lambda pair: ", ".join(f"{name} {_signed(added)}" for name, added in pair[1]),
+    }
+    return table(
+        zip(ranked, differences(ranked), strict=True),
+        columns,
+        "Weights of the best hosts",
+        note="As differences to the best host. Differences below 1 % of the largest weight are called equal.",
+        numbers=("Weight", "Difference"),
+        looks={number: CHOSEN for number, one in enumerate(ranked) if one.outcome == CHOSEN},
+        only_on_page=True,
+    )
+
+
+def differences(ranked: Sequence[rendering.Host]) -> list[Differences]:
+    """Return what each weigher adds to the difference to the first host; nothing for equal weights."""
+    best = dict(ranked[0].weights)
+    largest = max((abs(added) for one in ranked for _, added in one.weights), default=0.0)
+    found: list[Differences] = []
+    for one in ranked:
+        each = [(name, added - best.get(name, 0.0)) for name, added in one.weights]
+        each = [(name, added) for name, added in each if added]
+        found.append([] if all(abs(added) < EQUAL * largest for _, added in each) else each)
+    return found
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.3g}".replace("-", "\N{MINUS SIGN}")
+
+
+# -- what is requested besides the flavor -----------------------------------------------------------------
+
+
+def requested_lines(decision: Decision) -> Iterator[tuple[str, str]]:
+    """Yield a title and a text for each part of the request; nothing if the request was not kept."""
+    spec = decision.request_spec()
+    if spec is None:
+        return
+    if forced := [*read(spec, "force_hosts", ()), *read(spec, "force_nodes", ())]:
+        yield "forced to", ", ".join(forced)
+    if destination := _destination(read(spec, "requested_destination")):
+        yield "requested destination", destination
+    if ignored := read(spec, "ignore_hosts", ()):
+        yield "ignored hosts", ", ".join(ignored)
+    if hints := read(spec, "scheduler_hints", {}):
+        yield "hints", ", ".join(f"{name}={value}" for name, values in hints.items() for value in values)
+    if group := read(spec, "instance_group"):
+        yield "server group", _group(group, decision.instances)
+    if image := _image(read(spec, "image")):
+        yield "image", image
+
+
+def _destination(destination: Any) -> str:
+    found = {
+        "host": read(destination, "host"),
+        "node": read(destination, "node"),
+        "cell": read(read(destination, "cell"), "name") or read(read(destination, "cell"), "uuid"),
+    }
+    return ", ".join(f"{name} {value}" for name, value in found.items() if value)
+
+
+def _group(group: objects.InstanceGroup, instances: list[str]) -> str:
+    """Describe a server group; the instances of the request do not count as its members."""
+    uuid, name, policy = (read(group, each) for each in ("uuid", "name", "policy"))
+    named = f"{name} ({uuid})" if name else uuid
+    policies = policy or ", ".join(filter(None, read(group, "policies", ())))
+    rules = [f"{name}={value}" for name, value in read(group, "_rules", {}).items()]
+    members = len(set(read(group, "members", ())).difference(instances))
+    hosts = sorted(filter(None, read(group, "hosts", ())))
+    where = f" on {', '.join(hosts)}" if hosts else ""
+    return f"{named}: {', '.join([policies, *rules])}, {count_text(members, 'member')}{where}"
+
+
+def _image(image: Any) -> str:
+    properties = read(image, "properties")
+    found = {} if properties is None else dict(map(_property, properties.to_dict().items()))
+    texts = ", ".join(f"{name}={value}" for name, value in sorted(found.items()))
+    return ": ".join(filter(None, (read(image, "name") or read(image, "id") or "", texts)))
+
+
+def _property(pair: tuple[str, Any]) -> tuple[str, str]:
+    name, value = pair
+    return name, ",".join(map(str, value)) if isinstance(value, (list, tuple, set)) else str(value)

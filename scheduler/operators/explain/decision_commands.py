@@ -12,16 +12,17 @@ import oslo_messaging as messaging
 
 from scheduler import conf as options
 from scheduler.decisions.document import Decision, decode, decode_entry
+from scheduler.decisions.rendering import NAMED, first
 from scheduler.errors import BerthError
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
 from scheduler.operators.app import add_number, add_since, positive_number, whole_number
-from scheduler.operators.explain import decision, entries
+from scheduler.operators.explain import decision
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shown.command import ShownCommand
-from scheduler.operators.shown.shown import Shown
+from scheduler.operators.shown.shown import Columns, Head, Shown, table
 from scheduler.rpc import explain
 from scheduler.rpc.command_transport import command_transport
 from scheduler.stream.broker import broker_hosts, why_unavailable
@@ -300,4 +301,14 @@ class ListDecisions(RecordedQuestion):
         found = self.entries(
             args, failed=args.failed, since=args.since, project=args.project, at_most=args.limit
         )
-        return entries.shown(found)
+        columns: Columns = {
+            "Time": lambda one: one["time"][:19] + "Z",
+            "Request": "request_id",
+            "Instances": lambda one: first(one["instances"], 1),
+            "Flavor": lambda one: one["flavor"]["name"],
+            "Result": "result",
+            "Hosts or reason": lambda one: one["summary"] or first(one["hosts"], NAMED),
+            "ms": lambda one: f"{one['milliseconds']:.0f}",
+        }
+        decisions = table(found, columns, "Decisions", numbers=("ms",), searched=True)
+        return Shown(found, Head("Latest decisions"), [decisions])

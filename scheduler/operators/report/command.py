@@ -7,8 +7,6 @@ import logging
 from pathlib import Path
 import time
 
-import msgspec
-
 from scheduler import conf as options
 from scheduler.decisions.document import time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
@@ -71,7 +69,7 @@ class ReportCommand(RecordedQuestion):
             number = self._write(args, entries, found)
             written.append(Saying(f"The report is in {args.html}: {number} pages"))
         head = Head(time=time_text(found.until), tiles=site.tiles(found), sayings=written)
-        return Shown(msgspec.to_builtins(found), head, [site.causes(found, {})])
+        return Shown(found, head, [site.causes(found, {})])
 
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
         hosts, missing = self._hosts(args, entries)

@@ -2,12 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
-
-import msgspec
 
 from scheduler.decisions.document import FAILED, time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
@@ -17,8 +14,8 @@ from scheduler.operators.report.overview import NAMED, Entry, Overview, name_of
 from scheduler.operators.shown.shown import (
     BAD,
     Area,
-    Cell,
     Chart,
+    Columns,
     Counts,
     Emphasis,
     Folded,
@@ -34,6 +31,7 @@ from scheduler.operators.shown.shown import (
     Tile,
     Words,
     some,
+    table,
 )
 
 #: Hosts of one page.
@@ -69,6 +67,12 @@ class Place(NamedTuple):
     def never_chosen(self) -> bool:
         """Whether it has room, and no decision has chosen it."""
         return self.host.state is State.ROOM and not self.host.chosen
+
+    @property
+    def other_node(self) -> str:
+        """The name of the node, if it is not that of the host."""
+        host, node = self.host.host, self.host.node
+        return node if node.partition(".")[0] != host.partition(".")[0] else ""
 
     @property
     def look(self) -> str:
@@ -117,7 +121,7 @@ class Site:
         )
         parts: list[Part] = [self._over_time()] if overview.decisions else []
         parts += [causes(overview, written), *self._map(), self._latest(written)]
-        return Shown(msgspec.to_builtins(overview), head, parts)
+        return Shown(overview, head, parts)
 
     def _remarks(self) -> Iterator[str]:
         overview, oldest = self._overview, _moment(self._overview.oldest or 0)
@@ -183,27 +187,24 @@ class Site:
 
     def _latest(self, written: Mapping[str, str]) -> Table:
         overview = self._overview
-        rows = [
-            (
-                linked(entry, name_of(entry) or "without id", written),
-                entry["time"][11:19],
-                entry["flavor"]["name"] or "",
-                entry["availability_zone"] or "",
-                entry["project_id"] or "",
-                self._result(entry),
-                f"{entry['milliseconds']:.0f}",
-            )
-            for entry in overview.latest
-        ]
-        return Table(
-            ("Request", "Time", "Flavor", "Zone", "Project", "Result", "ms"),
-            rows,
+        columns: Columns = {
+            "Request": lambda entry: linked(entry, name_of(entry) or "without id", written),
+            "Time": lambda entry: entry["time"][11:19],
+            "Flavor": lambda entry: entry["flavor"]["name"],
+            "Zone": "availability_zone",
+            "Project": "project_id",
+            "Result": self._result,
+            "ms": lambda entry: f"{entry['milliseconds']:.0f}",
+        }
+        return table(
+            overview.latest,
+            columns,
             "Latest decisions",
-            "Each has a page if it is still kept." if rows else "",
+            note="Each has a page if it is still kept." if overview.latest else "",
             numbers=("ms",),
             anchor="decisions",
-            searched=bool(rows),
-            left_out=overview.decisions - len(rows),
+            searched=bool(overview.latest),
+            left_out=overview.decisions - len(overview.latest),
         )
 
     def _result(self, entry: Entry) -> Words:
@@ -245,18 +246,30 @@ class Site:
             pages=others,
         )
         flavor = self._hosts.flavor if self._hosts else ""
-        table = Table(
-            (
-                *("Host", "Node", "State", "Room", "Instances", "VCPU free", "Memory free (GiB)"),
-                *("Disk free (GiB)", "Chosen", "Decisions", "Cell"),
-            ),
-            [_host_row(place, choices.get(place.host.host, ()), written) for place in places],
-            "",
-            f"Room is for instances of {flavor}. `berth-explain host NAME` says why a host is never chosen.",
+        columns: Columns = {
+            "Host": lambda place: place.host.host,
+            "Node": lambda place: place.other_node,
+            "State": _state,
+            "Room": lambda place: place.host.room,
+            "Instances": lambda place: place.host.instances,
+            "VCPU free": lambda place: int(place.host.free.get("VCPU", 0)),
+            "Memory free (GiB)": lambda place: int(place.host.free.get("MEMORY_MB", 0) / 1024),
+            "Disk free (GiB)": lambda place: int(place.host.free.get("DISK_GB", 0)),
+            "Chosen": lambda place: place.host.chosen or "",
+            "Decisions": lambda place: _links_of(choices.get(place.host.host, ())[:NAMED], written),
+            "Cell": lambda place: place.host.cell,
+        }
+        note = (
+            f"Room is for instances of {flavor}. `berth-explain host NAME` says why a host is never chosen."
+        )
+        hosts = table(
+            places,
+            columns,
+            note=note,
             anchors={number: place.address.partition("#")[2] for number, place in enumerate(places)},
             searched=True,
         )
-        return Shown([msgspec.to_builtins(asdict(place.host)) for place in places], head, [table])
+        return Shown([place.host for place in places], head, [hosts])
 
     def _drawn(self) -> Iterator[tuple[Zone, int]]:
         """Yield each zone, and how many of its hosts are drawn."""
@@ -284,24 +297,21 @@ def tiles(overview: Overview) -> list[Tile]:
 
 def causes(overview: Overview, written: Mapping[str, str]) -> Table:
     """Return the causes of failures, the most frequent first. ``written``: addresses of decisions."""
-    rows = [
-        (
-            one.code,
-            one.subject,
-            one.count,
-            # one event is no course of events
-            Counts(one.over_time, one.over_time, one.code) if one.count > 1 else "",
-            one.words,
-            one.remedy,
-            _links_of(one.latest, written),
-        )
-        for one in overview.causes
-    ]
-    return Table(
-        ("Cause", "About", "Requests", "Over time", "The latest", "Remedy", "Last"),
-        rows,
+    columns: Columns = {
+        "Cause": "code",
+        "About": "subject",
+        "Requests": "count",
+        # one event is no course of events
+        "Over time": lambda one: Counts(one.over_time, one.over_time, one.code) if one.count > 1 else "",
+        "The latest": "words",
+        "Remedy": "remedy",
+        "Last": lambda one: _links_of(one.latest, written),
+    }
+    return table(
+        overview.causes,
+        columns,
         "Why requests found no host",
-        f"The latest {NAMED} requests of each cause have a page." if rows else "",
+        note=f"The latest {NAMED} requests of each cause have a page." if overview.causes else "",
         pictures=("Over time", "Last"),
         anchor="causes",
         left_out=overview.more_causes,
@@ -310,7 +320,9 @@ def causes(overview: Overview, written: Mapping[str, str]) -> Table:
 
 def _links_of(entries: Sequence[Entry], written: Mapping[str, str]) -> Words:
     links = [linked(entry, _minute(entry), written) for entry in entries]
-    return Folded(links[0], f"{len(links) - 1} more", links[1:]) if len(links) > 1 else links[0]
+    if len(links) < 2:
+        return links[0] if links else ""
+    return Folded(links[0], f"{len(links) - 1} more", links[1:])
 
 
 def linked(entry: Entry, words: str, written: Mapping[str, str]) -> Link:
@@ -330,24 +342,11 @@ def choices_of(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
-def _host_row(place: Place, chosen: Sequence[Entry], written: Mapping[str, str]) -> tuple[Cell, ...]:
+def _state(place: Place) -> Words:
     host = place.host
     state = f"{host.state}, never chosen" if place.never_chosen else str(host.state)
-    other_node = host.node.partition(".")[0] != host.host.partition(".")[0]
-    return (
-        host.host,
-        host.node if other_node else "",
-        Joined(
-            [Emphasis("", f"host-state {place.look}"), state, f": {host.words}" if host.words else ""], ""
-        ),
-        host.room,
-        host.instances,
-        int(host.free.get("VCPU", 0)),
-        int(host.free.get("MEMORY_MB", 0) / 1024),
-        int(host.free.get("DISK_GB", 0)),
-        host.chosen or "",
-        _links_of(chosen[:NAMED], written) if chosen else "",
-        host.cell,
+    return Joined(
+        [Emphasis("", f"host-state {place.look}"), state, f": {host.words}" if host.words else ""], ""
     )
 
 

@@ -12,7 +12,7 @@ from scheduler.logs import count_text
 from scheduler.operators.shadow.comparison import MEANINGS, Verdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
 from scheduler.operators.shown.files import Measured
-from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Head, Shown, Table
+from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Columns, Head, Shown, table
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -30,6 +30,11 @@ class Line(msgspec.Struct, frozen=True):
     meaning: str
     count: int
     percent: float
+
+    @property
+    def share(self) -> float | None:
+        """The rounded share; None of requests that were not compared."""
+        return None if self.verdict is Verdict.UNKNOWN else round(self.percent, 1)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -105,40 +110,30 @@ def shown(report: Report, time: str) -> Shown:
     refused, other = counts[Verdict.BERTH_REFUSED], counts[Verdict.OTHER]
     look = "" if not report.compared else BAD if refused else GOOD if not other else ""
     head = Head("Berth in the shadow of nova-scheduler", sentence(report), look, time)
-    outcomes = Table(
-        ("Requests", "Share, %", "Picture", "Outcome"),
-        [_outcome(line) for line in report.lines],
+    outcomes = table(
+        report.lines,
+        {"Requests": "count", "Share, %": "share", "Picture": _bar, "Outcome": "meaning"},
         "Outcomes",
         pictures=("Picture",),
         legend=(("alike", "no difference"), ("otherwise", "a difference")),
         looks={number: "folded" for number, line in enumerate(report.lines) if not line.count},
     )
-    differences = Table(
-        ("Request", "Berth", "nova-scheduler", "Difference"),
-        [
-            (
-                each.request_id,
-                ", ".join(each.berth) or each.refusal or "no host",
-                ", ".join(each.nova) or "no host",
-                str(each.verdict),
-            )
-            for each in report.differences
-        ],
-        "Latest differences",
-        "Why: `berth-explain decision --log DIRECTORY REQUEST`, with the decision log of the shadow.",
-        searched=True,
-    )
-    document = msgspec.to_builtins(report)
+    columns: Columns = {
+        "Request": "request_id",
+        "Berth": lambda one: ", ".join(one.berth) or one.refusal or "no host",
+        "nova-scheduler": lambda one: ", ".join(one.nova) or "no host",
+        "Difference": lambda one: str(one.verdict),
+    }
+    note = "Why: `berth-explain decision --log DIRECTORY REQUEST`, with the decision log of the shadow."
+    differences = table(report.differences, columns, "Latest differences", note=note, searched=True)
     parts = [outcomes, differences] if report.differences else [outcomes]
-    return Shown(document, head, parts, status=0 if report.requests else 1)
+    return Shown(report, head, parts, status=0 if report.requests else 1)
 
 
-def _outcome(line: Line) -> tuple[Cell, ...]:
-    if line.verdict is Verdict.UNKNOWN:
-        return line.count, "", "", line.meaning
-    share = round(line.percent, 1)
-    look = "alike" if line.verdict in ALIKE else "otherwise"
-    return line.count, share, Bar(0, line.percent, f"{share} %", look), line.meaning
+def _bar(line: Line) -> Cell:
+    if line.share is None:
+        return ""
+    return Bar(0, line.percent, f"{line.share} %", "alike" if line.verdict in ALIKE else "otherwise")
 
 
 def metrics(report: Report) -> list[Measured]:

@@ -16,7 +16,6 @@ from scheduler.decisions.document import (
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.rendering import Host
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.explain import weights
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from tests.support.pages import Page
 from tests.support.shown import html_of
@@ -175,12 +174,12 @@ def test_the_stage_that_left_no_host_decides(stages, failed, deciding):
 
 def test_weights_are_differences_to_the_best():
     hosts = [host("h1", ram=3.0, io=-1.0, cpu=1.0), host("h2", ram=1.0, io=-0.5, cpu=1.0)]
-    assert weights.differences(hosts) == [[], [("ram", -2.0), ("io", 0.5)]]
-    table = weights.weights(hosts, {})
+    assert shown_decision.differences(hosts) == [[], [("ram", -2.0), ("io", 0.5)]]
+    table = shown_decision.weights(hosts, {})
     assert [row[3] for row in table.rows] == ["best", "\N{MINUS SIGN}1.5"]
     assert table.rows[1][4] == "ram \N{MINUS SIGN}2, io +0.5"
 
 
 def test_differences_that_do_not_matter_are_called_equal():
-    table = weights.weights([host("h1", ram=3.0, io=0.5), host("h2", ram=2.9988, io=0.5006)], {})
+    table = shown_decision.weights([host("h1", ram=3.0, io=0.5), host("h2", ram=2.9988, io=0.5006)], {})
     assert [(row[3], row[4]) for row in table.rows] == [("best", ""), ("equal", "")]

@@ -6,7 +6,7 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.document import decode, encode
 from scheduler.decisions.trace import Trace
-from scheduler.operators.explain.requested import requested_lines
+from scheduler.operators.explain.decision import requested_lines
 from tests.builders import uuid_of
 from tests.unit.filters.asking import make_request
 
