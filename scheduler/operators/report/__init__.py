@@ -1,4 +1,4 @@
-"""An overview as HTML pages: the latest decisions, why requests found no host, and a map of all hosts.
+"""An overview as HTML pages: the latest decisions, why requests found no host, and the states of all hosts.
 
 - overview: counts over a list of decisions, by cause and over time
 - hosts: the state of each host on a snapshot of the cloud

@@ -64,11 +64,11 @@ class ReportCommand(RecordedQuestion):
     def show(self, args: argparse.Namespace) -> Shown:
         entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)
         found = overview.summarize(entries, args.since, time.time())
-        written = []
+        sayings = [Saying(site.counts(found))]
         if args.html:
             number = self._write(args, entries, found)
-            written.append(Saying(f"The report is in {args.html}: {number} pages"))
-        head = Head(time=time_text(found.until), tiles=site.tiles(found), sayings=written)
+            sayings.append(Saying(f"The report is in {args.html}: {number} pages"))
+        head = Head(time=time_text(found.until), sayings=sayings)
         return Shown(found, head, [site.causes(found, {})])
 
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:

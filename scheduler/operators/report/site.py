@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -13,8 +14,6 @@ from scheduler.operators.report.hosts import Hosts, ReportedHost, State
 from scheduler.operators.report.overview import NAMED, Entry, Overview, name_of
 from scheduler.operators.shown.shown import (
     BAD,
-    Area,
-    Chart,
     Columns,
     Counts,
     Emphasis,
@@ -22,13 +21,10 @@ from scheduler.operators.shown.shown import (
     Head,
     Joined,
     Link,
-    Map,
     Part,
     Saying,
     Shown,
-    Square,
     Table,
-    Tile,
     Words,
     some,
     table,
@@ -36,12 +32,6 @@ from scheduler.operators.shown.shown import (
 
 #: Hosts of one page.
 PAGE = 200
-
-#: Hosts that are drawn on the map.
-MOST_DRAWN = 20_000
-
-#: Up to so many hosts are drawn with their names; so many squares are drawn large.
-WITH_NAMES, LARGE = 120, 2000
 
 #: Hosts of a decision that are named in the list.
 FIRST = 3
@@ -116,12 +106,18 @@ class Site:
             f"The last {_duration(overview.until - overview.since)}",
             f"{_moment(overview.since)} to {_moment(overview.until)} UTC",
             time=time_text(overview.until),
-            sayings=[Saying(words) for words in self._remarks()],
-            tiles=list(self._tiles()),
+            sayings=[Saying(words) for words in self._sayings()],
         )
         parts: list[Part] = [self._over_time()] if overview.decisions else []
-        parts += [causes(overview, written), *self._map(), self._latest(written)]
+        parts += [causes(overview, written), *self._by_zone(), self._latest(written)]
         return Shown(overview, head, parts)
+
+    def _sayings(self) -> Iterator[str]:
+        yield counts(self._overview)
+        if self._hosts:
+            room = sum(host.state is State.ROOM for host in self._hosts.states)
+            yield f"{room:,} of {len(self._hosts.states):,} hosts have room for {self._hosts.flavor}"
+        yield from self._remarks()
 
     def _remarks(self) -> Iterator[str]:
         overview, oldest = self._overview, _moment(self._overview.oldest or 0)
@@ -135,55 +131,34 @@ class Site:
         if self._missing:
             yield self._missing
 
-    def _tiles(self) -> Iterator[Tile]:
-        yield from tiles(self._overview)
-        if self._hosts:
-            room = sum(host.state is State.ROOM for host in self._hosts.states)
-            words = f"of {len(self._hosts.states):,} hosts have room for {self._hosts.flavor}"
-            yield Tile(f"{room:,}", words, "", "#hosts")
-
-    def _over_time(self) -> Chart:
+    def _over_time(self) -> Table:
         overview = self._overview
         part = _duration((overview.until - overview.since) / len(overview.over_time))
-        words = f"most requests in {part}: {max(overview.over_time):,}"
-        return Chart(
-            "Requests over time",
-            Counts(overview.over_time, overview.failed_over_time, words),
-            _moment(overview.since),
-            _moment(overview.until),
-            (("pale", "requests"), ("part", "without a host")),
-        )
+        most = f"most requests in {part}"
+        columns: Columns = {
+            "From": lambda one: _moment(one.since),
+            "To": lambda one: _moment(one.until),
+            "Requests": lambda one: Counts(one.over_time, one.failed_over_time, most),
+            most.capitalize(): lambda one: max(one.over_time),
+        }
+        legend = ("pale", "requests"), ("part", "without a host")
+        return table([overview], columns, "Requests over time", legend=legend)
 
-    def _map(self) -> Iterator[Map]:
+    def _by_zone(self) -> Iterator[Table]:
         if self._hosts is None:
             return
-        total = Counter(host.state for host in self._hosts.states)
-        never = sum(zone.never_chosen for zone in self._zones)
-        legend = [
-            (f"host-state {state}", f"{state}: {words} ({total[state]:,})")
-            for state, words in MEANINGS.items()
-            if state in total
-        ]
-        if never:
-            words = f"room, but chosen by none of {self._overview.decisions:,} decisions ({never:,})"
-            legend.append((f"host-state {State.ROOM} never", words))
-        flavor, room = self._hosts.flavor, sum(zone.room for zone in self._zones)
-        note = f"Room means that one more instance of {flavor} fits; the cloud has room for {room:,}."
-        areas = [self._area(zone, drawn, flavor) for zone, drawn in self._drawn()]
-        yield Map("Hosts by availability zone", note, areas, self._size(), legend, "hosts")
-
-    @staticmethod
-    def _area(zone: Zone, drawn: int, flavor: str) -> Area:
-        states = ", ".join(f"{count:,} {state}" for state, count in zone.states.items())
-        note = f"{len(zone.places):,} host{'' if len(zone.places) == 1 else 's'}: {states}; "
-        note += f"room for {zone.room:,} of {flavor}"
-        if zone.never_chosen:
-            note += f"; {zone.never_chosen:,} with room never chosen"
-        squares = [
-            Square(place.host.host, place.look, place.host.state, place.address)
-            for place in zone.places[:drawn]
-        ]
-        return Area(Link(zone.name, zone.places[0].address), note, squares, len(zone.places) - drawn)
+        flavor, total = self._hosts.flavor, Counter(host.state for host in self._hosts.states)
+        columns: Columns = {
+            "Zone": lambda zone: Link(zone.name, zone.places[0].address),
+            "Hosts": lambda zone: len(zone.places),
+            **{state.capitalize(): partial(_in_state, state=state) for state in total},
+            "Room for": lambda zone: zone.room,
+            "With room, never chosen": lambda zone: zone.never_chosen or "",
+        }
+        meanings = "; ".join(f"{state}: {words}" for state, words in MEANINGS.items() if state in total)
+        room = sum(zone.room for zone in self._zones)
+        note = f"Room is for instances of {flavor}; the cloud has room for {room:,}. {meanings}."
+        yield table(self._zones, columns, "Hosts by availability zone", note=note, anchor="hosts")
 
     def _latest(self, written: Mapping[str, str]) -> Table:
         overview = self._overview
@@ -271,28 +246,18 @@ class Site:
         )
         return Shown([place.host for place in places], head, [hosts])
 
-    def _drawn(self) -> Iterator[tuple[Zone, int]]:
-        """Yield each zone, and how many of its hosts are drawn."""
-        left = MOST_DRAWN
-        for zone in self._zones:
-            drawn = min(left, len(zone.places))
-            left -= drawn
-            yield zone, drawn
 
-    def _size(self) -> str:
-        count = len(self._hosts.states) if self._hosts else 0
-        return "named" if count <= WITH_NAMES else "large" if count <= LARGE else "small"
-
-
-def tiles(overview: Overview) -> list[Tile]:
+def counts(overview: Overview) -> str:
     """Return the numbers of an overview that matter most."""
-    failed = f"{overview.failed:,}"
     share = f" ({100 * overview.failed / overview.decisions:.1f} %)" if overview.failed else ""
-    return [
-        Tile(f"{overview.decisions:,}", "decisions", "", "#decisions"),
-        Tile(failed, f"without a host{share}", BAD if overview.failed else "", "#causes"),
-        Tile(f"{overview.milliseconds:.0f} ms", "for a decision, median"),
-    ]
+    failed = f"{overview.failed:,} without a host{share}"
+    return (
+        f"{overview.decisions:,} decisions, {failed}, {overview.milliseconds:.0f} ms for a decision, median"
+    )
+
+
+def _in_state(zone: Zone, state: State) -> Words:
+    return zone.states.get(state, "")
 
 
 def causes(overview: Overview, written: Mapping[str, str]) -> Table:

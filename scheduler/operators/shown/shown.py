@@ -237,54 +237,7 @@ def bars(
     return Bars(title, drawn, legend, note, left_out=len(rows) - len(drawn))
 
 
-@dataclass(frozen=True)
-class Chart:
-    """Counts over time, with the begin and the end of the time."""
-
-    title: str
-    counts: Counts
-    begin: str
-    end: str
-    legend: Sequence[tuple[str, str]] = ()
-    note: str = ""
-    anchor: str = ""
-
-
-class Square(NamedTuple):
-    """One thing on a map: its name, its look, and where more is said about it."""
-
-    name: str
-    look: str
-    state: str
-    address: str
-
-
-class Area(NamedTuple):
-    """A part of a map: its name with its address, a sentence, squares, and how many are not drawn."""
-
-    name: Link
-    note: str
-    squares: Sequence[Square]
-    left_out: int = 0
-
-
-@dataclass(frozen=True)
-class Map:
-    """Many things as squares.
-
-    Attributes:
-        size: ``named`` with their names, ``large`` or ``small``.
-    """
-
-    title: str
-    note: str
-    areas: Sequence[Area]
-    size: str
-    legend: Sequence[tuple[str, str]] = ()
-    anchor: str = ""
-
-
-Part = Table | Bars | Chart | Map
+Part = Table | Bars
 
 
 # -- head ------------------------------------------------------------------------------------------------
@@ -317,15 +270,6 @@ class Saying(NamedTuple):
     details: Sequence[str] = ()
 
 
-class Tile(NamedTuple):
-    """One number that matters."""
-
-    number: str
-    words: str
-    look: str = ""
-    address: str = ""
-
-
 GOOD, BAD = "good", "bad"
 
 
@@ -340,7 +284,6 @@ class Head:
         time: The time of what is shown; None: now.
         facts: Properties of the subject.
         sayings: What was found.
-        tiles: Numbers; a text has them in one line.
         home: The page that leads here.
         pages: The pages before and after this one.
     """
@@ -351,7 +294,6 @@ class Head:
     time: str | None = None
     facts: Sequence[Fact] = ()
     sayings: Sequence[Saying] = ()
-    tiles: Sequence[Tile] = ()
     home: Link | None = None
     pages: Sequence[Link] = ()
 
@@ -367,8 +309,6 @@ def lines_of(head: Head) -> Iterator[str]:
     for name, words in head.facts:
         text = words.words if isinstance(words, Terms) else plain(words)
         yield f"  {name} {text}" if name else f"  {text}"
-    if head.tiles:
-        yield ", ".join(f"{tile.number} {tile.words}" for tile in head.tiles)
     for words, title, details in head.sayings:
         yield f"{title}: {words}" if title else words
         yield from (f"  {each}" for each in details[:DETAILS])
