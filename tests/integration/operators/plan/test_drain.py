@@ -144,16 +144,16 @@ def test_what_the_plan_says_happens(operated):
         plan = drain(PlannedCloud(read), rows)
     there = {instance for instance, host in places.items() if host in drained}
     assert len(there) > 5
-    moved = {move["instance"] for move in plan["moves"]}
-    assert moved | {each["instance"] for each in plan["without_place"]} == there
+    moved = {move.instance for move in plan.moves}
+    assert moved | {each.instance for each in plan.without_place} == there
     assert moved
 
     operated.disable(drained)
-    for move in plan["moves"]:
-        record = operated.migrate(move["instance"], move["from"])
-        assert (record.state, record.host) == (journal.ACTIVE, move["to"]), record
-    for each in plan["without_place"]:
-        assert operated.migrate(each["instance"], each["from"]).state == journal.ERROR
+    for move in plan.moves:
+        record = operated.migrate(move.instance, move.source)
+        assert (record.state, record.host) == (journal.ACTIVE, move.to), record
+    for each in plan.without_place:
+        assert operated.migrate(each.instance, each.source).state == journal.ERROR
     now = operated.places()
     assert {instance for instance, host in now.items() if host in drained} == there - moved
     assert len({now[member] for member in operated.members}) == GROUPED
