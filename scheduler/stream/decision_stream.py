@@ -18,7 +18,6 @@ from typing import Any
 import uuid
 
 from cachetools import LRUCache
-from msgspec.structs import replace
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -26,7 +25,7 @@ from scheduler.conf.partitions import own_name
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
 from scheduler.stream.loops import StreamReader, StreamWriter
-from scheduler.stream.records import Kind, Member, Record, decode
+from scheduler.stream.records import Kind, Record, decode
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -118,7 +117,7 @@ class Membership:
         self._own = own
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[tuple[str, int], float]] = {}
+        self._known: dict[str, tuple[str, float]] = {}  # service host, and when it was alive
 
     def alive(self) -> list[str]:
         """Return what identifies the schedulers that are alive, sorted."""
@@ -129,23 +128,19 @@ class Membership:
     def note(self, record: Record, age: float = 0.0) -> None:
         """Note that the sender of a record was alive ``age`` seconds ago, or that it stops.
 
-        If it has just started, its predecessor, the same worker of the same host, has ended, whether or not
-        it said goodbye. A sender that never described itself is ignored.
+        If it has just started, its predecessor on the same host has ended, whether or not it said goodbye. A
+        sender without a HELLO or BEAT is ignored.
         """
         with self._lock:
             self._forget_silent()
-            place, heard = self._known.pop(record.sender, (None, -math.inf))
-            if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
-                place = record.about.host, record.about.worker
-            if record.kind == Kind.HELLO:
-                self._known = {
-                    sender: known
-                    for sender, known in self._known.items()
-                    if not known[0][0] or known[0] != place
-                }
+            host, heard = self._known.pop(record.sender, (None, -math.inf))
+            if record.kind in {Kind.HELLO, Kind.BEAT}:
+                host = record.host
+            if record.kind == Kind.HELLO and host:
+                self._known = {sender: known for sender, known in self._known.items() if known[0] != host}
             is_other = record.sender != self._own and record.kind != Kind.BYE
-            if place is not None and is_other and len(self._known) < MOST_MEMBERS:
-                self._known[record.sender] = place, max(heard, self._clock() - age)
+            if host is not None and is_other and len(self._known) < MOST_MEMBERS:
+                self._known[record.sender] = host, max(heard, self._clock() - age)
 
     def _forget_silent(self) -> None:
         end = self._clock() - ALIVE_FOR
@@ -164,7 +159,8 @@ class DecisionStream:
         self,
         broker: StreamBroker,
         state: LocalState,
-        own: Member,
+        own: str,
+        host: str,
         most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -172,6 +168,8 @@ class DecisionStream:
         """Put the parts together; nothing is connected to yet.
 
         Args:
+            own: Identifies this process.
+            host: Its service host.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -182,10 +180,11 @@ class DecisionStream:
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
-        self.membership = Membership(own.sender, monotonic)
+        self.membership = Membership(own, monotonic)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
-            lambda: self._own,
+            own,
+            host,
             self._outage.report_failure,
             most_waiting,
             clock,
@@ -203,9 +202,8 @@ class DecisionStream:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def start(self, worker: int = 0) -> None:
-        """Begin to read what others decide, and to publish what this worker of the host decides."""
-        self._own = replace(self._own, worker=worker)
+    def start(self) -> None:
+        """Begin to read what others decide, and to publish what is decided here."""
         self._state.pending.listener = self.sharing
         self._reader.start()
 
@@ -276,7 +274,7 @@ class DecisionStream:
     def _apply(self, record: Record) -> None:
         """Apply a record that was not seen before."""
         reader, is_replayed = self._reader, self._reader.is_replaying
-        if record.sender == self._own.sender:
+        if record.sender == self._own:
             if reader.is_new(record.counter, self._writer.published):
                 self.membership.note(record)
                 reader.see_own(record.counter)
@@ -296,7 +294,7 @@ class NoStream:
     def __init__(self) -> None:
         self.sharing: Any = self
 
-    def start(self, worker: int = 0) -> None:
+    def start(self) -> None:
         """Do nothing."""
 
     def stop(self) -> None:
@@ -331,5 +329,6 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
     return DecisionStream(
         StreamBroker(hosts, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
-        Member(uuid.uuid4().hex, conf.host),
+        uuid.uuid4().hex,
+        conf.host,
     )

@@ -22,7 +22,7 @@ import time
 from scheduler.bounds.background import STOP_TIMEOUT, BackgroundLoop
 from scheduler.hosts.pending import LIFETIME
 from scheduler.stream.broker import StreamConnection, StreamUnavailable, UnreadableMessage
-from scheduler.stream.records import MOST_RECORDS, VERSION, Entry, Kind, Member, Record, encode
+from scheduler.stream.records import MOST_RECORDS, VERSION, Entry, Kind, Record, encode
 
 Connect = Callable[[], StreamConnection]
 OnFailure = Callable[[StreamUnavailable], None]
@@ -141,7 +141,8 @@ class StreamWriter(ConnectedLoop):
     def __init__(
         self,
         connect: Connect,
-        describe: Callable[[], Member],
+        sender: str,
+        host: str,
         on_failure: OnFailure,
         most_waiting: int = 10_000,
         clock: Clock = time.time,
@@ -150,13 +151,14 @@ class StreamWriter(ConnectedLoop):
         """Set up the writer.
 
         Args:
-            describe: Returns this scheduler as it is now.
+            sender: Identifies this process.
+            host: Its service host.
             most_waiting: Records that wait at most.
         """
         super().__init__("decision-stream-writer", connect, on_failure, monotonic)
         self.published = 0
         self.dropped = 0
-        self._describe = describe
+        self._sender, self._host = sender, host
         self._most_waiting = most_waiting
         self._time = clock
         self._records = threading.Lock()
@@ -173,9 +175,8 @@ class StreamWriter(ConnectedLoop):
         return super().stop(max(0.0, end - self._clock()))
 
     def publish(self, kind: Kind, *entries: Entry) -> int:
-        """Publish a record, without a wait; return its counter. HELLO and BEAT describe this scheduler."""
+        """Publish a record, without a wait; return its counter."""
         due = self._clock() + (LINGER if kind in _CAN_WAIT else 0.0)
-        member = self._describe()
         with self._records:
             sooner = due < self._due_at
             self._due_at = min(due, self._due_at)
@@ -188,11 +189,11 @@ class StreamWriter(ConnectedLoop):
                 Record(
                     version=VERSION,
                     kind=kind,
-                    sender=member.sender,
+                    sender=self._sender,
                     counter=counter,
                     time=self._time(),
                     entries=entries,
-                    about=member if kind in {Kind.HELLO, Kind.BEAT} else None,
+                    host=self._host if kind in {Kind.HELLO, Kind.BEAT} else "",
                 )
             )
         if sooner:

@@ -88,20 +88,6 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     demand: msgspec.Raw = NO_DEMAND
 
 
-class Member(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scheduler, as it describes itself.
-
-    Attributes:
-        sender: Identifies its process.
-        host: The name of its service host.
-        worker: The number of the worker; several of a host are schedulers of their own.
-    """
-
-    sender: Annotated[str, msgspec.Meta(max_length=LONGEST_IDENTIFIER)] = ""
-    host: Name = ""
-    worker: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
-
-
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One record.
 
@@ -110,7 +96,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         counter: How many records the sender wrote before. Gaps are lost records.
         time: When it was written, by the sender's clock; seconds since the epoch.
         entries: The instances that the record is about.
-        about: The sender itself, in HELLO and BEAT.
+        host: The service host of the sender, in HELLO and BEAT.
     """
 
     version: int
@@ -119,7 +105,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     counter: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     time: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
     entries: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=MOST_ENTRIES)] = ()
-    about: Member | None = None
+    host: Name = ""
 
 
 class _Header(msgspec.Struct):

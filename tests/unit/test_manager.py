@@ -55,7 +55,6 @@ from scheduler.rpc.calls import Call, Event
 from scheduler.rpc.context import RequestContext
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
-from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow import request_run
 from scheduler.workflow.candidate_hosts import CandidateHosts
@@ -263,7 +262,7 @@ def make_world(conf):
         )
         mirror = mirror or no_mirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
-        stream = DecisionStream(broker, state, Member(f"s{next(numbers)}")) if broker else NoStream()
+        stream = DecisionStream(broker, state, f"s{next(numbers)}", "") if broker else NoStream()
         parts = Parts(
             hosts=found,
             placement=placement,

@@ -12,7 +12,6 @@ import itertools
 from scheduler.stream import decision_stream, loops
 from scheduler.stream.broker import StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
-from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tools.simulation.broker import Broker
 from tools.simulation.runtime import Process, Task
@@ -60,8 +59,10 @@ class Stream:
     def of(self, host: str, number: int, state: LocalState) -> DecisionStream:
         """Return the stream of a daemon that starts; each daemon of a host has a name of its own."""
         clock = Broker.active.runtime
-        own = Member(f"{next(self._numbers):032x}", f"{host}.{number}")
-        return DecisionStream(self, state, own, clock=lambda: clock.clock, monotonic=lambda: clock.clock)
+        own, place = f"{next(self._numbers):032x}", f"{host}.{number}"
+        return DecisionStream(
+            self, state, own, place, clock=lambda: clock.clock, monotonic=lambda: clock.clock
+        )
 
 
 class Connection:

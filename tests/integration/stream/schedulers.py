@@ -10,7 +10,7 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.stream import broker, loops
 from scheduler.stream.broker import StreamBroker, broker_hosts
 from scheduler.stream.decision_stream import DecisionStream
-from scheduler.stream.records import Member, encode
+from scheduler.stream.records import encode
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import make_host, make_table, uuid_of
 from tests.support.options import make_conf
@@ -44,7 +44,7 @@ class Scheduler:
         self.pending, self.mirror = PendingPlacements(), Mirror()
         state = LocalState(self.pending, lambda: self.table, self.mirror)
         self.name = name
-        self.stream = DecisionStream(stream, state, Member(name, name))
+        self.stream = DecisionStream(stream, state, name, name)
 
     def alive(self):
         return self.stream.membership.alive()

@@ -30,7 +30,6 @@ from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, scheduler_endpoint
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
-from scheduler.stream.records import Member
 from tests.unit.fuzzing.mutations import Json
 from tools.rig.fleet import Host
 from tools.rig.world import RunningWorld, World
@@ -103,7 +102,7 @@ class Worker(RunningWorld):
             self.conf,
             outside,
             make_stream=lambda _conf, state: DecisionStream(
-                NoBroker(), state, Member("own"), most_waiting=100, monotonic=clock
+                NoBroker(), state, "own", "own", most_waiting=100, monotonic=clock
             ),
         )
         self.stream = parts.stream

@@ -8,7 +8,7 @@ import pytest
 from scheduler.hosts.pending import LIFETIME, PendingPlacements
 from scheduler.stream import decision_stream
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
-from scheduler.stream.records import Kind, Member, decode, encode
+from scheduler.stream.records import Kind, decode, encode
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import make_host, make_table, uuid_of
 from tests.support.options import make_conf
@@ -25,9 +25,7 @@ class Scheduler:
         self.table = make_table([make_host(host) for host in ("h1", "h2")])
         self.pending, self.mirror = PendingPlacements(), Mirror()
         state = LocalState(self.pending, lambda: self.table, self.mirror)
-        described = {key: options.pop(key) for key in ("host",) if key in options}
-        own = Member(name, **{"host": name} | described)
-        self.stream = DecisionStream(broker, state, own, **options)
+        self.stream = DecisionStream(broker, state, name, options.pop("host", name), **options)
 
     def alive(self):
         return self.stream.membership.alive()
@@ -42,10 +40,10 @@ def broker():
 def start(broker):
     with contextlib.ExitStack() as stack:
 
-        def make(name, worker=0, **options):
+        def make(name, **options):
             made = Scheduler(broker, name, **options)
             stack.callback(made.stream.stop)
-            made.stream.start(worker)
+            made.stream.start()
             assert made.stream.wait_until_caught_up(10)
             return made
 
@@ -85,10 +83,8 @@ def test_one_that_stops_is_gone_at_once(start):
 def test_a_scheduler_that_is_started_again_is_not_taken_for_two_also_after_a_kill(broker, start):
     """Its predecessor said no goodbye."""
     broker.bodies = bodies(record(Kind.HELLO, "old"), record(Kind.BEAT, "old", counter=1))
-    for worker in (0, 1):
-        again = start(f"new{worker}", host="old", worker=worker)
-        assert again.alive() == ["new0", "new1"][: worker + 1]
-    assert start("other").alive() == ["new0", "new1", "other"]
+    assert start("new", host="old").alive() == ["new"]
+    assert start("other").alive() == ["new", "other"]
 
 
 def test_a_scheduler_that_stops_says_so_however_much_waits(broker, start):

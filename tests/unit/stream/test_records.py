@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.stream import records
-from scheduler.stream.records import Entry, Kind, Member, Record, decode, encode
+from scheduler.stream.records import Entry, Kind, Record, decode, encode
 from tests.builders import uuid_of
 
 ENTRY = Entry(
@@ -36,7 +36,7 @@ def plain(**changes):
     "one",
     [
         *(record(kind) for kind in (Kind.INTENT, Kind.CLAIMED, Kind.RELEASED, Kind.GONE)),
-        record(Kind.BEAT, entries=(), about=Member(host="c1", worker=2)),
+        record(Kind.BEAT, entries=(), host="c1"),
         record(Kind.BYE, entries=()),
     ],
     ids=lambda one: one.kind,
@@ -105,8 +105,7 @@ def test_fields_that_are_not_known_are_ignored():
         plain(entries=[{"instance": "i", "resources": {f"C{n}": 1 for n in range(65)}}]),
         plain(entries=[{"instance": "i", "updated": "soon"}]),
         plain(entries=[{"instance": "i"}] * 1001),
-        plain(about={"worker": -1}),
-        plain(about={"host": "h" * 256}),
+        plain(host="h" * 256),
     ],
     ids=str,
 )

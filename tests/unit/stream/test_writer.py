@@ -2,7 +2,7 @@ import pytest
 
 from scheduler.stream import loops
 from scheduler.stream.loops import BEAT_INTERVAL, StreamWriter
-from scheduler.stream.records import Entry, Kind, Member, decode
+from scheduler.stream.records import Entry, Kind, decode
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
@@ -14,7 +14,8 @@ class World:
         self.clock, self.monotonic = Clock(5000.0), Clock()
         self.writer = StreamWriter(
             lambda: self.broker.connect("writer"),
-            lambda: Member("s1", "c1"),
+            "s1",
+            "c1",
             self.failures.append,
             clock=self.clock,
             monotonic=self.monotonic,
@@ -106,7 +107,7 @@ def test_a_beat_is_written_every_interval(world):
     world.pass_time(1)
     world.writer.run_round()
     assert [record.kind for record in world.written] == [Kind.BEAT] * 2
-    assert world.written[0].about == Member("s1", "c1")
+    assert (world.written[0].sender, world.written[0].host) == ("s1", "c1")
 
 
 def test_what_is_not_confirmed_is_written_again_in_order(world):

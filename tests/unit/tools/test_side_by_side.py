@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from scheduler import objects
 from scheduler.nova_db import schema
 from scheduler.stream.loops import StreamWriter
-from scheduler.stream.records import Entry, Kind, Member
+from scheduler.stream.records import Entry, Kind
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
 from tools.rig import instances, truth
@@ -214,7 +214,7 @@ def test_requests_to_placement_are_counted_by_kind(line, kind):
 def test_only_what_happens_in_the_load_is_counted(tmp_path):
     requests, broker = tmp_path / "requests", FakeBroker()
     rig = SimpleNamespace(placement_requests=requests, statements=iter([100, 130]).__next__)
-    writer = StreamWriter(lambda: broker.connect("writer"), lambda: Member("a", "host"), pytest.fail)
+    writer = StreamWriter(lambda: broker.connect("writer"), "a", "host", pytest.fail)
     before = "GET /resource_providers 200\n"
     requests.write_text(before)
     broker.bodies.append(b"[]")
