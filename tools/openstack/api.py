@@ -62,7 +62,7 @@ class Api:
 
     def on(self, host: str) -> list[str]:
         """Return the UUIDs of the servers of a compute."""
-        return [each.id for each in self.servers(host=host)]
+        return [each.id for each in self.servers(compute_host=host)]
 
     def servers(self, **filters: str) -> list[Server]:
         """Return all servers of all projects that have such attributes."""

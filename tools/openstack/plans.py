@@ -95,6 +95,7 @@ class World:
 
     Attributes:
         host: The host that is emptied.
+        servers: Those that were booted, in order.
     """
 
     def __init__(self, layout: Layout, seed: int) -> None:
@@ -104,7 +105,7 @@ class World:
         self.services = Services(layout)
         self.random = random.Random(seed)
         self.host = min(layout.hosts)
-        self._servers: list[str] = []
+        self.servers: list[str] = []
         self._groups: dict[str, str] = {}
         self._directory = layout.directory / "runs"
 
@@ -145,7 +146,7 @@ class World:
             elif host:
                 more["host"] = host
             booted.append(self.api.boot(f"{PREFIX}{time.monotonic_ns()}", **more))
-        self._servers += booted
+        self.servers += booted
         for server, kind in zip(booted, kinds, strict=True):
             if wait:
                 self.api.wait(server, "ACTIVE")
@@ -176,7 +177,7 @@ class World:
         self.api.delete_named(PREFIX)
         for group in self._groups.values():
             self.api.compute.delete_server_group(group)
-        self._groups, self._servers = {}, []
+        self._groups, self.servers = {}, []
         self._directory.mkdir(exist_ok=True)
         for file in self._directory.iterdir():
             file.unlink()
@@ -189,7 +190,7 @@ class World:
 
     def whole(self) -> bool:
         """Return whether servers are in no error, and nothing waits for a confirmation."""
-        found = [self.api.compute.get_server(server) for server in self._servers]
+        found = [self.api.compute.get_server(server) for server in self.servers]
         return all(one.status not in {"ERROR", "VERIFY_RESIZE"} for one in found)
 
     def evacuated(self, server: str) -> bool:
@@ -405,11 +406,11 @@ def created(world: World) -> Held:
 def refused(world: World) -> Held:
     """Nova moves no suspended server: it stays, with the reason."""
     ended = world.drain()
-    (stays,) = [one.id for one in world.api.servers(host=world.host) if one.status == "SUSPENDED"]
+    stays = world.servers[-1]
     whys = {one["instance"]: one["why"] for one in ended.document["stays"]}
     alone = world.api.on(world.host) == [stays]
     right = ended.status == STAY and alone and "suspended" in whys.get(stays, "")
-    return right and world.undone()[1], f"status {ended.status}, {whys}"
+    return right and world.undone()[1], f"status {ended.status}, {whys}, {len(world.api.on(world.host))} left"
 
 
 def planned_again(world: World) -> Held:

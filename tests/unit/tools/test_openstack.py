@@ -284,3 +284,10 @@ def test_why_openstack_cannot_be_installed_is_one_line():
     fails = "print('Looking'); print('ERROR: no such registry'); raise SystemExit(1)"
     with pytest.raises(RuntimeError, match=r"^OpenStack cannot be installed: ERROR: no such registry$"):
         software._run(sys.executable, "-c", fails)
+
+
+def test_nova_is_asked_for_the_servers_of_a_host(layout, nova):
+    answer = {"servers": [{"id": "s1", "OS-EXT-SRV-ATTR:host": "cmp-01"}]}
+    asked = nova.get(f"{layout.url('compute')}/servers/detail", json=answer)
+    assert api.Api(layout).on("cmp-01") == ["s1"]
+    assert asked.last_request.qs == {"host": ["cmp-01"], "all_tenants": ["true"]}
