@@ -1,22 +1,20 @@
 """Replay of golden cases through the pure functions (spec: numa-and-pci 7).
 
 Each ``run_<op>`` returns the members of ``expect`` that Berth has for a case. ``filters.py`` replays through the
-real filters.
+real filters and the driver.
 """
 
-from dataclasses import dataclass
 import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from scheduler.numa import candidates as numa_candidates
 from scheduler.numa import loading
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
-from scheduler.numa.topology import Limits, PinConflict, limits_from, network_from
-from scheduler.numa.usage import InstanceDemand, consume, consume_instance
+from scheduler.numa.topology import PinConflict, limits_from
+from scheduler.numa.usage import consume
 from scheduler.objects.base import Malformed
 from scheduler.pci import pools as pci_pools
 from scheduler.pci import support
@@ -131,64 +129,6 @@ def _fit_expectation(host, result):
         return {**shown, "usage_error": "CPUPinningInvalid"}
 
 
-@dataclass
-class Host:
-    topology: object
-    pools: object
-    candidates: list
-    ratios: tuple
-    limits: Limits | None = None
-
-
-def make_host(stored, candidates):
-    pci = stored.get("pci_stats")
-    ratios = stored.get("cpu_allocation_ratio", 1.0), stored.get("ram_allocation_ratio", 1.0)
-    pools = None if pci is None else pci_pools.load_pools(text(pci))
-    indexed = list(enumerate(candidate["mappings"] for candidate in candidates))
-    return Host(loading.load_topology(text(stored.get("numa_topology"))), pools, indexed, ratios)
-
-
-class Request:
-    def __init__(self, stored):
-        self.guest = guest_topology_from(wire(stored.get("numa_topology")))
-        self.requests_object = wire(stored.get("pci_requests"))
-        self.requests = requests_from(self.requests_object)
-        self.network = network_from(wire(stored.get("network_metadata")))
-        specs = stored.get("flavor", {}).get("extra_specs", {})
-        image = stored.get("image_properties") or {}
-        self.cpu_policies = (specs.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
-        self.thread_policies = (specs.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy"))
-        self.groups = [_group_name(group) for group in stored.get("requested_groups") or ()]
-
-
-def _group_name(group):
-    return group if isinstance(group, str) else group.get("requester_id") or group["suffix"]
-
-
-def passes(name, host, request, fitter):
-    mappings = [mapping for _, mapping in host.candidates]
-    if name == "PciPassthroughFilter":
-        if not request.requests or host.pools is None:
-            return not request.requests
-        accepted = support.usable_candidates(host.pools, request.requests, mappings)
-    else:
-        if numa_candidates.lacks_threads(host.topology, request.cpu_policies, request.thread_policies):
-            return False
-        if request.guest is None:
-            return True
-        if host.topology is None or not host.topology.cells:
-            return False
-        limits = Limits(*host.ratios, request.network)
-        accepted = numa_candidates.usable_candidates(
-            fitter, host.topology, request.guest, limits, host.pools, request.requests, mappings
-        )
-        if accepted:
-            host.limits = limits
-    host.candidates = [host.candidates[index] for index in accepted.indices]
-    assert bool(accepted) == (not accepted.reason)
-    return bool(accepted)
-
-
 def check_filter(actual, case):
     """Compare what a run of a filter case returned with what nova said."""
     expect = case["expect"]
@@ -198,32 +138,6 @@ def check_filter(actual, case):
         assert actual == {**expect, "limits": slim(expect["limits"])}
 
 
-def run_filter(case):
-    host, request, fitter = (
-        make_host(case["host"], case["candidates"]),
-        Request(case["request"]),
-        fitter_of(case),
-    )
-    passed = all(passes(name, host, request, fitter) for name in case["filters"])
-    return {
-        "passes": passed,
-        "candidates_left": [index for index, _ in host.candidates],
-        "limits": shown_limits(host.limits),
-    }
-
-
-def shown_limits(limits):
-    if limits is None:
-        return None
-    shown = {"cpu_allocation_ratio": limits.cpu_ratio, "ram_allocation_ratio": limits.ram_ratio}
-    if limits.network:
-        shown["network_metadata"] = {
-            "physnets": sorted(limits.network.physnets),
-            "tunneled": limits.network.tunneled,
-        }
-    return shown
-
-
 def slim(primitive):
     """A primitive without its envelopes, sets in order."""
     if isinstance(primitive, dict) and "nova_object.data" in primitive:
@@ -231,38 +145,6 @@ def slim(primitive):
     if isinstance(primitive, dict):
         return {key: slim(value) for key, value in primitive.items()}
     return sorted(primitive) if isinstance(primitive, list) else primitive
-
-
-def run_boot(case):
-    hosts = [make_host(stored, stored["candidates"]) for stored in case["hosts"]]
-    request, fitter = Request(case["request"]), fitter_of(case)
-    alive, steps = list(range(len(hosts))), []
-    for _ in range(case["count"]):
-        alive = [i for i in alive if all(passes(name, hosts[i], request, fitter) for name in case["filters"])]
-        if not alive:
-            steps.append({"passing": []})
-            break
-        steps.append(_boot_one(hosts, alive, request, fitter))
-    return {"steps": steps}
-
-
-def _boot_one(hosts, alive, request, fitter):
-    host = hosts[alive[0]]
-    candidate, mappings = host.candidates[0]
-    groups = {name: mappings.get(name, []) for name in request.groups}
-    requests = None if request.requests_object is None else request.requests
-    demand = InstanceDemand(request.guest, host.limits, requests, groups or None)
-    done = consume_instance(fitter, host.topology, host.pools, demand)
-    host.topology, host.pools, request.guest = done.host, done.pools, done.guest
-    return {
-        "passing": list(alive),
-        "selected": alive[0],
-        "candidate": candidate,
-        "consumed": not done.problem,
-        "cells": shown_cells(done.guest),
-        "usage": shown_usage(done.host),
-        "pools": shown_pools(done.pools),
-    }
 
 
 def run_support(case):

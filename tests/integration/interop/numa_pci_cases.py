@@ -1,7 +1,7 @@
 """Random cases of NUMA and PCI fitting, in the form of the golden ones (spec: numa-and-pci 7).
 
-``make(seed, number)`` always gives the same case, ``multi_create`` too. Amounts are few and coarse, so that hosts are nearly full,
-and guests fit about every other time.
+``make(seed, number)`` always gives the same case. Amounts are few and coarse, so that hosts are nearly full, and guests
+fit about every other time.
 """
 
 import json
@@ -31,23 +31,6 @@ def make(seed, number):
     case = {"fit": _fit, "boot": _boot, "support": _support}[op](rng)
     packing = {"pack_host_cells": rng.random() < 0.3}
     return {"id": f"{seed}-{number}", "op": op, "options": packing, **case}
-
-
-def multi_create(seed, number):
-    """A request for four instances without devices, whose guest cells want pages of several sizes.
-
-    In two or three of a hundred the fit at the first host leaves the other instances no topology.
-    """
-    rng = random.Random(f"{seed}-{number}")
-    on_host, of_guest = PAGES_BY_CELL
-    hosts = [{**host, "pci_stats": None} for host in _hosts(rng, on_host)]
-    for at, host in enumerate(hosts):
-        host["candidates"] = [{"mappings": {"": [provider(f"node {at}")]}}] * 3
-    guest = guest_topology(rng, hosts[0]["numa_topology"], **of_guest)
-    filters = ["NUMATopologyFilter"]
-    request = {"numa_topology": guest}
-    case = {"filters": filters, "count": 4, "hosts": hosts, "request": request, "options": {}}
-    return {"id": f"{seed}-{number}", "op": "boot", **case}
 
 
 def _obj(name, version, **data):

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.golden import filters, replay
-from tests.integration.interop import numa_pci_cases
 
 # Where nova fails to charge a guest to a host cell that reports no pages, Berth charges all but the pages
 # (spec: numa-and-pci 3.12).
@@ -41,22 +40,6 @@ def compare_fit(actual, expect):
     assert {key: actual.get(key) for key in expect} == expect
 
 
-@pytest.mark.parametrize("case", replay.cases("numa", "filter"))
-def test_filter(case):
-    replay.check_filter(replay.run_filter(case), case)
-
-
-@pytest.mark.parametrize("case", replay.cases("numa", "boot"))
-def test_boot(case):
-    actual, expect = replay.run_boot(case), case["expect"]
-    if case["id"] in CHARGED_WITHOUT_PAGES:
-        consumed = [step.get("consumed") for step in actual["steps"]]
-        assert consumed == [True, None]  # the second guest finds no room, as it should
-        return
-    assert expect["pins_exact"]
-    assert actual["steps"] == expect["steps"]
-
-
 @pytest.mark.parametrize("case", filters.fit_cases())
 def test_fit_through_the_filter(case):
     fits = case["expect"].get("fits", False) or case["id"] == "numa-fit-117"  # as in test_fit
@@ -74,14 +57,6 @@ def test_boot_through_filters_and_driver(case):
         assert [step["passing"] for step in filters.run_boot(case)] == [[0], []]
         return
     assert filters.run_boot(case) == [without_consumed(step) for step in case["expect"]["steps"]]
-
-
-@pytest.mark.parametrize("number", range(60))
-def test_random_multi_creates_through_filters_and_driver(number):
-    """The pure functions, which the cases above compare with nova, say what is to come out."""
-    case = numa_pci_cases.multi_create("x", number)
-    expected = replay.run_boot(case)["steps"]
-    assert filters.run_boot(case) == [without_consumed(step) for step in expected]
 
 
 def without_consumed(step):

@@ -13,17 +13,6 @@ def test_support(case):
     assert {key: actual[key] for key in expect} == expect
 
 
-@pytest.mark.parametrize("case", replay.cases("pci", "filter"))
-def test_filter(case):
-    replay.check_filter(replay.run_filter(case), case)
-
-
-@pytest.mark.parametrize("case", replay.cases("pci", "boot"))
-def test_boot(case):
-    actual, expect = replay.run_boot(case), case["expect"]
-    assert actual["steps"] == expect["steps"]
-
-
 @pytest.mark.parametrize("case", filters.support_cases())
 def test_support_through_the_filter(case):
     assert filters.run_support(case) is case["expect"].get("supported", False)
