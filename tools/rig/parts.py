@@ -107,7 +107,7 @@ def of_nova(cloud: "RunningWorld") -> None:
     configuration = cloud.configure(cloud.callers_bus)
     environment = {**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "PYTHONWARNINGS": "ignore"}
     manage = partial(
-        cloud.software.run, "nova-manage", "--config-file", str(configuration), environment=environment
+        cloud.world.software.run, "nova-manage", "--config-file", str(configuration), environment=environment
     )
     manage("api_db", "sync")
     manage("db", "sync", "--local_cell")
@@ -146,7 +146,7 @@ def gunicorn(cloud: "RunningWorld") -> None:
     path.write_text(PLACEMENT_CONFIGURATION.format(database=cloud.database("placement")))
     environment = {**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(directory), "PYTHONWARNINGS": "ignore"}
     sync = ["--config-file", str(path), "db", "sync"]
-    cloud.software.run("placement-manage", *sync, environment=environment)
+    cloud.world.software.run("placement-manage", *sync, environment=environment)
     port = servers.free_port(PLACEMENT_PORTS)
     options = {
         "--workers": PLACEMENT_PROCESSES,
@@ -160,7 +160,7 @@ def gunicorn(cloud: "RunningWorld") -> None:
         "--bind": f"127.0.0.1:{port}",
     }
     words = [str(word) for pair in options.items() for word in pair]
-    command = [cloud.software.program("gunicorn"), *words, "placement.wsgi.api:application"]
+    command = [cloud.world.software.program("gunicorn"), *words, "placement.wsgi.api:application"]
     cloud.placement = ServiceProcess(command, cloud.directory / "placement.log", environment)
     cloud.placement.start()
     cloud.callback(cloud.placement.stop)

@@ -78,7 +78,7 @@ class NovaScheduler:
         """Run nova-scheduler."""
         transport_url = rig.rabbit.vhost()
         path = rig.configure_nova(transport_url)
-        program = rig.software.program("nova-scheduler")
+        program = rig.world.software.program("nova-scheduler")
         process = NovaSchedulerProcess(program, [path], rig.directory / "nova-scheduler.log")
         with closing(Bus(rig.conf)) as bus:
             started = time.monotonic()

@@ -123,7 +123,7 @@ def idle(rig: Rig, running: Running, seconds: float) -> dict[str, Any]:
 def _usage(rig: Rig, running: Running) -> Usage:
     def programs() -> Iterator[tuple[str, int]]:
         yield from (("scheduler", pid) for pid in running.pids)
-        yield from rig.processes().items()
+        yield from rig.servers().items()
 
     return Usage(programs)
 

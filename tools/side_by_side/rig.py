@@ -30,8 +30,8 @@ class Rig(RunningWorld):
         self._last_ids = {"allocations": 0, "consumers": 0}
         self.filled: frozenset[str] = frozenset()
 
-    def processes(self) -> Mapping[str, int]:
-        """Return the process IDs of the services by name."""
+    def servers(self) -> Mapping[str, int]:
+        """Return the process IDs of the servers by name."""
         running = {"placement": self.placement, "mariadb": self.mariadb, "rabbitmq": self.rabbit}
         return {name: server.pid for name, server in running.items() if server}
 
