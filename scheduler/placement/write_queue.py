@@ -11,12 +11,14 @@ repeats the loser after a second. And writes on one provider that overlap can ov
 A POST is carried out for all consumers or for none. If Placement refuses it, the units that the refusal names
 get it, and the others are sent again; if it names none of them, each half is sent alone. So a refusal
 concerns its own unit only. After some refusals what is left waits for its turn once more, each call for
-itself: otherwise a few full providers would keep the claims of all other requests waiting.
+itself: otherwise a few full providers would keep the claims of all other requests waiting. So a turn takes
+few requests, each of which the client bounds, and with them every wait for another call's turn is bounded.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 import threading
 from typing import Any
 
@@ -32,10 +34,13 @@ from scheduler.placement.writes import Unit
 # POST that takes long is no reason for fewer: on an overloaded machine the queue then took no less time.
 MOST_TOGETHER = 20
 
-# A refused POST is sent again without those refused so often; then what is left takes another turn, or is
-# sent in halves if it is of one call. More refusals mean that the providers are nearly full (spec:
+# A refused POST is sent again without those refused so often; then what is left takes another turn, in halves
+# if it is of one call. More refusals mean that the providers are nearly full (spec:
 # placement-and-workflow 4.9 step 3).
 MOST_REFUSALS = 3
+
+#: Seconds that a write waits while another call sends it: longer than the few requests of a turn can take.
+LONGEST_TURN = 300
 
 #: Outcomes that say the same of all consumers of a POST.
 _OF_ALL = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.DENIED, Outcome.CONTENDED})
@@ -46,13 +51,14 @@ Post = Callable[[Sequence[Unit], Any], Reply]
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """What one call sends."""
+    """What one call sends; ``pieces``: how far it was split in its turns so far."""
 
     units: Sequence[Unit]
     context: Any
     ready: threading.Event = field(default_factory=threading.Event)
     leads: bool = False
     alone: bool = False
+    pieces: Sequence[Sequence[Unit]] = ()
 
     @property
     def left(self) -> list[Unit]:
@@ -116,16 +122,21 @@ class WriteQueue:
             self._queue[0].ready.set()
 
     def _wait(self, entry: _Entry) -> None:
-        """Wait until the entry was sent with others, or is to be sent by this thread."""
-        seconds = deadline.current().bound(self._queue_timeout)
-        while not entry.ready.wait(seconds):
+        """Wait until the entry was sent with others, or is to be sent by this thread.
+
+        Raises:
+            TimeoutError: The thread that sends it hangs.
+        """
+        for seconds in (deadline.current().bound(self._queue_timeout), *repeat(1.0, LONGEST_TURN)):
+            if entry.ready.wait(seconds):
+                return
             with self._lock:
                 if entry in self._queue and not entry.leads:
                     self._queue.remove(entry)
                     _fail(entry.left, PlacementUnreachable("too many writes wait for Placement"))
                     return
-            # Another thread is sending it: MOST_REFUSALS and the timeouts of each POST bound that.
-            seconds = 1.0
+        # Not an error of its units: the thread that sends them may yet give them one.
+        raise TimeoutError(f"a write to Placement was not sent within {LONGEST_TURN} s of its turn")
 
     def _lead(self) -> None:
         """Send the first entry with those that wait behind it, and let the next one lead."""
@@ -164,8 +175,8 @@ class WriteQueue:
         units = sorted(
             (unit for entry in group for unit in entry.left), key=lambda unit: min(unit.providers, default="")
         )
-        waiting, pieces, refusals = list(group), deque[Sequence[Unit]]([units]), 0
-        while pieces and (refusals <= MOST_REFUSALS or len(group) == 1):
+        waiting, pieces, refusals = list(group), deque(group[0].pieces or [units]), 0
+        while pieces and refusals <= MOST_REFUSALS:
             if piece := _still_wanted(pieces.popleft()):
                 try:
                     reply = self._post(piece, group[0].context)
@@ -177,9 +188,10 @@ class WriteQueue:
                     decided = _decide(piece, reply)
                     left = [unit for unit in piece if unit not in decided]
                     refusals += bool(left)
-                    halve = not decided or refusals > MOST_REFUSALS
+                    halve = not decided or refusals > MOST_REFUSALS or bool(group[0].pieces)
                     pieces.extendleft(reversed(_pieces_of(left, reply, halve=halve)))
             waiting = _release_finished(waiting)
+        group[0].pieces = list(pieces) if len(group) == 1 else ()
         return waiting
 
 

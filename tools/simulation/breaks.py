@@ -187,7 +187,9 @@ def _not_waiting(_send: Any) -> Any:
     def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
-        queue._send([_Entry(units, context)])  # noqa: SLF001
+        entry = _Entry(units, context)
+        while entry.left:
+            queue._send([entry])  # noqa: SLF001
 
     return sent
 

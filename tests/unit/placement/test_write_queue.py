@@ -5,13 +5,14 @@ import orjson
 import pytest
 
 from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.placement import write_queue
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
-from scheduler.placement.write_queue import MOST_TOGETHER
+from scheduler.placement.write_queue import MOST_TOGETHER, _Entry
 from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
@@ -360,6 +361,32 @@ def test_a_write_that_waits_too_long_is_not_sent(client):
     client.gate.set()
     first.join(60)
     assert client.sent == [("PUT", ["a"])]
+
+
+def test_a_call_that_is_refused_often_lets_others_go_first_and_goes_on_where_it_was(client):
+    """A request for many instances on nearly full hosts must not keep the claims of others from being sent."""
+    full = error(409, "Over capacity, of what is not said.")
+    bad = {f"i{number}" for number in range(0, 20, 2)}
+    client.answer = lambda bodies: full if bad & bodies.keys() else DONE
+    queue, many = make(client), [unit({f"i{number}": f"p{number:02}"}) for number in range(20)]
+    threads = [threading.Thread(target=send, args=(queue, *many))]
+    threads[0].start()
+    assert client.begun.wait(60)
+    threads.append(threading.Thread(target=send, args=(queue, *put("late"))))
+    threads[1].start()
+    wait_for_queue(queue, 1)
+    client.gate.set()
+    for thread in threads:
+        thread.join(60)
+    assert [len(uuids) for _, uuids in client.sent[:6]] == [20, 10, 5, 3, 1, 2]
+    assert client.sent[4] == ("PUT", ["late"])
+    assert [one.reply is full for one in many] == [True, False] * 10
+
+
+def test_the_wait_for_a_sender_that_hangs_ends(client, monkeypatch):
+    monkeypatch.setattr(write_queue, "LONGEST_TURN", 0)
+    with pytest.raises(TimeoutError):
+        make(client, queue_timeout=0.0)._wait(_Entry(put("taken out of the queue"), None))
 
 
 def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
