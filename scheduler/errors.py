@@ -297,10 +297,10 @@ class AgainstGroupPolicy(BerthError):
         hosts: The service hosts of members that an instance of an affinity group has to join.
     """
 
-    def __init__(self, consumer_uuid: str, group: str, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, consumer_uuid: str, cause: str, hosts: Iterable[str] = ()) -> None:
         self.consumer_uuid = consumer_uuid
         self.hosts = tuple(hosts)
-        super().__init__(f"members of group {group} are on {', '.join(self.hosts) or 'the same host'}")
+        super().__init__(cause)
 
 
 class CallerLeft(BerthError):

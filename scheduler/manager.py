@@ -1,6 +1,6 @@
 """One scheduler: its life, and what it is called for.
 
-Its parts are put together in ``parts.py``; the steps of a request are in ``workflow/request_run.py``.
+Its parts are put together in ``parts.py``; the steps of a request are in ``workflow/run.py``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,13 +35,12 @@ from scheduler.errors import (
 )
 from scheduler.health import catalogue
 from scheduler.health.state import CellState, ServiceState
-from scheduler.parts import Parts, make_driver, make_steps
+from scheduler.parts import Parts, make_driver, make_world
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, as_dicts
-from scheduler.workflow.live_world import LiveWorld
-from scheduler.workflow.request_run import RequestRun
-from scheduler.workflow.steps import Notifications
+from scheduler.workflow.run import RequestRun
+from scheduler.workflow.world import Notifications
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -66,7 +65,6 @@ class SchedulerManager:
         hosts: What is known of the hosts.
         notifications: Where requests are announced.
         parts: What the manager works with.
-        steps: What takes the steps of requests.
         world: What decisions read.
         decisions: The documents of the latest requests.
         explainer: Explains requests that find no valid host.
@@ -96,11 +94,11 @@ class SchedulerManager:
         self.parts = parts
         self.hosts = parts.hosts
         self._placement = parts.placement
-        self._claimer = parts.claimer
+        self._claims = parts.claims
         self._mirror = parts.mirror
         self.stream = parts.stream
         self._clock = parts.hosts.clock
-        self.steps = make_steps(conf, parts, notifications)
+        self._make_world = make_world(conf, parts, notifications)
         self.explainer = FailureExplainer(
             World(
                 table=partial(self.hosts.snapshot, math.inf),
@@ -122,7 +120,7 @@ class SchedulerManager:
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
         (self.filters, weighers), driver = make_driver(self.conf, self.hosts.mapped)
-        self.world = LiveWorld(self.steps, driver)
+        self.world = self._make_world(driver=driver)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in self.filters.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
@@ -140,7 +138,7 @@ class SchedulerManager:
             PlacementAuthFailure: Keystone refuses the credentials.
         """
         self._placement.start()
-        self._claimer.doubts.start()
+        self._claims.doubts.start()
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
@@ -188,13 +186,13 @@ class SchedulerManager:
         They end with ``ReturnedToBroker``, and are returned to the broker.
         """
         self.outages.stop()
-        self._claimer.stop_claiming()
+        self._claims.stop_claiming()
 
     def stop(self, seconds_left: Callable[[], float]) -> None:
         """After the last request: finish background work, in the time that is left."""
         self.outages.stop()
-        self._claimer.stop_claiming()
-        self._claimer.doubts.stop(seconds_left())
+        self._claims.stop_claiming()
+        self._claims.doubts.stop(seconds_left())
         self.stream.stop()
         self.notifications.stop(min(seconds_left(), NOTIFY_TIMEOUT))
         self.decisions.stop(min(seconds_left(), DECISIONS_TIMEOUT))
@@ -210,7 +208,7 @@ class SchedulerManager:
             catalogue.SCHEDULERS.name: shared.schedulers,
             catalogue.COMPUTE_NODES.name: len(self.hosts.store),
             catalogue.PENDING.name: len(self.hosts.pending),
-            catalogue.CLEANUPS.name: len(self._claimer.doubts),
+            catalogue.CLEANUPS.name: len(self._claims.doubts),
             catalogue.MIRROR_AGE.name: self._mirror.age(),
         }
         return ServiceState(
@@ -285,7 +283,6 @@ class SchedulerManager:
         with limit_to(Deadline(request.deadline, self._clock)):
             trace = self.decisions.begin(request)
             with self._logging(request, trace), self.decisions.recording(trace):
-                self.steps.callers.note_earlier_runs(request)
                 selections = self.outages.run(RequestRun(self.world, trace).reply_to, request)
             return selections if return_objects else as_dicts(selections)
 

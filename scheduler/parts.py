@@ -8,8 +8,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.observers import ClaimObserver
+from scheduler.claims.claims import Claims
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -27,11 +26,8 @@ from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.shared_decisions import LocalState
-from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts
-from scheduler.workflow.claiming import Claiming
-from scheduler.workflow.held_hosts import HeldHosts
-from scheduler.workflow.steps import Notifications, Steps
+from scheduler.workflow.world import LiveWorld, Notifications
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class Parts:
         placement: The client that the daemon starts.
         candidates: Answers which hosts could take a request.
         candidate_hosts: Finds the hosts of a request.
-        claimer: Claims hosts in Placement.
+        claims: Claims hosts in Placement.
         mirror: What is known of Placement's compute nodes.
         stream: What other schedulers decide, if it is shared.
     """
@@ -80,7 +76,7 @@ class Parts:
     placement: PlacementClient
     candidates: CandidateSource
     candidate_hosts: CandidateHosts
-    claimer: Claimer
+    claims: Claims
     mirror: CandidateMirror
     stream: DecisionStream | NoStream
 
@@ -111,12 +107,13 @@ def put_together(
     stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
     # Each write is noted in the mirror. Otherwise the next decision would choose by amounts without it.
     writer = AllocationWriter(placement, timing=outside.timing, written=mirror.known.written)
-    # The claimer after the host table, too: what it releases depends on nova's state of the instance.
-    claimer = Claimer(
+    # Claims after the host table, too: what is released depends on nova's state of the instance.
+    claims = Claims(
         writer,
         hosts.states.of,
         nodes_of_hosts=lambda names: hosts.nodes_of_hosts(hosts.snapshot(math.inf), names),
         come_to=hosts.states.on_their_way,
+        listeners=(mirror, stream.sharing),
     )
     # A question to Placement begins the reading of hosts: one after the other would take as long as both.
     candidates = CandidateSource(FetchCandidates(placement, hosts.clock), hosts.begin_reading, hosts.clock)
@@ -129,25 +126,25 @@ def put_together(
         placement=placement,
         candidates=candidates,
         candidate_hosts=CandidateHosts(conf, hosts, candidates, outside.network, aggregates_of),
-        claimer=claimer,
+        claims=claims,
         mirror=mirror,
         stream=stream,
     )
 
 
-def make_steps(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications) -> Steps:
-    """Put together what takes the steps of requests."""
-    hosts, candidate_hosts = parts.hosts, parts.candidate_hosts
-    observer = ClaimObserver(parts.mirror, parts.stream.sharing)
-    return Steps(
+def make_world(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications) -> Callable[..., LiveWorld]:
+    """Return what makes the world of requests, given its ``driver``."""
+    hosts = parts.hosts
+    return partial(
+        LiveWorld,
+        conf=conf,
+        placement=parts.placement,
         hosts=hosts,
-        candidate_hosts=candidate_hosts,
-        held_hosts=HeldHosts(hosts, parts.claimer, candidate_hosts),
+        candidate_hosts=parts.candidate_hosts,
         mirror=parts.mirror,
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending, looks_up=True),
         groups=ServerGroups(),
-        callers=Callers(parts.claimer, candidate_hosts, hosts.clock),
-        claims=Claiming(conf, parts.placement, parts.claimer, hosts, candidate_hosts, observer, hosts.clock),
+        claims=parts.claims,
         notifications=notifications,
         clock=hosts.clock,
     )

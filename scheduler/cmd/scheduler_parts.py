@@ -77,7 +77,7 @@ def make_server(
         made.topic = partition.topic
     made.rank = 1 + secrets.randbelow(server.PRIORITY_STEP - 1)
     made.outages = serving.outages
-    serving.parts.claimer.on_event = made.activity.touch
+    serving.parts.claims.on_event = made.activity.touch
     return made
 
 
@@ -125,9 +125,9 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
     down_time = options.service_down_time(conf)
-    claimer = serving.parts.claimer
+    claims = serving.parts.claims
     sweep = Sweep(
-        claimer.writer, claimer.states_of, buried_builds.BuriedBuilds(conf, engines, down_time).read_new
+        claims.writer, claims.states_of, buried_builds.BuriedBuilds(conf, engines, down_time).read_new
     )
     yield Periodic("sweep", sweep.run, INTERVAL, random.uniform(0, INTERVAL))
     interval = host_discovery.interval(conf)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from scheduler.claims.claimer import TOO_LATE
+from scheduler.claims.claims import TOO_LATE
 from scheduler.decisions import rendering
 from scheduler.decisions.cause_code import CauseCode, ConstraintKind
 from scheduler.decisions.document import (

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from scheduler.bounds.waits import Waits
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.session import Session
 from scheduler.decisions import document
 from scheduler.decisions.document import Best, Decision, Place, Weights, Why
 from scheduler.decisions.explanation import Failure, Rejected
@@ -84,7 +84,7 @@ class Trace(DecisionObserver):
         self._clock = clock
         self._names = names
         self._started = self._marked = clock()
-        self._claims: list[ClaimSession] = []
+        self._claims: list[Session] = []
         self._offered: HostView | None = None
         self._left: int | None = None
         self._last_round = 0
@@ -155,9 +155,8 @@ class Trace(DecisionObserver):
         self.decision.candidates = document.Candidates(source=source, hosts=hosts, age=age)
         self.mark(source)
 
-    def claiming(self, claims: ClaimSession | None) -> None:
-        if claims is not None:
-            self._claims.append(claims)
+    def claiming(self, claims: Session) -> None:
+        self._claims.append(claims)
 
     def write_log(self) -> None:
         """Log what became of the hosts of a request that has a result."""

@@ -270,11 +270,11 @@ class CandidateMirror:
 
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
-    def claimed(self) -> None:
+    def claimed(self, _instance: str, _allocations: Allocations) -> None:
         """Count a claim that Placement granted."""
         self._granted += 1
 
-    def released(self, allocations: Allocations) -> None:
+    def released(self, _instance: str, allocations: Allocations) -> None:
         """Count that a claim is released."""
         self.known.released(allocations)
 

@@ -45,6 +45,9 @@ class Outcome(Enum):
 #: Those by which Placement gives no usable answer.
 UNAVAILABLE = frozenset({Outcome.DENIED, Outcome.UNSENT, Outcome.UNKNOWN})
 
+#: Those that may concern one host alone.
+ANOTHER_HOST = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED})
+
 
 class Refusal(NamedTuple):
     """Why nothing more may be sent, whatever Placement would say."""

@@ -12,7 +12,7 @@ A POST is carried out for all consumers or for none. If Placement refuses it, th
 get it, and the others are sent again; if it names none of them, each half is sent alone. So a refusal
 concerns its own unit only. After some refusals what is left waits for its turn once more, each call for
 itself: otherwise a few full providers would keep the claims of all other requests waiting. So a turn takes
-few requests, each of which the client bounds, and with them every wait for another call's turn is bounded.
+few requests, and as the client bounds them, every wait for another call's turn is bounded.
 """
 
 from collections import deque

@@ -7,9 +7,9 @@ from typing import Any
 
 from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner, allocations_body
 from scheduler.placement.answer import AllocationCandidate, Resources
-from scheduler.placement.claim_events import ClaimHistory, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.outcomes import Outcome, Refuses, refuse_nothing
+from scheduler.placement.outcomes import ANOTHER_HOST, UNAVAILABLE, Outcome, Refuses, refuse_nothing
 from scheduler.placement.reply import Reply
 
 
@@ -69,7 +69,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of the write for one consumer.
+    """What became of the write for one consumer, and of the claim that it was sent for.
 
     Attributes:
         outcome: What became of it.
@@ -83,6 +83,9 @@ class Written:
         reason: The same with the status, for errors.
         resource_class: The class that a refusal names, or "".
         provider: The provider that a refusal names, or "".
+        kept: What the consumer held before a claim and keeps besides (an evacuation). A release leaves it.
+        final: Whether no other host would be granted, as what the consumer keeps is refused.
+        events: What happened to a claim, in order.
     """
 
     outcome: Outcome
@@ -93,6 +96,29 @@ class Written:
     reason: str = ""
     resource_class: str = ""
     provider: str = ""
+    kept: ConsumerAllocations = NOTHING
+    final: bool = False
+    events: tuple[ClaimEvent, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether the consumer holds what was written."""
+        return self.outcome is Outcome.DONE
+
+    @property
+    def try_next(self) -> bool:
+        """Whether it is worth trying another candidate or host."""
+        return self.outcome in ANOTHER_HOST and not self.final
+
+    @property
+    def unavailable(self) -> bool:
+        """Whether Placement gave no usable answer."""
+        return self.outcome in UNAVAILABLE
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no candidate would do now."""
+        return not (self.done or self.try_next)
 
 
 @dataclass(eq=False, slots=True)

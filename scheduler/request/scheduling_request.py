@@ -100,6 +100,7 @@ class SchedulingRequest:
         counts: What the log says of the decision; the same object for all versions of a request.
         kept_providers: Resource providers whose allocations the instance keeps besides those that it gets, as
             those of an ignored host.
+        was_begun: Whether it was begun here before: another writer was first, or a dependency unavailable.
     """
 
     spec: objects.RequestSpec
@@ -117,6 +118,7 @@ class SchedulingRequest:
     kept_providers: frozenset[str] = frozenset()
     arrived_at: float | None = None
     queries: tuple[Query, ...] = ()
+    was_begun: bool = False
 
     @classmethod
     def of(
@@ -179,6 +181,14 @@ class SchedulingRequest:
         progress.group_hosts = group.hosts if group else ()
         return replace(self, progress=progress)
 
+    def begun_again(self) -> "SchedulingRequest":
+        """Return the same request, restarted, whose instances an earlier attempt may have claimed for."""
+        return replace(self.restarted(), was_begun=True)
+
+    def joining(self, hosts: Sequence[str]) -> "SchedulingRequest":
+        """Return the same request with the hosts of its affinity group, if a claim met some."""
+        return self.with_group(self.server_group.members, hosts) if self.server_group and hosts else self
+
     def write_progress(self) -> None:
         """Bring the RequestSpec up to date, for operators' classes and for notifications."""
         self.progress.write_to(self.spec)
@@ -214,7 +224,8 @@ class SchedulingRequest:
     @property
     def past(self) -> Past:
         """Whether it may have been run before, or its caller may have left."""
-        return self.call.past if self.call else Past.NONE
+        past = self.call.past if self.call else Past.NONE
+        return past or (Past.BEGUN if self.was_begun else Past.NONE)
 
     @property
     def moves_instance(self) -> bool:

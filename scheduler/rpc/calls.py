@@ -121,7 +121,7 @@ ENDS = {
 
 
 class Held(Protocol):
-    """What is kept or released, depending on the reply; as ``claims.claim_session.ClaimSession``."""
+    """What is kept or released, depending on the reply; as ``claims.session.Session``."""
 
     def keep(self) -> None:
         """Keep it: the reply was delivered."""
@@ -129,7 +129,7 @@ class Held(Protocol):
     def release(self) -> None:
         """Release it: the reply cannot be delivered."""
 
-    def leave(self) -> None:
+    def doubt(self) -> None:
         """Find out later whether it is needed: nobody knows whether the reply was delivered."""
 
 
@@ -221,7 +221,7 @@ class Call:
                 elif end is Claims.RELEASE:
                     each.release()
                 elif end is Claims.DOUBT:
-                    each.leave()
+                    each.doubt()
             except Exception:
                 LOG.exception("Cannot confirm or release the claims of a request")
 

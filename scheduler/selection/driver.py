@@ -5,6 +5,7 @@ from functools import partial
 
 from oslo_config import cfg
 
+from scheduler.claims.session import Session
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
@@ -16,7 +17,7 @@ from scheduler.selection.alternates import Selections
 from scheduler.selection.choosing import Choosing
 from scheduler.selection.consume import consumed_amounts, demand_of
 from scheduler.selection.headroom import Headroom, Usages, no_usages
-from scheduler.selection.host_claiming import NOT_ENOUGH, Claims, HostClaiming, all_mapped
+from scheduler.selection.host_claiming import NOT_ENOUGH, HostClaiming, all_mapped
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.selection.ranking import Ranking, rank
 from scheduler.weights.base import HostWeigher
@@ -58,7 +59,7 @@ class FilterDriver:
         self,
         hosts: HostView,
         request: SchedulingRequest,
-        claims: Claims | None,
+        claims: Session | None,
         more: More = lambda: None,
         usages: Usages = no_usages,
         observer: DecisionObserver = NO_OBSERVER,

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.claims.result import ClaimResult
+from scheduler.claims.session import Session
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
@@ -21,6 +21,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.usage import InstanceDemand
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.ranking import Ranking
 
@@ -58,13 +59,6 @@ def no_demand(_hosts: HostView, _index: ViewIndex, _candidate: AllocationCandida
     """Need nothing."""
 
 
-class Claims(Protocol):
-    """Claims of one request, which remembers them and releases them if the request fails."""
-
-    def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
-        """Claim a candidate for each instance, by instance uuid; none holds anything yet."""
-
-
 class HostClaiming:
     """The claims of one request on the hosts of its ranking.
 
@@ -78,7 +72,7 @@ class HostClaiming:
     def __init__(
         self,
         ranking: Ranking,
-        claims: Claims | None,
+        claims: Session | None,
         amounts: Mapping[str, int],
         is_mapped: Callable[[str], bool] = all_mapped,
         headroom: Headroom | None = None,
@@ -142,8 +136,8 @@ class HostClaiming:
         if not self._claims or not planned:
             return []
         self.tries.update(planned.keys())
-        results = self._claims.claim_many({uuid: one.candidate for uuid, one in planned.items()})
-        refused = [uuid for uuid in planned if not results[uuid].claimed]
+        results = self._claims.claim({uuid: one.candidate for uuid, one in planned.items()})
+        refused = [uuid for uuid in planned if not results[uuid].done]
         for uuid in planned.keys() - refused:
             self._ranking.hosts.reservations.grant(uuid, self._project)
         for uuid in refused:
@@ -239,13 +233,13 @@ class HostClaiming:
             return None
         hosts = self._ranking.hosts
         self.tries[instance_uuid] += 1
-        refusals: list[tuple[AllocationCandidate, ClaimResult]] = []
+        refusals: list[tuple[AllocationCandidate, Written]] = []
         for candidate in hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
                 continue
             self._serve_by(index, instance_uuid, candidate)
-            result = self._claims.claim_many({instance_uuid: candidate})[instance_uuid]
-            if result.claimed:
+            result = self._claims.claim({instance_uuid: candidate})[instance_uuid]
+            if result.done:
                 hosts.reservations.grant(instance_uuid, self._project)
                 return candidate
             if not result.try_next:
@@ -258,13 +252,13 @@ class HostClaiming:
             self._end_if_shared(instance_uuid, *refusals[-1])
         return None
 
-    def _end_if_shared(self, instance_uuid: str, refused: AllocationCandidate, result: ClaimResult) -> None:
+    def _end_if_shared(self, instance_uuid: str, refused: AllocationCandidate, result: Written) -> None:
         """End the request if all candidates take as much from the provider that refused one of them.
 
         Raises:
             NoValidHost: They do: it shares what it has with all hosts.
         """
-        provider, name = result.refused_provider, result.refused_class
+        provider, name = result.provider, result.resource_class
         hosts = self._ranking.hosts
         if result.outcome is not Outcome.REFUSED or not name or provider in hosts.table.row_of_uuid:
             return
@@ -301,26 +295,24 @@ def full_last(hosts: HostView, order: Iterable[ViewIndex], amounts: Mapping[str,
     yield from last
 
 
-def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
+def final_refusal(instance_uuid: str, result: Written) -> BerthError:
     """Return the error that ends a request after a claim that no other host can replace."""
     if result.outcome is Outcome.CHANGED:
-        held = result.held.allocations if result.held else ()
-        return AllocationUpdateFailed(instance_uuid, result.reason, held=held)
+        return AllocationUpdateFailed(instance_uuid, result.reason, held=result.held.allocations)
     if result.outcome is Outcome.STOPPING:
         return ReturnedToBroker(result.reason)
     if result.unavailable:
-        timed_out = all(event.status is None for event in result.events[-1:])
-        return PlacementUnavailable(result.reason, timed_out=timed_out)
+        return PlacementUnavailable(result.reason, timed_out=result.status is None)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
     return NoValidHost(NOT_ENOUGH, final=result.final)
 
 
-def refusal_holds(refused: AllocationCandidate, result: ClaimResult, candidate: AllocationCandidate) -> bool:
+def refusal_holds(refused: AllocationCandidate, result: Written, candidate: AllocationCandidate) -> bool:
     """Return whether the refusal of one candidate holds for another of the same host.
 
     It does if both take the same amounts of the resource class that was refused, or if none is named.
     """
-    name = result.refused_class
+    name = result.resource_class
     return not name or _share(refused, name) == _share(candidate, name)
 
 

@@ -311,7 +311,7 @@ class NoStream:
     def _ignore(self, *_args: Any, **_options: Any) -> None:
         """Ignore what no other scheduler is to know."""
 
-    claimed = released = gone = _ignore
+    claimed = released = refused = gone = _ignore
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:

@@ -95,6 +95,9 @@ class SharedDecisions:
             pending = placement if placement and placement.node == entry.node else None
             self._publish(Kind.CLAIMED, _entry_of(pending, entry.resources) if pending else entry)
 
+    def refused(self, _provider: str, _resource_class: str) -> None:
+        """Do nothing: what a refused claim had reserved is withdrawn."""
+
     def released(self, instance: str, allocations: Allocations) -> None:
         """Publish that a claim is released."""
         for entry in self._entries(instance, allocations):

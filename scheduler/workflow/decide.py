@@ -5,11 +5,11 @@
     and if no host is left: Placement's answer -> the same again
 
 This is the only place where a decision is composed. Its callers differ in two things, the ``World`` that it
-reads and the ``Claims`` that it makes:
+reads and what claims the hosts, which it returns with the choice:
 
     caller                       world                             claims
-    manager (``request_run``)    as it is now (``live_world``)     in Placement, secured before the reply
-    shadow                       as it is now (``live_world``)     none: each is granted
+    manager (``run``)            as it is now (``world``)          in Placement, secured before the reply
+    shadow                       as it is now (``world``)          none: each is granted
     berth-plan                   a snapshot (``planned_world``)    none: the plan charges them later
     one host now (``host_now``)  any of both, of this host alone   none: ``offered``, without a choice
 
@@ -17,17 +17,15 @@ What happens on the way is noted in the ``Trace``, which becomes the document of
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
-from scheduler.claims.claim_session import Check, check_nothing
-from scheduler.claims.held import NothingSent
+from scheduler.claims.session import Session, Winners, all_win
 from scheduler.decisions.trace import Trace
-from scheduler.errors import NoValidHost, PlacementUnavailable
-from scheduler.hosts.table import HostTable
+from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.hosts.view import HostView
 from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import amounts_of
@@ -48,7 +46,7 @@ class Offer:
     Attributes:
         usages: What is used of their providers.
         more: Returns further hosts if none of these passes; None: there are none.
-        check: Checks the chosen hosts before they are claimed.
+        winners: Checks the chosen hosts before they are claimed.
         recover: Returns whether other hosts are known now, so that the same answer offers others.
         recount: Returns whether hosts have more now, as what was pending on them came to nothing.
         exact: Whether no host is missing. If not, Placement is queried before a request fails.
@@ -58,7 +56,7 @@ class Offer:
     hosts: HostView
     usages: Usages = no_usages
     more: More = lambda: None
-    check: Check = check_nothing
+    winners: Winners = all_win
     recover: Callable[[], bool] = lambda: False
     recount: Callable[[], bool] = lambda: False
     exact: bool = True
@@ -106,48 +104,51 @@ class World(Protocol):
         """Return the time, in seconds of the arrival of requests."""
 
 
-class Claims(Protocol):
-    """What a decision claims."""
+class Decided(NamedTuple):
+    """What was decided.
 
-    def open(
-        self, table: HostTable, request: SchedulingRequest, check: Check
-    ) -> AbstractContextManager[host_claiming.Claims | None]:
-        """Give what claims for one pass over hosts; None: the request claims nothing.
+    Attributes:
+        selections: For each instance the chosen host, then its alternates.
+        request: The request, with its progress.
+        session: What has claimed the hosts.
+        held: Whether the instances held them already.
+    """
 
-        If the context ends with an error, nothing stays claimed.
-        """
-
-
-class WithoutClaims:
-    """Grants each claim and sends nothing."""
-
-    def open(
-        self, table: HostTable, request: SchedulingRequest, check: Check
-    ) -> AbstractContextManager[host_claiming.Claims]:
-        return nullcontext(NothingSent())
+    selections: Selections
+    request: SchedulingRequest
+    session: Session
+    held: bool = False
 
 
-def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trace) -> Selections:
-    """Return for each instance the chosen host, then its alternates.
+Begin = Callable[[SchedulingRequest], Session]
+"""Returns what claims the hosts of a request. It is called once, when hosts are about to be chosen."""
+
+
+def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace) -> Decided:
+    """Choose hosts, and claim them; after an error nothing stays claimed.
 
     Raises:
         NoValidHost: An instance would be left without a host.
         DependencyUnavailable: It is not known whether there is a host.
-        BerthError: What ``claims`` raises.
+        AllocationUpdateFailed: Another run or request was first.
+        BerthError: What the claims raise.
     """
     if request.is_rebuild:
         forced = world.to_check(request)
         trace.looked_up(forced)
-        return _choose(Offer(forced), request, world, claims, trace)
-    request = with_queries(request, world, trace)
+        return _choose(Offer(forced), request, world, begin(request), trace)
+    request, session = with_queries(request, world, trace), None
     trace.step = "mirror"
     mirrored = world.mirrored(request)
     late = mirrored is not None or bool(request.kept_providers)
     if mirrored is not None:
         trace.mirrored(mirrored.hosts, mirrored.age)
         try:
+            if not (len(mirrored.hosts) or mirrored.exact):
+                raise NoValidHost(host_claiming.NOT_ENOUGH)
             with world.turn(request) as current:
-                return _choose(mirrored, current, world, claims, trace)
+                session = begin(request)
+                return _choose(mirrored, current, world, session, trace)
         except (NoValidHost, PlacementUnavailable) as error:
             # Each host needs what a provider that all of them share has refused: further hosts do not help
             if mirrored.exact or (isinstance(error, NoValidHost) and error.final):
@@ -161,8 +162,9 @@ def decide(request: SchedulingRequest, world: World, claims: Claims, trace: Trac
             trace.step = "table"
             offer = world.offered(found, current, late=late)
             trace.mark("table")
+            session = session or begin(request)
             try:
-                return _choose(offer, current.restarted(), world, claims, trace)
+                return _choose(offer, current.restarted(), world, session, trace)
             except NoValidHost:
                 if not offer.recover():
                     if recounted or not offer.recount():
@@ -216,10 +218,16 @@ def candidates(request: SchedulingRequest, world: World, trace: Trace) -> Candid
 
 
 def _choose(
-    offer: Offer, request: SchedulingRequest, world: World, claims: Claims, trace: Trace
-) -> Selections:
+    offer: Offer, request: SchedulingRequest, world: World, session: Session, trace: Trace
+) -> Decided:
     trace.step = "selection"
-    if not (len(offer.hosts) or offer.exact):
-        raise NoValidHost(host_claiming.NOT_ENOUGH)
-    with claims.open(offer.hosts.table, request, offer.check) as session:
-        return world.driver.select(offer.hosts, request, session, offer.more, offer.usages, trace)
+    session.begin(offer.hosts.table, request, offer.winners)
+    claims = session if request.claims else None
+    try:
+        with session:
+            chosen = world.driver.select(offer.hosts, request, claims, offer.more, offer.usages, trace)
+    except NoValidHost as error:
+        if session.overtaken:
+            raise AllocationUpdateFailed(request.instance_uuids[0], "another request was first") from error
+        raise
+    return Decided(chosen, request, session)

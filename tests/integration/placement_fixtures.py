@@ -14,8 +14,7 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
-from scheduler.claims.claim import Claimant
-from scheduler.claims.claimer import Claimer
+from scheduler.claims.claims import Claims, Requester
 from scheduler.claims.doubts import NOTHING_KEPT, Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
@@ -45,25 +44,24 @@ class Request(NamedTuple):
 
     uuid: str
     candidate: AllocationCandidate
-    claimant: Claimant
+    requester: Requester
 
 
-class OneByOne(Claimer):
+class OneByOne(Claims):
     """A claimer that takes single requests too, and whose doubts are settled."""
 
     def claim(self, wanted, *more):
-        """As ``Claimer.claim``; also for what ``request_for`` returns: for one its result."""
+        """As ``Claims.claim``; also for what ``request_for`` returns: for one its result."""
         if isinstance(wanted, Request):
             return self.claim([wanted])[wanted.uuid]
         if isinstance(wanted, list):
-            return super().claim({one.uuid: one.candidate for one in wanted}, wanted[0].claimant)
+            return super().claim({one.uuid: one.candidate for one in wanted}, wanted[0].requester)
         return super().claim(wanted, *more)
 
     def release_result(self, instance, result):
         """Release a claim that was granted."""
-        if result.made:
-            left = result.previous.allocations if result.previous else {}
-            self.release({instance: result.made}, {instance: left}, NOTHING_KEPT)
+        if result.done:
+            self.release({instance: result.held}, {instance: result.kept.allocations}, NOTHING_KEPT)
 
     def is_settled(self):
         """Wait until nothing is in doubt."""
@@ -178,4 +176,4 @@ def instance():
 
 def request_for(uuid, candidate, owner=OWNER, evacuating_from=()):
     """The claim of an instance."""
-    return Request(uuid, candidate, Claimant(owner, kept=Kept(frozenset(evacuating_from))))
+    return Request(uuid, candidate, Requester(owner, kept=Kept(frozenset(evacuating_from))))

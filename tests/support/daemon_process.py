@@ -38,7 +38,7 @@ class Manager:
         self.conf = conf
         from scheduler.stream.decision_stream import NoStream
 
-        self.parts = SimpleNamespace(claimer=SimpleNamespace(on_event=None))
+        self.parts = SimpleNamespace(claims=SimpleNamespace(on_event=None))
         self.stream = NoStream()
         attempts = conf.scheduler.max_attempts
         if attempts == 13:

@@ -13,5 +13,5 @@ class Claims:
     def release(self):
         self.ends.append("released")
 
-    def leave(self):
+    def doubt(self):
         self.ends.append("left in doubt")

@@ -18,7 +18,6 @@ import pytest
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds.outages import Lacks
-from scheduler.claims.result import ClaimResult
 from scheduler.conf.partitions import Partition
 from scheduler.decisions.document import Chosen, Place, decode
 from scheduler.errors import (
@@ -46,6 +45,8 @@ from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.reply import Reply
+from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.writes import Written
 from scheduler.request import prefilters
 from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.past import Past
@@ -56,9 +57,8 @@ from scheduler.rpc.context import RequestContext
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.shared_decisions import LocalState
-from scheduler.workflow import request_run
 from scheduler.workflow.candidate_hosts import CandidateHosts
-from scheduler.workflow.live_world import LiveWorld
+from scheduler.workflow.world import LiveWorld
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
 from tests.support.mirrors import no_mirror
@@ -160,6 +160,8 @@ class FakePlacement:
 
     batch_size = 20
     doubts = NoDoubts()
+    writer = SimpleNamespace(timing=Timing(sleep=lambda _seconds: None), policy=WritePolicy())
+    listeners = ()
 
     def __init__(self, hosts, answers=None):
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
@@ -185,30 +187,30 @@ class FakePlacement:
         offer = self.offer if truncated else self.offer | self.beyond_limit
         return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
-    def claim(self, candidates, claimant, deadline=None):
-        owner, kept = claimant.owner, claimant.kept.providers
+    def claim(self, candidates, requester, deadline=None):
+        owner, kept = requester.owner, requester.kept.providers
         return {uuid: self._claim(Asked(uuid, one, owner, kept)) for uuid, one in candidates.items()}
 
     def _claim(self, request):
         self.before_a_claim()
         root, owner = request.candidate.root, request.owner
         answer = self.answer(request)
-        if answer.claimed:
+        if answer.done:
             who = owner.project_id, owner.user_id
             self.claimed.append((request.uuid, root, *who, set(request.kept)))
             self.held[request.uuid] = request.candidate.allocations
         return granted(answer, request.candidate)
 
     def answer(self, request):
-        return self.answers.get(request.candidate.root, ClaimResult(Outcome.DONE))
+        return self.answers.get(request.candidate.root, Written(Outcome.DONE))
 
-    def fence(self, held, claimant, deadline):
+    def fence(self, held, requester, deadline):
         self.fenced.append({uuid: one.allocations for uuid, one in held.items()})
         if self.refused_fences:
             return dict.fromkeys(held, self.refused_fences.pop(0))
-        return {uuid: ClaimResult(Outcome.DONE, made=one) for uuid, one in held.items()}
+        return {uuid: Written(Outcome.DONE, held=one) for uuid, one in held.items()}
 
-    def get_held_many(self, instance_uuids, context=None):
+    def read(self, instance_uuids, context=None):
         return {uuid: ConsumerAllocations(self.held.get(uuid, {}), 1) for uuid in instance_uuids}
 
     def release(self, held, left, kept, context=None):
@@ -263,12 +265,13 @@ def make_world(conf):
         mirror = mirror or no_mirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
         stream = DecisionStream(broker, state, f"s{next(numbers)}", "") if broker else NoStream()
+        placement.listeners = mirror, stream.sharing
         parts = Parts(
             hosts=found,
             placement=placement,
             candidates=placement,
             candidate_hosts=CandidateHosts(conf, found, placement, None, None),
-            claimer=placement,
+            claims=placement,
             mirror=mirror,
             stream=stream,
         )
@@ -600,7 +603,7 @@ def test_what_some_instances_hold_is_left_in_doubt_if_another_one_was_deleted(ma
 def test_what_some_instances_hold_is_released_as_it_was_read_first(make_world):
     """What another run has fenced since then it may have been answered with."""
     world, generations, released = make_world(two_hosts()), itertools.count(1), []
-    world.placement.get_held_many = lambda uuids, _context=None: {
+    world.placement.read = lambda uuids, _context=None: {
         "i1": ConsumerAllocations(held("h2"), next(generations)),
         "i2": ConsumerAllocations(),
     }
@@ -612,14 +615,14 @@ def test_what_some_instances_hold_is_released_as_it_was_read_first(make_world):
 def test_a_call_whose_fence_fails_begins_again(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    world.placement.refused_fences = [ClaimResult(Outcome.CHANGED, "changed")]
+    world.placement.refused_fences = [Written(Outcome.CHANGED, reason="changed")]
     ((chosen,),) = ask(world, None, call=with_past())
     assert (chosen.service_host, len(world.placement.fenced)) == ("h2", 2)
 
 
 def test_a_request_whose_fence_placement_refuses_releases_its_claim_and_begins_again(make_world):
     world = make_world(two_hosts())
-    world.placement.refused_fences = [ClaimResult(Outcome.REFUSED, "the inventory is smaller now")]
+    world.placement.refused_fences = [Written(Outcome.REFUSED, reason="the inventory is smaller now")]
     ((chosen, *_),) = ask(world, None, call=with_past())
     assert (chosen.service_host, len(world.placement.fenced)) == ("h1", 2)
     assert (world.placement.released, len(world.placement.claimed)) == (["i1"], 2)
@@ -630,7 +633,7 @@ def test_a_request_whose_fence_placement_refuses_releases_its_claim_and_begins_a
 def test_what_an_instance_holds_and_placement_refuses_ends_the_request(make_world, final):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    world.placement.refused_fences = [ClaimResult(Outcome.REFUSED, "smaller", final=final)]
+    world.placement.refused_fences = [Written(Outcome.REFUSED, reason="smaller", final=final)]
     with pytest.raises(NoValidHost):
         ask(world, None, call=with_past())
     assert (len(world.placement.fenced), world.placement.released) == (1, [])
@@ -639,7 +642,7 @@ def test_what_an_instance_holds_and_placement_refuses_ends_the_request(make_worl
 def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what_others_fenced(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
-    world.placement.refused_fences = [ClaimResult(Outcome.CHANGED, "changed")] * 9
+    world.placement.refused_fences = [Written(Outcome.CHANGED, reason="changed")] * 9
     with pytest.raises(AllocationUpdateFailed):
         ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert (world.placement.claimed, world.placement.released) == ([], [])
@@ -697,8 +700,7 @@ def test_a_call_of_which_nova_cannot_tell_is_served(make_world, state):
     assert ask(world, None, call=with_past())
 
 
-def test_a_call_without_a_past_asks_nobody(make_world, monkeypatch):
-    monkeypatch.setattr(request_run, "Recovery", None)
+def test_a_call_without_a_past_asks_nobody(make_world):
     world = make_world(two_hosts())
     world.placement.state = InstanceState.GIVEN_UP
     assert ask(world, None, call=Call())
@@ -715,7 +717,9 @@ def test_a_call_that_waited_long_for_a_thread_is_not_answered_if_its_caller_has_
 
 def in_conflict(*names):
     allocations = {uuid: entry for name in names for uuid, entry in held(name).items()}
-    return ClaimResult(Outcome.CHANGED, "held by another request", held=ConsumerAllocations(allocations, 1))
+    return Written(
+        Outcome.CHANGED, reason="held by another request", held=ConsumerAllocations(allocations, 1)
+    )
 
 
 HELD = in_conflict("h2")
@@ -734,14 +738,14 @@ def test_a_request_begins_again_if_what_it_met_is_released_meanwhile(make_world)
     """Each of two runs can meet claims of the other one, and release its own."""
     world = make_world(two_hosts())
     answers = iter([HELD])
-    world.placement.answer = lambda _request: next(answers, ClaimResult(Outcome.DONE))
+    world.placement.answer = lambda _request: next(answers, Written(Outcome.DONE))
     ((chosen, *_),) = ask(world, None, call=Call())
     assert chosen.service_host == "h1"
 
 
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
-    stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
-    world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.DONE), uuid_of("h2"): stopped})
+    stopped = Written(Outcome.STOPPING, reason="the scheduler is stopping")
+    world = make_world(two_hosts(), {uuid_of("h1"): Written(Outcome.DONE), uuid_of("h2"): stopped})
     with pytest.raises(ReturnedToBroker, match="is stopping"):
         ask(world, make_spec(project_id="p", num_instances=2), uuids=("i1", "i2"))
     assert world.placement.released == ["i1"]
@@ -768,7 +772,7 @@ def test_a_repeated_evacuation_is_answered_with_the_host_that_the_first_one_got(
 
 def conflict_unless_h2_is_kept(request):
     if uuid_of("h2") in request.kept:
-        return ClaimResult(Outcome.DONE)
+        return Written(Outcome.DONE)
     return in_conflict("h1", "h2")
 
 
@@ -1254,7 +1258,7 @@ def test_what_is_claimed_again_after_a_release_is_fenced(make_world, mirrored):
     """A try of the release may come late, and expect the generation that the instance has once more."""
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     refuses = lambda request: request.uuid == "i2" and not world.placement.queries  # noqa: E731
-    world.placement.answer = lambda each: REFUSED if refuses(each) else ClaimResult(Outcome.DONE)
+    world.placement.answer = lambda each: REFUSED if refuses(each) else Written(Outcome.DONE)
     assert len(ask(world, make_spec(project_id="p", num_instances=2), uuids=["i1", "i2"])) == 2
     assert world.placement.released == ["i1"]
     assert [sorted(each) for each in world.placement.fenced] == [["i1", "i2"]]
@@ -1315,8 +1319,8 @@ def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mir
     """Four of five instances, say, are claimed by the mirror, and the fifth is refused."""
     events = []
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
-    refused = [ClaimResult(Outcome.DONE), REFUSED, REFUSED, REFUSED]
-    world.placement.answer = lambda request: refused.pop(0) if refused else ClaimResult(Outcome.DONE)
+    refused = [Written(Outcome.DONE), REFUSED, REFUSED, REFUSED]
+    world.placement.answer = lambda request: refused.pop(0) if refused else Written(Outcome.DONE)
     release, fetch = world.placement.release, world.placement.fetch
     world.placement.release = lambda held, *rest: events.extend(held) or release(held, *rest)
     world.placement.fetch = lambda queries, context: events.append("ask") or fetch(queries, context)
@@ -1325,7 +1329,7 @@ def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mir
 
 
 def test_a_refused_host_of_the_mirror_is_not_tried_by_the_next_request(make_world, mirrored):
-    gone = ClaimResult(Outcome.GONE, refused_provider=uuid_of("h1"))
+    gone = Written(Outcome.GONE, provider=uuid_of("h1"))
     world = make_world(mirrored_hosts(), {uuid_of("h1"): gone}, mirror=mirrored.mirror)
     for uuid in ("i1", "i2"):
         assert ask(world, uuids=[uuid])[0][0].service_host == "h2"
@@ -1422,10 +1426,10 @@ def test_a_failure_by_filters_is_explained(make_world, caplog):
 
 
 def test_a_failure_by_refused_claims_is_explained(make_world, caplog):
-    refused = ClaimResult(
+    refused = Written(
         Outcome.REFUSED,
-        "no room",
-        "VCPU",
+        reason="no room",
+        resource_class="VCPU",
         events=(ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST),),
     )
     line = failure_line(make_world([host_with_candidate("h1")], {uuid_of("h1"): refused}), caplog)
@@ -1533,7 +1537,7 @@ def test_a_claim_that_is_refused_or_given_back_is_pending_nowhere(share):
 def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
     one, another = share(), share()
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
-    for part in ("outages", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+    for part in ("outages", "_claims", "notifications", "decisions", "_mirror", "hosts"):
         setattr(another.manager, part, mock.Mock())
     another.manager.stop(lambda: 0)
     assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)
@@ -1550,8 +1554,8 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
         return Reply(200, json.dumps({what: answers[what], "resource_provider_generation": 1}).encode())
 
     world.placement.get = get
-    world.placement.answer = lambda request: ClaimResult(
-        Outcome.DONE, made=ConsumerAllocations(request.candidate.allocations, 1)
+    world.placement.answer = lambda request: Written(
+        Outcome.DONE, held=ConsumerAllocations(request.candidate.allocations, 1)
     )
     assert world.manager.stream.status().schedulers == 1
     assert ask(world)[0][0].service_host == "h2"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from scheduler.claims import claimer
+from scheduler.claims import claims
 from scheduler.rules import nova_modules
 from tests.support.sources import ROOT, modules, nodes, tree
 
@@ -181,7 +181,7 @@ def test_bounds_that_documents_quote_are_constants(document):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("claims.claimer.RELEASE_TIMEOUT", f"{claimer.RELEASE_TIMEOUT:.0f}"),
+        ("claims.claims.RELEASE_TIMEOUT", f"{claims.RELEASE_TIMEOUT:.0f}"),
         ("rpc.checks.MOST_INSTANCES", "16,000"),
         ("filters.chain.PATIENCE", "0.2"),
     ],
@@ -205,8 +205,8 @@ def test_what_docstrings_name_is_there():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("scheduler/claims/claimer.py", True),
-        ("claims/claimer.py", True),
+        ("scheduler/claims/claims.py", True),
+        ("claims/claims.py", True),
         ("claims/gone.py", False),
         ("/etc/nova/nova.conf", True),
         ("share/berth", True),
@@ -221,14 +221,14 @@ def test_paths(name, expected):
     [
         ("scheduler.claims", True),
         ("scheduler.gone", False),
-        ("claims.claimer.Claimer.claim", True),
-        ("claims.claimer.RELEASE_TIMEOUT", True),
-        ("claims.claimer.Gone", False),
-        ("claims.claimer.Claimer.gone", False),
+        ("claims.claims.Claims.claim", True),
+        ("claims.claims.RELEASE_TIMEOUT", True),
+        ("claims.claims.Gone", False),
+        ("claims.claims.Claims.gone", False),
         ("rpc.server.Server.count", True),
         ("oslo_messaging.rpc", True),
         ("candidate_hosts.ask_placement", True),
-        ("recovery.claiming", False),
+        ("past.claiming", False),
         ("berth.explain", True),
     ],
 )

@@ -3,14 +3,14 @@
 import pytest
 
 from scheduler import objects
-from scheduler.claims.claimer import TOO_LATE
-from scheduler.claims.result import ClaimResult
+from scheduler.claims.claims import TOO_LATE
 from scheduler.decisions.document import decode
 from scheduler.errors import DependencyUnavailable, HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.request import prefilters
 from scheduler.request.past import Past
 from scheduler.rpc.calls import Call
@@ -24,7 +24,7 @@ conf, make_world = test_manager.conf, test_manager.make_world
 
 
 def refusal(step=ClaimState.NEXT_HOST, outcome=Outcome.REFUSED, cause="no room"):
-    return ClaimResult(outcome, cause, events=(ClaimEvent(1, "h1", 409, cause, step),))
+    return Written(outcome, reason=cause, events=(ClaimEvent(1, "h1", 409, cause, step),))
 
 
 def spec_of(**fields):
@@ -66,7 +66,7 @@ def claim_given_up(make_world, conf, monkeypatch):
 def too_late(make_world, conf, monkeypatch):
     world = make_world(two_hosts())
 
-    def late(_candidates, _claimant, _deadline):
+    def late(_candidates, _requester, _deadline):
         raise NoValidHost(TOO_LATE)
 
     world.placement.claim = late
@@ -122,10 +122,10 @@ def json_hint_refused(make_world, conf, monkeypatch):
 def held_unknown(make_world, conf, monkeypatch):
     world = make_world(two_hosts())
 
-    def get_held_many(instance_uuids, context=None):
+    def read(instance_uuids, context=None):
         raise PlacementUnanswered("timed out", timed_out=True)
 
-    world.placement.get_held_many = get_held_many
+    world.placement.read = read
     return world, {"call": Call(past=lambda: Past.QUEUED)}
 
 

@@ -1,7 +1,7 @@
 """The parts of a scheduler, put together."""
 
 from scheduler.nova_db.inventory import Inventory
-from scheduler.parts import Outside, make_steps, no_stream, put_together
+from scheduler.parts import Outside, make_world, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.write_policy import Timing
 from tests.support.clock import Clock
@@ -41,7 +41,7 @@ def test_all_parts_have_the_clock_of_the_hosts(nova):
     clock = Clock()
     outside = outside_of(nova, clock)
     parts = put_together(nova.conf, outside, make_stream=no_stream)
-    found = clocks_of([parts, make_steps(nova.conf, parts, None)])
+    found = clocks_of([parts, make_world(nova.conf, parts, None)(driver=None)])
     assert len(found) > 20
     assert {path: each for path, each in found.items() if each is not clock} == {}
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 import uuid
 
-from scheduler.claims.result import ClaimResult
 from scheduler.filters.chain import FilterChain
 from scheduler.numa.fit import Fitter
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
@@ -17,7 +17,7 @@ from tools.bench import requests
 from tools.bench.timing import Measurement, best
 
 INSTANCES = 100
-GRANTED = ClaimResult(Outcome.DONE)
+GRANTED = Written(Outcome.DONE)
 # Filters that leave only a few hosts, with which there is not enough to measure.
 NARROW = {"SameHostFilter", "IsolatedHostsFilter"}
 
@@ -25,10 +25,10 @@ NARROW = {"SameHostFilter", "IsolatedHostsFilter"}
 class Granting:
     """A claimer whose claims always succeed, at once."""
 
-    def claim_many(self, candidates: Mapping[str, Any]) -> dict[str, ClaimResult]:
+    def claim(self, candidates: Mapping[str, Any]) -> dict[str, Written]:
         return dict.fromkeys(candidates, GRANTED)
 
-    def release(self, instance_uuid: str, claim: ClaimResult) -> None: ...
+    def release(self, instance_uuid: str, claim: Written) -> None: ...
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:

@@ -14,12 +14,12 @@ from typing import Any
 from oslo_messaging import MessageUndeliverable
 
 from scheduler import manager
-from scheduler.claims import claim, claim_session
-from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
-from scheduler.claims.claim_session import ClaimSession
-from scheduler.claims.claimer import Claimer
+from scheduler.claims import claims as claims_of_process
+from scheduler.claims import session as claims_of_request
+from scheduler.claims.checks import CapacityCheck, GroupCheck
+from scheduler.claims.claims import Claims
 from scheduler.claims.doubts import Doubts
-from scheduler.claims.group_policy import GroupCheck
+from scheduler.claims.session import Session
 from scheduler.claims.sweep import Sweep
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
@@ -34,9 +34,8 @@ from scheduler.rpc.amqp.backlog import Backlog
 from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.heartbeats import Heartbeats
-from scheduler.workflow.callers import Callers
-from scheduler.workflow.held_hosts import HeldHosts
-from scheduler.workflow.request_run import RequestRun
+from scheduler.workflow.past import Recovery
+from scheduler.workflow.run import RequestRun
 from tools.simulation import product, threads
 
 #: Histories within which a break is to be noticed.
@@ -67,21 +66,21 @@ def _alias(owner: Any, name: str, other: str) -> Break:
 
 
 def _inverted(_check: Any) -> Any:
-    def inverted(callers: Callers, request: Any, *, ask_nova: bool = True) -> None:
-        if ask_nova and not OVER.issuperset(callers._states_of(request)):  # noqa: SLF001
+    def inverted(recovery: Recovery, request: Any, *, ask_nova: bool = True) -> None:
+        if ask_nova and not OVER.issuperset(recovery._states_of(request)):  # noqa: SLF001
             raise CallerLeft("inverted")
 
     return inverted
 
 
 def _all_wait(release: Any) -> Any:
-    def released(callers: Callers, *arguments: Any) -> None:
-        claimer = callers._claimer  # noqa: SLF001
-        states_of, claimer.states_of = claimer.states_of, all_waiting
+    def released(recovery: Recovery, *arguments: Any) -> None:
+        claims = recovery._claims  # noqa: SLF001
+        states_of, claims.states_of = claims.states_of, all_waiting
         try:
-            release(callers, *arguments)
+            release(recovery, *arguments)
         finally:
-            claimer.states_of = states_of
+            claims.states_of = states_of
 
     return released
 
@@ -90,8 +89,9 @@ def _all_wait(release: Any) -> Any:
 
 
 def _fence_counts(fence: Any) -> Any:
-    def fenced(session: ClaimSession) -> Mapping[str, Any]:
-        return {uuid: one for uuid, one in (fence(session) or {}).items() if one.claimed}
+    def fenced(session: Session) -> Mapping[str, Any]:
+        fence(session)
+        return {}
 
     return fenced
 
@@ -103,9 +103,9 @@ def _first_only(release: Any) -> Any:
 def _whatever_generation(release: Any) -> Any:
     """Release what an instance holds now, whoever wrote it."""
 
-    def released(claimer: Claimer, held: Any, *rest: Any) -> Any:
+    def released(claimer: Claims, held: Any, *rest: Any) -> Any:
         try:
-            now = claimer.get_held_many(list(held))
+            now = claimer.read(list(held))
         except PlacementSilent:
             now = held
         return release(claimer, {uuid: now[uuid] for uuid in held if now[uuid].allocations}, *rest)
@@ -114,9 +114,9 @@ def _whatever_generation(release: Any) -> Any:
 
 
 def _as_its_own(adopt: Any) -> Any:
-    def adopted(claims: ClaimSession, found: Any) -> None:
+    def adopted(claims: Session, found: Any) -> None:
         adopt(claims, found)
-        claims._found.clear()  # noqa: SLF001
+        claims._unclear.clear()  # noqa: SLF001
 
     return adopted
 
@@ -251,8 +251,8 @@ def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
 def _one_for_all(of_each: Any) -> Any:
     """Take a call for settled of which one instance holds a host."""
 
-    def found(hosts: HeldHosts, request: Any) -> Any:
-        held = of_each(hosts, request)
+    def found(recovery: Recovery, request: Any) -> Any:
+        held = of_each(recovery, request)
         first = next(iter(held.values()), None)
         return held if first is None else {uuid: held.get(uuid, first) for uuid in request.instance_uuids}
 
@@ -278,32 +278,35 @@ def _moves_as_builds(look: Any) -> Any:
 #: By name: the profile whose histories bring it out, and what is broken.
 BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
-    "a call with a past is wanted, whatever nova says": ("backlog", _wrap(Callers, "check", _constant(None))),
-    "wanted and not wanted are mixed up": ("backlog", _wrap(Callers, "check", _inverted)),
+    "a call with a past is wanted, whatever nova says": (
+        "backlog",
+        _wrap(Recovery, "check_caller", _constant(None)),
+    ),
+    "wanted and not wanted are mixed up": ("backlog", _wrap(Recovery, "check_caller", _inverted)),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
     # the fence
-    "no fence": ("pieces", _wrap(ClaimSession, "fence", _constant({}))),
-    "a fence that failed counts": ("pieces", _wrap(ClaimSession, "fence", _fence_counts)),
+    "no fence": ("pieces", _wrap(Session, "fence", _constant({}))),
+    "a fence that failed counts": ("pieces", _wrap(Session, "fence", _fence_counts)),
     "the fence is not all or none": ("together", _wrap(AllocationWriter, "write", _one_by_one)),
     "a claim after a release needs no fence": (
         "overlaps",
-        lambda: setattr(ClaimSession, "released", property(lambda _self: False, lambda _self, _value: None)),
+        lambda: setattr(Session, "released", property(lambda _self: False, lambda _self, _value: None)),
     ),
     "claims of several writes need no fence": (
         "pieces",
-        _wrap(ClaimSession, "took_several_writes", _property(False)),
+        _wrap(Session, "took_several_writes", _property(False)),
     ),
     # releases
     "what some instances hold is released though another was deleted": (
         "pieces",
-        _wrap(Callers, "release", _all_wait),
+        _wrap(Recovery, "_release", _all_wait),
     ),
-    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
-    "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
+    "nothing is released before an error": ("placement", _wrap(Session, "_release", _constant(None))),
+    "one instance of several is released": ("placement", _wrap(Claims, "release", _first_only)),
     "a release removes what another run wrote": (
         "together",
-        _wrap(Claimer, "release", _whatever_generation),
+        _wrap(Claims, "release", _whatever_generation),
     ),
     "the release is skipped if a reply cannot be delivered": (
         "reply",
@@ -315,7 +318,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "what another run wrote is released": (
         "redelivery",
-        _wrap(ClaimSession, "adopt", _as_its_own),
+        _wrap(Session, "adopt", _as_its_own),
     ),
     # writes
     "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
@@ -340,10 +343,13 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unread",
         _wrap(AllocationReader, "read_many", _nothing_on_error),
     ),
-    "an evacuated instance loses what it had": ("placement", _wrap(claim, "_write_of", _without_source)),
+    "an evacuated instance loses what it had": (
+        "placement",
+        _wrap(claims_of_process, "_write_of", _without_source),
+    ),
     "writes have no order": ("crowd", _wrap(WriteQueue, "send", _not_waiting)),
-    "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
-    "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
+    "no check for over-commit": ("crowd", _wrap(CapacityCheck, "look", _constant({}))),
+    "claims go on while the process stops": ("stop", _wrap(Claims, "stop_claiming", _constant(None))),
     # messages
     "a message is acknowledged before its reply": (
         "kill",
@@ -371,11 +377,11 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "unconfirmed",
         _wrap(ConfirmedMessage, "is_unconfirmed", _property(False)),
     ),
-    "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "open", _failing)),
-    "nobody looks after the members of a group": ("groups", _wrap(GroupCheck, "check", _constant({}))),
+    "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "_begin", _failing)),
+    "nobody looks after the members of a group": ("groups", _wrap(GroupCheck, "look", _constant({}))),
     "nobody looks after the group once more after a fence": (
         "groups",
-        _wrap(ClaimSession, "_check_fenced", _constant(None)),
+        _wrap(Session, "_look_after_fence", _constant(None)),
     ),
     "a call is acknowledged before it is published once more": (
         "kill",
@@ -385,7 +391,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "partitions",
         lambda: setattr(product.Hosts, "outside", lambda _hosts, _uuids: product.NO_HOSTS),
     ),
-    "one held instance answers for all": ("pieces", _wrap(HeldHosts, "of_each", _one_for_all)),
+    "one held instance answers for all": ("pieces", _wrap(Recovery, "_of_each", _one_for_all)),
     # what is in doubt
     "the sweep finds nothing": ("full", _wrap(Sweep, "_unsettled", _constant(()))),
     "doubts are never settled": ("overlaps", _wrap(Doubts, "_settle_due", _constant(False))),
@@ -393,15 +399,15 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a move is given up as soon as a build": ("moves", _wrap(Doubts, "_look", _moves_as_builds)),
     "nothing is noted of a write without a response": (
         "overlaps",
-        _wrap(ClaimSession, "note_lost", _constant(None)),
+        _wrap(Session, "_note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": (
         "full and moved",
-        _wrap(Callers, "note_earlier_runs", _constant(None)),
+        _wrap(Recovery, "note_earlier_runs", _constant(None)),
     ),
     "nothing is noted of a claim that was not released": (
         "many and deleted",
         _wrap(Doubts, "note_unreleased", _constant(None)),
     ),
-    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claim_session, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claims_of_request, "SOON", 1e9)),
 }

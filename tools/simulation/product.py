@@ -364,7 +364,7 @@ class Parts:
         self._places = places
 
     def _make_periodics(self, _conf: cfg.ConfigOpts, manager: SchedulerManager) -> Iterator[Periodic]:
-        claimer, last = manager.parts.claimer, -math.inf
+        claims, last = manager.parts.claims, -math.inf
 
         def read_new() -> Collection[str] | None:
             nonlocal last
@@ -377,7 +377,7 @@ class Parts:
             last = max((at for at, _uuid in found), default=last)
             return [uuid for _at, uuid in found]
 
-        sweep = Sweep(claimer.writer, claimer.states_of, read_new)
+        sweep = Sweep(claims.writer, claims.states_of, read_new)
         yield Periodic("sweep", sweep.run, INTERVAL, INTERVAL * threads.MODULES["random"].random())
 
     def _states_of(self, uuids: Collection[str], _ignored: Collection[str] = ()) -> dict[str, InstanceState]:
@@ -407,7 +407,7 @@ class Parts:
         made = self.make_stream
         shared = no_stream if made is None else lambda _conf, state: made(number, state)
         parts = put_together(conf, Outside(hosts, client, None), shared)
-        parts.claimer.batch_size = self._limits.batch
+        parts.claims.batch_size = self._limits.batch
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any) -> Any:

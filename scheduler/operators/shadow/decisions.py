@@ -14,6 +14,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.claims.session import NothingSent
 from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import PreparedChain
@@ -32,8 +33,8 @@ from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
-from scheduler.workflow.claiming import host_of_provider
-from scheduler.workflow.decide import WithoutClaims, decide, with_queries
+from scheduler.workflow.decide import decide, with_queries
+from scheduler.workflow.world import host_of_provider
 
 #: Seconds for one decision: no caller waits for it.
 LONGEST = 60.0
@@ -234,7 +235,7 @@ class ShadowManager(SchedulerManager):
             try:
                 with self.decisions.recording(trace):
                     request = with_queries(request, self.world, trace)
-                    decide(request, self.world, WithoutClaims(), trace)
+                    decide(request, self.world, NothingSent, trace)
             except NoValidHost as error:
                 refusal = str(error)
             seconds = self._clock() - begun
@@ -260,10 +261,10 @@ class ShadowManager(SchedulerManager):
         """Return what would be chosen without placements that no compute has reported."""
         parts = self.parts
         alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
-        world = replace(self.world, steps=replace(self.steps, mirrored_hosts=alone))
+        world = replace(self.world, mirrored_hosts=alone)
         best = BestHosts(self.conf.filter_scheduler.host_subset_size, parts.hosts.mapped)
         try:
-            decide(request, world, WithoutClaims(), Trace(request, self._clock, also=best))
+            decide(request, world, NothingSent, Trace(request, self._clock, also=best))
         except BerthError:
             return ()
         finally:
@@ -308,7 +309,7 @@ class ShadowManager(SchedulerManager):
             PlacementSilent: Placement gives no answer.
         """
         table, ignored = self.hosts.snapshot(math.inf), set(copy.spec.ignore_hosts or ())
-        held = self._claimer.get_held_many(copy.instance_uuids)
+        held = self._claims.read(copy.instance_uuids)
         return {
             uuid: node
             for uuid, one in held.items()
@@ -318,7 +319,7 @@ class ShadowManager(SchedulerManager):
 
     def nobody_waits(self, instance_uuids: Collection[str]) -> bool:
         """Return whether nova has given up, deleted or placed all instances."""
-        return OVER.issuperset(self._claimer.states_of(instance_uuids, ()).values())
+        return OVER.issuperset(self._claims.states_of(instance_uuids, ()).values())
 
     def follow(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> None:
         """Count what was chosen until computes report it, in place of what is counted for the instances.

@@ -13,6 +13,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
+from scheduler.claims.session import NothingSent
 from scheduler.decisions import document as documents
 from scheduler.decisions.explanation import FailureExplainer, World
 from scheduler.decisions.host_verdicts import Names
@@ -35,7 +36,7 @@ from scheduler.selection.headroom import Usages
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
 from scheduler.weights.scores import Scores
-from scheduler.workflow.decide import WithoutClaims, decide, offered, with_queries
+from scheduler.workflow.decide import decide, offered, with_queries
 
 #: The query that all hosts with free memory meet.
 ANY = Query((("resources", "MEMORY_MB:1"),), "resources=MEMORY_MB%3A1", None)
@@ -212,7 +213,7 @@ class PlannedCloud:
         error: BerthError | None = None
         try:
             request = with_queries(request, self._world, trace)
-            decision.selections = decide(request, self._world, WithoutClaims(), trace)
+            decision.selections = decide(request, self._world, NothingSent, trace).selections
         except BerthError as caught:
             if not isinstance(caught, NoValidHost) and not request.queries:
                 raise

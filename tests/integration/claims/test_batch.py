@@ -22,7 +22,7 @@ def claim(claimer):
 
 def holds_its_own(cloud, plan, results):
     for one, result in results.items():
-        expected = plan[one].allocations if result.claimed else {}
+        expected = plan[one].allocations if result.done else {}
         assert cloud.held(one).allocations == expected
     return [result.outcome for result in results.values()]
 
@@ -77,7 +77,7 @@ def test_faults(claim, candidates, cloud, proxy, fault):
 def test_two_requests_for_the_same_hosts(claim, candidates, cloud):
     with ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda _: claim(*candidates, *candidates), range(2)))
-    assert sum(result.claimed for _, results in both for result in results.values()) == 4
+    assert sum(result.done for _, results in both for result in results.values()) == 4
     for plan, results in both:
         holds_its_own(cloud, plan, results)
     assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]

@@ -44,14 +44,14 @@ def test_fresh_consumer_costs_one_request(claim, candidates, cloud, instance, pr
 
 def test_full_host_refuses_and_says_of_what(claim, candidates, cloud, claimer, instance):
     for _ in range(2):
-        assert claimer.claim(request_for(str(uuid.uuid4()), candidates[0])).claimed
+        assert claimer.claim(request_for(str(uuid.uuid4()), candidates[0])).done
     result = claim(candidates[0])
     assert result.outcome is Outcome.REFUSED
     assert result.try_next
-    assert result.refused_provider == candidates[0].root
-    assert result.refused_class in {"VCPU", "MEMORY_MB"}
+    assert result.provider == candidates[0].root
+    assert result.resource_class in {"VCPU", "MEMORY_MB"}
     assert cloud.held(instance) == NOTHING
-    assert claim(candidates[1]).claimed
+    assert claim(candidates[1]).done
 
 
 @pytest.mark.parametrize(("project", "uuid"), [(None, None), ("project", "no-uuid")])
@@ -65,9 +65,9 @@ def test_missing_provider_then_another_host(claim, candidates, cloud, instance, 
     cloud.delete(candidates[0].root)
     gone = claim(candidates[0])
     assert gone.outcome is Outcome.GONE
-    assert gone.refused_provider == candidates[0].root
+    assert gone.provider == candidates[0].root
     before = len(proxy.seen)
-    assert claim(candidates[1]).claimed
+    assert claim(candidates[1]).done
     # Placement kept a record of the consumer; that is known, and costs nothing.
     assert len(proxy.seen) == before + 1
     assert cloud.held(instance).allocations == candidates[1].allocations
@@ -81,7 +81,7 @@ def test_provider_deleted_on_the_way(claim, candidates, cloud, proxy):
 def test_empty_consumer_of_another_process(claim, candidates, cloud, instance):
     gone = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
     assert put(cloud.writer, instance, Write.of(gone, OWNER)).outcome is Outcome.GONE
-    assert claim(candidates[0]).claimed
+    assert claim(candidates[0]).done
     assert cloud.held(instance).generation == 1
 
 
@@ -110,7 +110,7 @@ def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, i
     claimer = make_claimer(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0)))
     proxy.on(*PUT, delayed(0.8))
     result = claimer.claim(request_for(instance, candidates[0]))
-    assert result.claimed
+    assert result.done
     assert proxy.count(*PUT) == 1
     assert cloud.held(instance).allocations == candidates[0].allocations
 
@@ -131,7 +131,7 @@ def test_denied(claim, candidates, proxy, fault):
 
 def test_concurrent_updates_are_ridden_out(claim, candidates, proxy):
     proxy.on(*PUT, *[concurrent_update] * 5)
-    assert claim(candidates[0]).claimed
+    assert claim(candidates[0]).done
 
 
 def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
@@ -142,7 +142,7 @@ def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
     assert result.try_next
     assert "Failed scheduler client operation claim_resources: out of retries" in caplog.text
     assert "Failed to save allocation for" in caplog.text
-    assert claim(candidates[1]).claimed
+    assert claim(candidates[1]).done
 
 
 def test_endless_consumer_conflicts_end(claim, candidates, proxy, claimer):
@@ -153,20 +153,20 @@ def test_endless_consumer_conflicts_end(claim, candidates, proxy, claimer):
 
 class TestAllocationsOfAnotherRequest:
     def test_the_same_host_is_told(self, claim, candidates, cloud, instance):
-        assert claim(candidates[0]).claimed
+        assert claim(candidates[0]).done
         result = claim(candidates[0])
         assert (result.outcome, result.held) == (Outcome.CHANGED, cloud.held(instance))
         assert cloud.held(instance).generation == 1
 
     def test_another_host_is_refused(self, claim, candidates, cloud, instance):
-        assert claim(candidates[0]).claimed
+        assert claim(candidates[0]).done
         result = claim(candidates[1])
         assert (result.outcome, result.held) == (Outcome.CHANGED, cloud.held(instance))
         assert cloud.held(instance).allocations == candidates[0].allocations
         assert cloud.used(candidates[1].root).get("VCPU", 0) == 0
 
     def test_ignored_hosts_that_hold_nothing_change_nothing(self, claim, candidates, cloud, instance):
-        assert claim(candidates[0]).claimed
+        assert claim(candidates[0]).done
         assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).outcome is Outcome.CHANGED
         assert cloud.held(instance).allocations == candidates[0].allocations
 
@@ -174,7 +174,7 @@ class TestAllocationsOfAnotherRequest:
 class TestEvacuation:
     @pytest.fixture
     def evacuate(self, claim, candidates):
-        assert claim(candidates[0]).claimed
+        assert claim(candidates[0]).done
         return lambda: claim(candidates[1], evacuating_from={candidates[0].root})
 
     def both(self, candidates):
@@ -182,14 +182,14 @@ class TestEvacuation:
 
     def test_keeps_the_source(self, evacuate, candidates, cloud, instance):
         result = evacuate()
-        assert result.claimed
+        assert result.done
         assert cloud.held(instance).allocations == self.both(candidates)
         assert cloud.held(instance).generation == 2
 
     @pytest.mark.parametrize("fault", LOST.values(), ids=LOST.keys())
     def test_answer_to_the_second_put_is_lost(self, evacuate, candidates, cloud, instance, proxy, fault):
         proxy.on(*PUT, lambda forward: forward(), fault)
-        assert evacuate().claimed
+        assert evacuate().done
         assert cloud.held(instance).allocations == self.both(candidates)
 
     def test_release_restores_the_source(self, evacuate, claimer, candidates, cloud, instance):
@@ -214,7 +214,7 @@ class TestEvacuation:
         entry = {"resources": {"VCPU": 1}}
         source = AllocationCandidate.of(root, (root,), {child: entry}, {})
         assert put(cloud.writer, instance, Write.of(source, OWNER)).outcome is Outcome.DONE
-        assert claim(candidates[1], evacuating_from={root}).claimed
+        assert claim(candidates[1], evacuating_from={root}).done
         assert cloud.held(instance).allocations.keys() == {child, other}
 
 
@@ -249,7 +249,7 @@ def test_one_host_and_many_claimers(claimer, cloud, client, candidates):
     instances = [str(uuid.uuid4()) for _ in range(12)]
     with ThreadPoolExecutor(12) as pool:
         results = list(pool.map(lambda one: claimer.claim(request_for(one, candidates[0])), instances))
-    assert sum(result.claimed for result in results) == 2
+    assert sum(result.done for result in results) == 2
     assert {result.outcome for result in results} == {Outcome.DONE, Outcome.REFUSED}
     assert cloud.used(candidates[0].root)["VCPU"] == 4
 

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from scheduler.claims.claim import Claimant
+from scheduler.claims.claims import Requester
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, put, request_for
@@ -18,14 +18,14 @@ def requests_(claimer, candidates):
     """Requests for instances that hold what they ask for."""
     first, second = candidates
     requests = [request_for(str(uuid.uuid4()), one) for one in (first, first, second)]
-    assert all(result.claimed for result in claimer.claim(requests).values())
+    assert all(result.done for result in claimer.claim(requests).values())
     return requests
 
 
 def confirm(claimer, requests, then=lambda: None):
-    held = claimer.get_held_many([request.uuid for request in requests])
+    held = claimer.read([request.uuid for request in requests])
     then()
-    return claimer.fence(held, Claimant(OWNER))
+    return claimer.fence(held, Requester(OWNER))
 
 
 def generations(cloud, requests):
@@ -60,5 +60,5 @@ def test_none_is_confirmed_after_one_was_given_back(claimer, requests_, cloud):
 def test_what_is_confirmed_fits_on_a_host_that_is_full(claimer, requests_, cloud):
     assert cloud.used(requests_[0].candidate.root)["VCPU"] == 4
     results = confirm(claimer, requests_)
-    assert all(result.claimed for result in results.values())
+    assert all(result.done for result in results.values())
     assert cloud.used(requests_[0].candidate.root)["VCPU"] == 4

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from scheduler.claims.capacity import OvercommitCheck
-from scheduler.claims.claim import Claimant, owner_of
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.checks import CapacityCheck
+from scheduler.claims.claims import Requester, owner_of
+from scheduler.claims.session import Pass, Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
@@ -40,21 +40,21 @@ class Scheduler:
 
     def __init__(self, client):
         self.claimer = make_claimer(client)
-        self.check = OvercommitCheck(lambda _: {}, partial(read_usage, client), others=8)
+        self.check = CapacityCheck(lambda _: {}, partial(read_usage, client), others=8)
 
     def claim(self, provider, instance):
         """Return whether an instance got one unit of a provider."""
         entries = {provider: {"resources": {"VCPU": 1}}}
         candidate = AllocationCandidate.of(provider, (provider,), entries, {"": [provider]})
         request = make_request(make_spec(project_id="project", user_id="user"), [instance])
-        claimant = Claimant(owner_of(request))
-        with ClaimSession(
-            self.claimer, PendingPlacements(), request, claimant, capacity=self.check
-        ) as claims:
-            result = claims.claim_many({instance: candidate})[instance]
+        of_pass = Pass(Requester(owner_of(request)), capacity=self.check)
+        claims = Session(self.claimer, PendingPlacements(), request, lambda *_: of_pass)
+        claims.begin(None, request)
+        with claims:
+            result = claims.claim({instance: candidate})[instance]
             assert result.outcome in {Outcome.DONE, Outcome.REFUSED, Outcome.CONTENDED}, result
         claims.keep()
-        return result.claimed
+        return result.done
 
 
 def test_claims_that_overlap_leave_no_host_over_its_capacity(url, connect):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain, PreparedChain
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter
@@ -14,6 +13,7 @@ from scheduler.objects.base import WireObject
 from scheduler.pci import pools as pci_pools
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights.amounts import PCIWeigher
@@ -56,11 +56,8 @@ class Candidate(AllocationCandidate, frozen=True):
 class Granted:
     """Claims that succeed."""
 
-    def claim(self, instance_uuid, candidate):
-        return ClaimResult(Outcome.DONE)
-
-    def claim_many(self, candidates):
-        return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
+    def claim(self, candidates):
+        return dict.fromkeys(candidates, Written(Outcome.DONE))
 
     def release(self, instance_uuid, claim):
         pass

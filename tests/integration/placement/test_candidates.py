@@ -133,7 +133,7 @@ def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, clien
     found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
     (candidate,) = found.by_root[root]
     assert candidate.version == "1.36"
-    assert make_claimer(client).claim(request_for(instance, candidate)).claimed
+    assert make_claimer(client).claim(request_for(instance, candidate)).done
 
 
 def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
@@ -164,7 +164,7 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     assert not headroom.fits(candidate)
     claimer = make_claimer(client)
     for _ in range(2):
-        assert claimer.claim(request_for(str(uuid.uuid4()), candidate)).claimed
+        assert claimer.claim(request_for(str(uuid.uuid4()), candidate)).done
     fresh = source.fetch([cloud.query("resources=VCPU%3A0")], None)
     assert fresh.failed
     (other,) = cloud.make(1)

@@ -213,11 +213,11 @@ def reads_of_a_check(mirror, noting, root):
 def test_own_writes_are_expected_and_those_of_others_are_not(own, cloud):
     roots, mirror, claimer, noting, candidate = own
     one, several = str(uuid.uuid4()), [str(uuid.uuid4()) for _ in range(3)]
-    assert claimer.claim(request_for(one, candidate(roots[0]))).claimed
+    assert claimer.claim(request_for(one, candidate(roots[0]))).done
     results = claimer.claim(
         [request_for(name, candidate(root)) for name, root in zip(several, [*roots, roots[0]], strict=True)]
     )
-    assert all(result.claimed for result in results.values())
+    assert all(result.done for result in results.values())
     assert [reads_of_a_check(mirror, noting, root) for root in roots] == [1, 1]
     assert mirror.find([cloud_query()]).usage(roots[0])["VCPU"].used == 3
     delete = f"{cloud.url}/allocations/{one}"
@@ -234,7 +234,7 @@ def test_a_refused_write_is_expected_not_to_raise_a_generation(own):
     roots, mirror, claimer, noting, _ = own
     (too_much,) = mirror.find([cloud_query()]).candidates(roots[0])
     many = {f"{uuid.uuid4()}": too_much for _ in range(6)}
-    outcomes = [claimer.claim(request_for(name, each)).claimed for name, each in many.items()]
+    outcomes = [claimer.claim(request_for(name, each)).done for name, each in many.items()]
     assert outcomes == [True] * 4 + [False] * 2
     noting.asked.clear()
     answer = mirror.known.find(PlainQuery({"VCPU": 1, "MEMORY_MB": 512}))

@@ -2,8 +2,7 @@
 
 from hypothesis import strategies as st
 
-from scheduler.claims.claim import Claimant
-from scheduler.claims.claimer import Claimer
+from scheduler.claims.claims import Claims, Requester
 from scheduler.claims.doubts import Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -76,8 +75,8 @@ def holding(*where, generation=1):
     return ConsumerAllocations(candidate(*where).allocations, generation, OWNER)
 
 
-def make_claimant(evacuating_from=(), **fields):
-    return Claimant(OWNER, kept=Kept(frozenset(evacuating_from)), **fields)
+def make_requester(evacuating_from=(), **fields):
+    return Requester(OWNER, kept=Kept(frozenset(evacuating_from)), **fields)
 
 
 def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
@@ -87,7 +86,7 @@ def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **
 
 def claimer_of(api, policy=PROMPT, timing=None, states=all_waiting, **others):
     """Return the claimer of a process that writes to a Placement."""
-    return Claimer(writer_of(api, policy, timing), states, **others)
+    return Claims(writer_of(api, policy, timing), states, **others)
 
 
 def writer_of(api, policy=PROMPT, timing=None):
@@ -95,4 +94,4 @@ def writer_of(api, policy=PROMPT, timing=None):
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):
-    return claimer.claim({uuid: candidate(where)}, make_claimant(evacuating_from))[uuid]
+    return claimer.claim({uuid: candidate(where)}, make_requester(evacuating_from))[uuid]

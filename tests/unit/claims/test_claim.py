@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.claim import claim_all
+from scheduler.claims.claims import Claims
 from scheduler.placement.claim_events import ENDS
-from scheduler.placement.outcomes import Outcome, Refusal
+from scheduler.placement.outcomes import Outcome
 from tests.unit.claims.builders import (
     FAULTS,
     GONE,
@@ -21,7 +21,7 @@ from tests.unit.claims.builders import (
     SleepClock,
     candidate,
     holding,
-    make_claimant,
+    make_requester,
     writer_of,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -39,13 +39,12 @@ class World:
         if held is not None:
             self.api.consumers[UUID] = held
         self.clock = SleepClock()
-        self.writer = writer_of(self.api, policy, self.clock.timing)
+        self.claims = Claims(writer_of(self.api, policy, self.clock.timing))
         named = {"nodes": {A, B, C}, "host_name": lambda _provider: "host 1"} | request
-        self.candidate, self.claimant = candidate(where), make_claimant(source, **named)
+        self.candidate, self.requester = candidate(where), make_requester(source, **named)
 
-    def run(self, refusal=lambda: None):
-        wanted, until = {UUID: self.candidate}, self.clock.now + 60.0
-        self.result = claim_all(wanted, self.claimant, self.writer, refusal, until)[UUID]
+    def run(self):
+        self.result = self.claims.claim({UUID: self.candidate}, self.requester, self.clock.now + 60.0)[UUID]
         return self
 
     @property
@@ -99,7 +98,7 @@ def test_a_claim(fields, outcome, held):
     assert sorted(world.held.allocations) == sorted(held)
     assert world.result.events[-1].next_step in ENDS
     if outcome is DONE:
-        assert world.result.made == world.held
+        assert world.result.held == world.held
     if outcome is CHANGED:
         assert world.result.held == world.held
 
@@ -109,16 +108,16 @@ def test_under_random_faults_a_claim_ends_and_holds_what_it_says(writes, reads, 
     world = World(writes, reads, holding(held) if held else None, source={B} if source else ()).run()
     before = [B] if held else []
     world.api.settle()
-    if world.result.claimed:
+    if world.result.done:
         assert sorted(world.held.allocations) == sorted({A, *before})
-        assert bool(world.result.previous) is bool(held)
+        assert bool(world.result.kept.allocations) is bool(held)
     elif not world.result.lost:
         assert sorted(world.held.allocations) == before
 
 
 def test_what_an_evacuated_instance_holds_is_read_before_its_first_write():
     world = World(held=holding(B), source={B}).run()
-    assert (world.result.claimed, world.api.calls) == (True, ["read", "put"])
+    assert (world.result.done, world.api.calls) == (True, ["read", "put"])
     assert [event.next_step.name for event in world.result.events] == ["KEEPING_SOURCE", "GRANTED"]
 
 
@@ -142,7 +141,7 @@ def test_an_evacuation_that_is_refused_for_what_its_instance_keeps_ends(refused,
     )
     world.api.have({"f0": 1})
     result = world.run().result
-    assert (result.outcome, result.refused_provider) == (Outcome.REFUSED, refused)
+    assert (result.outcome, result.provider) == (Outcome.REFUSED, refused)
     assert (result.final, result.try_next, result.hopeless) == (final, not final, final)
     last = result.events[-1]
     assert (last.host, last.next_step.name) == (
@@ -159,21 +158,20 @@ def test_events_name_try_host_status_cause_and_next_step():
 @pytest.mark.parametrize("fault", ["lost", "late 99"])
 def test_a_try_without_a_response_that_may_come_late_is_told(fault):
     world = World([fault, *["403"] * 99], policy=replace(PROMPT, late_delay=9.0)).run()
-    assert not world.result.claimed
+    assert not world.result.done
     assert world.result.lost
-
-
-def test_nothing_is_sent_after_a_refusal():
-    world = World().run(lambda: Refusal(Outcome.STOPPING, "the scheduler is stopping"))
-    assert world.result.outcome is Outcome.STOPPING
-    assert world.api.calls == []
 
 
 def test_a_claim_that_the_stop_ends_says_so():
     world = World(["unreachable"])
-    refusals = iter([None])
-    world.run(lambda: next(refusals, Refusal(Outcome.STOPPING, "the scheduler is stopping")))
-    assert world.result.outcome is Outcome.STOPPING
+    send = world.api.write
+
+    def stopped(*given):
+        world.claims.stop_claiming()
+        return send(*given)
+
+    world.api.write = stopped
+    assert world.run().result.outcome is Outcome.STOPPING
 
 
 def test_an_evacuation_whose_source_cannot_be_told_is_a_conflict():

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from scheduler.claims.doubts import NOTHING_KEPT
-from tests.unit.claims.builders import candidate, make_claimant, make_claimer
+from tests.unit.claims.builders import candidate, make_claimer, make_requester
 
 INSTANCE = "instance 1"
 
@@ -19,12 +19,12 @@ def log(caplog):
 
 def claim(faults=(), host="aaaa"):
     claimer, _ = make_claimer(write_faults=faults)
-    return claimer, claimer.claim({INSTANCE: candidate(host)}, make_claimant())[INSTANCE]
+    return claimer, claimer.claim({INSTANCE: candidate(host)}, make_requester())[INSTANCE]
 
 
 def test_a_claim_and_its_release(log):
     claimer, result = claim()
-    claimer.release({INSTANCE: result.made}, {}, NOTHING_KEPT)
+    claimer.release({INSTANCE: result.held}, {}, NOTHING_KEPT)
     assert log() == [
         ("DEBUG", f"Attempting to claim resources in the placement API for instance {INSTANCE}"),
         ("INFO", f"Deleted allocations for instance {INSTANCE}"),

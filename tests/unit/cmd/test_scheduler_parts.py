@@ -37,7 +37,7 @@ class Row:
 def serving(monkeypatch):
     monkeypatch.setattr(service_record, "OwnService", Row)
     hosts = SimpleNamespace(engines=object(), partition=SimpleNamespace(name=""))
-    parts = SimpleNamespace(claimer=SimpleNamespace(writer=None, states_of=None), placement=None)
+    parts = SimpleNamespace(claims=SimpleNamespace(writer=None, states_of=None), placement=None)
     return SimpleNamespace(hosts=hosts, notifications=notifications.Notifications(()), parts=parts)
 
 
@@ -132,7 +132,7 @@ class Stream(NoStream):
 
 
 def make_server(make_conf, stream, host="me", more="", claimer=None):
-    parts = SimpleNamespace(claimer=claimer or SimpleNamespace(on_event=None))
+    parts = SimpleNamespace(claims=claimer or SimpleNamespace(on_event=None))
     serving = SimpleNamespace(outages=None, stream=stream, parts=parts)
     return scheduler_parts.make_server(make_conf(f"host={host}\n{more}"), serving)
 

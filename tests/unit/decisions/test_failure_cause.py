@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler.claims.claimer import TOO_LATE
+from scheduler.claims.claims import TOO_LATE
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import (
     EXCLUDED,

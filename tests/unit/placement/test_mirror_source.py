@@ -484,7 +484,7 @@ def test_a_refusal_that_names_no_provider_only_counts(mirror):
 
 def test_a_release_counts(mirror):
     write(mirror, "b")
-    mirror.released(allocation("b", MEMORY_MB=1024))
+    mirror.released("i", allocation("b", MEMORY_MB=1024))
     assert found(mirror) == ["a", "b"]
 
 
@@ -494,7 +494,7 @@ def storm(mirror):
 
 
 def test_a_storm_of_refusals_sends_queries_to_placement_until_all_was_read(mirror, caplog):
-    mirror.claimed()
+    mirror.claimed("i", {})
     with caplog.at_level(logging.WARNING):
         storm(mirror)
     assert found(mirror) is None

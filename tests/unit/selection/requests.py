@@ -5,10 +5,13 @@ import functools
 from types import SimpleNamespace
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult
+from scheduler.claims.claims import Requester, owner_of
+from scheduler.claims.session import Pass, Session
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.request.instance_state import all_waiting
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import make_host
@@ -48,7 +51,7 @@ def host_with_candidate(name, **amounts):
     return host.candidate(make_candidate(host.columns["uuid"], **amounts))
 
 
-REFUSED = ClaimResult(Outcome.REFUSED, "no room", "VCPU")
+REFUSED = Written(Outcome.REFUSED, reason="no room", resource_class="VCPU")
 
 
 class FakeClaims:
@@ -59,17 +62,17 @@ class FakeClaims:
         self.tried = []
         self.released = []
 
-    def claim(self, instance_uuid, candidate):
+    def answer(self, instance_uuid, candidate):
         self.tried.append((instance_uuid, candidate.root))
-        answer = self.answers.get(candidate.root, ClaimResult(Outcome.DONE))
+        answer = self.answers.get(candidate.root, Written(Outcome.DONE))
         if isinstance(answer, list):
-            answer = answer.pop(0) if answer else ClaimResult(Outcome.DONE)
+            answer = answer.pop(0) if answer else Written(Outcome.DONE)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def claim_many(self, candidates):
-        return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
+    def claim(self, candidates):
+        return {uuid: self.answer(uuid, candidate) for uuid, candidate in candidates.items()}
 
 
 class NoDoubts:
@@ -86,21 +89,22 @@ class NoDoubts:
 
 
 class FakeClaimer:
-    """A ``Claimer`` over ``FakeClaims``; these are told what is released."""
+    """A ``Claims`` over ``FakeClaims``; these are told what is released."""
 
     batch_size = 20
     doubts = NoDoubts()
+    listeners = ()
     states_of = staticmethod(all_waiting)
 
     def __init__(self, claims):
         self.claims = claims
 
-    def claim(self, candidates, claimant, deadline=None):
-        results = self.claims.claim_many(candidates)
+    def claim(self, candidates, requester, deadline=None):
+        results = self.claims.claim(candidates)
         return {uuid: granted(results[uuid], one) for uuid, one in candidates.items()}
 
-    def fence(self, held, claimant, deadline):
-        return {uuid: ClaimResult(Outcome.DONE, made=one) for uuid, one in held.items()}
+    def fence(self, held, requester, deadline):
+        return {uuid: Written(Outcome.DONE, held=one) for uuid, one in held.items()}
 
     def release(self, held, left, kept, context=None):
         self.claims.released.extend(held)
@@ -109,8 +113,17 @@ class FakeClaimer:
 
 def granted(result, candidate):
     """The same result, with what the instance holds if it is granted."""
-    made = result.made or ConsumerAllocations(candidate.allocations, 1)
-    return replace(result, made=made) if result.claimed else result
+    held = result.held if result.held.allocations else ConsumerAllocations(candidate.allocations, 1)
+    return replace(result, held=held) if result.done else result
+
+
+def session_of(claims, request, reservations=None):
+    """What claims for a request by ``FakeClaims``; its pass is begun."""
+    reservations = PendingPlacements() if reservations is None else reservations
+    of_pass = Pass(Requester(owner_of(request)))
+    session = Session(FakeClaimer(claims), reservations, request, lambda *_: of_pass)
+    session.begin(None, request)
+    return session
 
 
 def destination(**fields):

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from scheduler import objects
-from scheduler.claims.claim import Claimant, owner_of
-from scheduler.claims.claim_session import ClaimSession
-from scheduler.claims.result import ClaimResult
 from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
@@ -18,6 +15,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import Usage
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
@@ -25,7 +23,6 @@ from scheduler.selection.observer import NO_OBSERVER
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,
-    FakeClaimer,
     FakeClaims,
     group,
     host_with_candidate,
@@ -33,6 +30,7 @@ from tests.unit.selection.requests import (
     make_conf,
     make_request,
     make_spec,
+    session_of,
 )
 
 CONTEXT = SimpleNamespace(user_id="user")
@@ -49,8 +47,7 @@ def driver(**options):
 def select(hosts, uuids, claims=None, spec=None, alternates=True, observer=NO_OBSERVER, **options):
     spec = spec or make_spec()
     request = make_request(spec, uuids, context=CONTEXT, with_alternates=alternates)
-    claimer = FakeClaimer(claims or FakeClaims())
-    with ClaimSession(claimer, PendingPlacements(), request, Claimant(owner_of(request))) as of_request:
+    with session_of(claims or FakeClaims(), request) as of_request:
         reply = driver(**options).select(make_view(hosts), request, of_request, observer=observer)
     request.write_progress()
     return reply
@@ -81,8 +78,7 @@ def test_what_a_request_saw_of_its_hosts_is_released_when_it_ends():
         column = weakref.ref(view.numbers("free_ram_mb"))
         view.hosts()
         request = make_request(make_spec(), ["i1"], context=CONTEXT, with_alternates=True)
-        claimant = Claimant(owner_of(request))
-        with ClaimSession(FakeClaimer(FakeClaims()), PendingPlacements(), request, claimant) as claims:
+        with session_of(FakeClaims(), request) as claims:
             driver().select(view, request, claims)
         del view
         assert column() is None
@@ -135,14 +131,14 @@ def test_all_claims_refused():
 
 
 def test_no_other_host_is_tried_while_placement_is_away():
-    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.UNSENT, "away")})
+    claims = FakeClaims({uuid_of("h1"): Written(Outcome.UNSENT, reason="away")})
     with pytest.raises(PlacementUnavailable, match="Placement is unavailable"):
         select(four_hosts(), ["i1"], claims)
     assert len(claims.tried) == 1
 
 
 def test_somebody_elses_write_ends_the_request():
-    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.CHANGED, "changed")})
+    claims = FakeClaims({uuid_of("h1"): Written(Outcome.CHANGED, reason="changed")})
     with pytest.raises(AllocationUpdateFailed):
         select(four_hosts(), ["i1"], claims)
 
@@ -168,7 +164,7 @@ def test_alternates_of_a_multi_create_are_in_the_cell_of_each():
 
 
 def test_a_partial_multi_create_is_given_back():
-    refusals = [ClaimResult(Outcome.DONE), REFUSED, REFUSED, REFUSED]
+    refusals = [Written(Outcome.DONE), REFUSED, REFUSED, REFUSED]
     claims = FakeClaims({uuid_of("h1"): refusals})
     with pytest.raises(NoValidHost, match=NOT_ENOUGH):
         select([host_with_candidate("h1")], ["i1", "i2", "i3"], claims)
@@ -176,28 +172,28 @@ def test_a_partial_multi_create_is_given_back():
 
 
 def test_whatever_is_raised_what_was_claimed_is_given_back():
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), REFUSED, RuntimeError("bug")]})
+    claims = FakeClaims({uuid_of("h1"): [Written(Outcome.DONE), REFUSED, RuntimeError("bug")]})
     with pytest.raises(RuntimeError):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]  # nobody knows how far the claim for i2 came: it is in doubt
 
 
 def test_those_that_are_refused_together_are_claimed_one_by_one():
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), REFUSED]})
+    claims = FakeClaims({uuid_of("h1"): [Written(Outcome.DONE), REFUSED]})
     reply = select(four_hosts(), ["i1", "i2"], claims, **ONLY_RAM)
     assert [selections[0].service_host for selections in reply] == ["h1", "h2"]
     assert [tried for tried, _ in claims.tried] == ["i1", "i2", "i2"]
 
 
 def test_the_order_of_the_reply_is_that_of_the_instances():
-    claims = FakeClaims({uuid_of("h1"): [REFUSED, ClaimResult(Outcome.DONE), REFUSED]})
+    claims = FakeClaims({uuid_of("h1"): [REFUSED, Written(Outcome.DONE), REFUSED]})
     reply = select(four_hosts(), ["i1", "i2"], claims, **ONLY_RAM)
     assert [selections[0].service_host for selections in reply] == ["h2", "h1"]
 
 
 def test_a_hopeless_claim_ends_a_multi_create_and_gives_back_the_others():
-    away = ClaimResult(Outcome.UNSENT, "away")
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), away]})
+    away = Written(Outcome.UNSENT, reason="away")
+    claims = FakeClaims({uuid_of("h1"): [Written(Outcome.DONE), away]})
     with pytest.raises(PlacementUnavailable):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]
@@ -223,10 +219,10 @@ class Meanwhile(FakeClaims):
         super().__init__()
         self.other = other
 
-    def claim(self, instance_uuid, candidate):
+    def answer(self, instance_uuid, candidate):
         other, self.other = self.other, lambda: None
         other()
-        return super().claim(instance_uuid, candidate)
+        return super().answer(instance_uuid, candidate)
 
 
 def views_of(hosts, pending, count):
@@ -255,12 +251,11 @@ def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
 def test_what_a_request_released_is_not_pending_any_more():
     pending = PendingPlacements()
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
-    away = ClaimResult(Outcome.UNSENT, "away")
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.DONE), away], uuid_of("h2"): away})
+    away = Written(Outcome.UNSENT, reason="away")
+    claims = FakeClaims({uuid_of("h1"): [Written(Outcome.DONE), away], uuid_of("h2"): away})
     (view,) = views_of(hosts, pending, 1)
     request = make_request(uuids=["i1", "i2"], context=CONTEXT, with_alternates=True)
-    claiming = ClaimSession(FakeClaimer(claims), pending, request, Claimant(owner_of(request)))
-    with pytest.raises(PlacementUnavailable), claiming as of_request:
+    with pytest.raises(PlacementUnavailable), session_of(claims, request, pending) as of_request:
         driver().select(view, request, of_request)
     assert len(pending) == 0
 

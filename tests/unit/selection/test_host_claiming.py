@@ -5,7 +5,6 @@ import logging
 import numpy as np
 import pytest
 
-from scheduler.claims.result import ClaimResult
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
@@ -13,6 +12,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.usage import InstanceDemand
 from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.rules import load_weighers
 from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.headroom import Headroom
@@ -101,7 +101,7 @@ def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
     ids=["another writer", "Placement away"],
 )
 def test_a_refusal_that_holds_for_all_hosts_ends_the_request(claim, outcome, error):
-    claims = FakeClaims({uuid_of("h1"): ClaimResult(outcome, "cause")})
+    claims = FakeClaims({uuid_of("h1"): Written(outcome, reason="cause")})
     _, claiming = claiming_on(two_hosts(), claims)
     with pytest.raises(error):
         getattr(claiming, claim)("i1"), claiming.claim_chosen()
@@ -124,7 +124,7 @@ def on_disks(name, disks):
 )
 def test_a_provider_that_all_hosts_share_is_tried_once(caplog, pools, tried):
     hosts = [on_disks(f"h{number}", pool) for number, pool in enumerate(pools)]
-    refusal = ClaimResult(Outcome.REFUSED, "no room", "DISK_GB", "pool")
+    refusal = Written(Outcome.REFUSED, reason="no room", resource_class="DISK_GB", provider="pool")
     claims = FakeClaims({host.columns["uuid"]: refusal for host in hosts})
     _, claiming = claiming_on(hosts, claims)
     with pytest.raises(NoValidHost):
@@ -147,7 +147,9 @@ def test_a_planned_claim_leaves_less_headroom_to_the_next_instance():
 def test_another_candidate_of_a_host_is_tried_only_if_the_refusal_may_not_hold_for_it(refused_class, tried):
     host = host_with_candidate("h1")
     host.candidate(make_candidate(uuid_of("h1"), VCPU=2, DISK_GB=1))
-    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.REFUSED, "no room", refused_class)})
+    claims = FakeClaims(
+        {uuid_of("h1"): Written(Outcome.REFUSED, reason="no room", resource_class=refused_class)}
+    )
     _, claiming = claiming_on([host], claims)
     with pytest.raises(NoValidHost):
         claiming.claim_best("i1")
@@ -226,7 +228,7 @@ class TestHostsFilledMeanwhile:
         [
             (REFUSED, ASKED_AT, ["h2", "h1"]),
             (REFUSED, ASKED_AT + 2, ["h1", "h2"]),
-            (ClaimResult(Outcome.CONTENDED, "busy"), ASKED_AT, ["h1", "h2"]),
+            (Written(Outcome.CONTENDED, reason="busy"), ASKED_AT, ["h1", "h2"]),
         ],
         ids=["since", "before", "not for want of room"],
     )

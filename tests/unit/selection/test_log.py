@@ -5,6 +5,8 @@ import logging
 import pytest
 
 from scheduler.errors import NoValidHost
+from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.selection.narrowing import narrow
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.pass_log import PassLog
@@ -84,9 +86,7 @@ def test_long_lists_are_cut(log):
 
 
 def test_too_few_hosts(log):
-    claims = FakeClaims(
-        {uuid_of("h1"): [FakeClaims().claim("i1", hosts(1)[0].candidates[0]), REFUSED, REFUSED]}
-    )
+    claims = FakeClaims({uuid_of("h1"): [Written(Outcome.DONE), REFUSED, REFUSED]})
     with pytest.raises(NoValidHost):
         select(hosts(2048), ["i1", "i2"], claims)
     assert log("DEBUG", "There are ") == ["There are 1 hosts available but 2 instances requested to build"]

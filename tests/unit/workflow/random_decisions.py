@@ -4,7 +4,6 @@ from dataclasses import replace
 import random
 
 from scheduler import objects
-from scheduler.claims.result import ClaimResult
 from scheduler.errors import BerthError
 from scheduler.manager import SchedulerManager
 from scheduler.operators.plan.dry_run import dry_run
@@ -16,6 +15,7 @@ from scheduler.parts import Parts, make_driver
 from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.notifications import Notifications
 from scheduler.stream.decision_stream import NoStream
@@ -76,7 +76,7 @@ class Cloud(MadeCloud):
         return replace(made, candidates=CandidateSource(FetchCandidates(self.placement)))
 
 
-class Claimer(FakePlacement):
+class Claims(FakePlacement):
     """Grants claims as Placement would, within the capacity of providers."""
 
     def __init__(self, cloud):
@@ -94,9 +94,9 @@ class Claimer(FakePlacement):
         if not all(
             model.fits(provider, name, used.get(name, 0) + amount) for name, amount in amounts.items()
         ):
-            return ClaimResult(Outcome.REFUSED, "no room", "VCPU")
+            return Written(Outcome.REFUSED, reason="no room", resource_class="VCPU")
         used |= {name: used.get(name, 0) + amount for name, amount in amounts.items()}
-        return ClaimResult(Outcome.DONE)
+        return Written(Outcome.DONE)
 
 
 class Request:
@@ -234,7 +234,7 @@ class Decisions:
         return self.snapshot.table.rows[self.snapshot.table.row_of_uuid[node]].host
 
     def _parts(self):
-        claimer = Claimer(self.cloud)
+        claimer = Claims(self.cloud)
         mirror = CandidateMirror(
             self.cloud.placement, lambda: 8.0, totals=self.snapshot.mirror.limits._totals
         )
@@ -245,7 +245,7 @@ class Decisions:
             placement=claimer,
             candidates=claimer,
             candidate_hosts=CandidateHosts(self.snapshot.conf, hosts, claimer, None, None),
-            claimer=claimer,
+            claims=claimer,
             mirror=mirror,
             stream=NoStream(),
         )

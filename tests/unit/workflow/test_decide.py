@@ -2,9 +2,10 @@
 
 import pytest
 
+from scheduler.claims.session import NothingSent
 from scheduler.decisions.trace import Trace
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.workflow.decide import WithoutClaims, decide
+from scheduler.workflow.decide import decide
 from tests.unit.workflow.random_decisions import Decisions
 
 #: Random clouds with a request for one instance. Of several, a plan builds one after the other, and a manager
@@ -53,5 +54,5 @@ def test_the_step_of_a_request_is_known_at_any_time(uuids, steps):
     request = SchedulingRequest.of(one.request.spec(), uuids, one.context)
     trace = Trace(request)
     watched = Watched(one.worlds()[0], trace)
-    decide(request, watched, WithoutClaims(), trace)
+    decide(request, watched, NothingSent, trace)
     assert watched.seen.items() >= steps.items()

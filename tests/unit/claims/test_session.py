@@ -1,15 +1,16 @@
 """The claims of one request: who holds what when it is over."""
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim import Claimant, owner_of
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.checks import WITHIN, Finding
+from scheduler.claims.claims import Requester, owner_of
 from scheduler.claims.doubts import Doubts, Kept
+from scheduler.claims.session import Pass, Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
@@ -40,8 +41,8 @@ class Told:
     def released(self, uuid, allocations):
         self.told.append(("released", uuid, *allocations))
 
-    def refused(self, result):
-        self.told.append(("refused", result.refused_provider, result.refused_class))
+    def refused(self, provider, resource_class):
+        self.told.append(("refused", provider, resource_class))
 
 
 class World:
@@ -65,25 +66,30 @@ class World:
         spec = make_spec(project_id="project", user_id=None)
         request = make_request(spec, ["a", "b", "c"], context=context, deadline=deadline)
         kept = Kept(frozenset(ignored))
-        self.claims = ClaimSession(
-            self.claimer,
-            PendingPlacements(),
-            request,
-            Claimant(owner_of(request), context, kept, {A, B}, {A: "host 1"}.get),
-            clock=self.clock,
-            observer=Told(),
-        )
+        self.told = Told()
+        self.claimer.listeners = (self.told,)
+        self.reservations = PendingPlacements()
+        requester = Requester(owner_of(request), context, kept, {A, B}, {A: "host 1"}.get)
+        self.of_pass = Pass(requester)
+        prepare = lambda *_: self.of_pass  # noqa: E731
+        self.claims = Session(self.claimer, self.reservations, request, prepare, self.clock)
+        self.claims.begin(None, request)
 
     def make_loop(self, name, work):
         self.loop = IdleLoop(name, work)
         return self.loop
+
+    def look(self, **checks):
+        """Begin a pass with these checks."""
+        self.of_pass = replace(self.of_pass, **checks)
+        self.claims.begin(None, None)
 
     @property
     def held(self):
         return {uuid: sorted(one.allocations) for uuid, one in sorted(self.api.consumers.items())}
 
     def claim(self, uuid, where):
-        return self.claims.claim_many({uuid: candidate(where)})[uuid]
+        return self.claims.claim({uuid: candidate(where)})[uuid]
 
     def use(self, *uuids, where=A, then=lambda: None):
         """Claim for each, and do something before the end."""
@@ -100,16 +106,16 @@ def fail():
 
 def test_claims_are_released_though_who_is_told_of_them_fails():
     world = World()
-    world.claims.observer.claimed = lambda *_: fail()
+    world.told.claimed = lambda *_: fail()
     with pytest.raises(ZeroDivisionError), world.claims:
-        world.claims.claim_many({"a": candidate(A), "b": candidate(B)})
+        world.claims.claim({"a": candidate(A), "b": candidate(B)})
     assert world.held == {}
 
 
 ENDS = {
-    "the reply was delivered": (ClaimSession.keep, {"a": [A]}),
+    "the reply was delivered": (Session.keep, {"a": [A]}),
     "the message is run once more": (lambda _claims: None, {"a": [A]}),
-    "the reply cannot be delivered": (ClaimSession.release, {}),
+    "the reply cannot be delivered": (Session.release, {}),
 }
 
 
@@ -125,13 +131,13 @@ def test_the_outcome_of_the_reply_decides(end, held):
 def test_after_an_error_all_is_released_and_reserved_no_more():
     world = World()
     table = make_table([make_host("h1")])
-    view = HostView.of(table, np.arange(1), pending=world.claims.reservations)
+    view = HostView.of(table, np.arange(1), pending=world.reservations)
     view.reservations.reserve(view.position(0), "a", {})
     with pytest.raises(ZeroDivisionError):
         world.use("a", "b", then=fail)
     assert world.held == {}
-    assert len(world.claims.reservations) == 0
-    assert world.claims.observer.told[2:] == [("released", "a", A), ("released", "b", A)]
+    assert len(world.reservations) == 0
+    assert world.told.told[2:] == [("released", "a", A), ("released", "b", A)]
 
 
 def test_after_the_deadline_nothing_is_claimed():
@@ -158,7 +164,7 @@ def test_a_fence_that_fails_keeps_what_was_claimed():
 
     world.use("a", "b")
     world.api.consumers["b"] = other
-    assert world.claims.fence() is None
+    assert {one.outcome for one in world.claims.fence().values()} == {Outcome.CHANGED}
     assert world.held == {"a": [A], "b": [B]}
 
 
@@ -167,7 +173,7 @@ def test_what_a_fence_that_fails_leaves_is_released_once_nova_has_given_it_up():
     world = World(past=True)
     world.use("a", "b")
     world.api.consumers["b"] = holding(B, generation=7)
-    assert world.claims.fence() is None
+    assert {one.outcome for one in world.claims.fence().values()} == {Outcome.CHANGED}
     world.state = InstanceState.GIVEN_UP
     world.clock.now += LATE_WRITE_WINDOW
     world.loop.work()
@@ -191,7 +197,7 @@ def test_what_another_run_claimed_is_fenced_and_left_in_doubt():
 def test_several_writes_are_known():
     world = World()
     with world.claims:
-        world.claims.claim_many({"a": candidate(A), "b": candidate(A)})
+        world.claims.claim({"a": candidate(A), "b": candidate(A)})
         assert not world.claims.took_several_writes
         world.claim("c", A)
         assert world.claims.took_several_writes
@@ -252,18 +258,18 @@ def test_a_claim_that_was_interrupted_is_looked_at_later():
 def test_the_claimer_is_told_owner_host_and_kept_nodes():
     asked = []
     world = World(ignored={B})
-    world.claimer.claim = lambda _wanted, claimant, _deadline: asked.append(claimant) or {}
+    world.claimer.claim = lambda _wanted, requester, _deadline: asked.append(requester) or {}
     with contextlib.suppress(KeyError):
         world.use("a")
-    (claimant,) = asked
-    assert (claimant.owner.project_id, claimant.owner.user_id) == ("project", "caller")
-    assert (claimant.host_name(A), claimant.kept.providers) == ("host 1", {B})
+    (requester,) = asked
+    assert (requester.owner.project_id, requester.owner.user_id) == ("project", "caller")
+    assert (requester.host_name(A), requester.kept.providers) == ("host 1", {B})
 
 
 def test_an_observer_learns_of_refusals_that_concern_one_host():
     world = World(room=0)
     world.use("a")
-    assert world.claims.observer.told == [("refused", A, "VCPU")]
+    assert world.told.told == [("refused", A, "VCPU")]
 
 
 def test_the_events_of_all_claims_for_an_instance_are_kept():
@@ -274,27 +280,31 @@ def test_the_events_of_all_claims_for_an_instance_are_kept():
 
 
 class Full:
-    """A check that finds these instances over the capacity, once each."""
+    """A check that finds these instances over the capacity, once each, at the second look."""
 
     def __init__(self, *uuids):
         self.uuids, self.added = list(uuids), []
 
-    def check(self, added):
+    def look(self, added, *, is_first):
         self.added.append(dict(added))
-        over = {uuid: Excess(A, "VCPU") for uuid in self.uuids if uuid in added}
-        self.uuids = [uuid for uuid in self.uuids if uuid not in over]
-        return CheckedClaims(frozenset(added) - over.keys(), over)
+        over = {uuid: OVER for uuid in self.uuids if uuid in added}
+        if len(self.added) > 1:
+            self.uuids = [uuid for uuid in self.uuids if uuid not in over]
+        return dict.fromkeys(added, WITHIN) | over
+
+
+OVER = Finding(ClaimState.OVER_CAPACITY, "one too many", A, "VCPU")
 
 
 def test_of_many_claims_only_those_too_many_are_released_and_refused():
     world = World()
-    world.claims.capacity = Full("b")
+    world.look(capacity=Full("b"))
     with world.claims:
-        results = world.claims.claim_many({"a": candidate(A), "b": candidate(A)})
-        assert [results[uuid].claimed for uuid in "ab"] == [True, False]
+        results = world.claims.claim({"a": candidate(A), "b": candidate(A)})
+        assert [results[uuid].done for uuid in "ab"] == [True, False]
         assert results["b"].try_next
         assert world.held == {"a": [A]}
-        assert world.claim("b", B).claimed
+        assert world.claim("b", B).done
     states = [event.next_step for event in world.claims.events_of("b")]
     assert states == [
         ClaimState.GRANTED,
@@ -307,9 +317,10 @@ def test_of_many_claims_only_those_too_many_are_released_and_refused():
 def test_only_what_a_claim_added_is_checked():
     world = World(ignored={B})
     world.api.consumers["a"] = holding(B)
-    world.claims.capacity = Full()
+    full = Full()
+    world.look(capacity=full)
     world.use("a")
-    assert world.claims.capacity.added == [{"a": candidate(A).allocations}]
+    assert full.added == [{"a": candidate(A).allocations}]
 
 
 # -- checks of the chosen hosts
@@ -317,9 +328,9 @@ def test_only_what_a_claim_added_is_checked():
 
 def test_a_host_that_does_not_pass_the_check_is_refused_and_nothing_is_sent():
     world = World()
-    world.claims.check = lambda nodes: {A: "trait X is missing"}
+    world.look(winners=lambda nodes: {A: "trait X is missing"})
     with world.claims:
-        many = world.claims.claim_many({"b": candidate(A), "c": candidate(B)})
+        many = world.claims.claim({"b": candidate(A), "c": candidate(B)})
     assert (many["b"].outcome, many["b"].reason) == (Outcome.REFUSED, "trait X is missing")
     assert world.held == {"c": [B]}
 
@@ -327,9 +338,9 @@ def test_a_host_that_does_not_pass_the_check_is_refused_and_nothing_is_sent():
 def test_hosts_are_checked_together_and_each_once():
     asked = []
     world = World()
-    world.claims.check = lambda nodes: asked.append(sorted(nodes)) or {}
+    world.look(winners=lambda nodes: asked.append(sorted(nodes)) or {})
     with world.claims:
-        world.claims.claim_many({"a": candidate(A), "b": candidate(A), "c": candidate(B)})
+        world.claims.claim({"a": candidate(A), "b": candidate(A), "c": candidate(B)})
     assert asked == [[A, B]]
 
 
@@ -339,7 +350,7 @@ def test_without_a_result_of_the_check_no_other_host_is_tried(error):
         raise error
 
     world = World()
-    world.claims.check = check
+    world.look(winners=check)
     (result,) = world.use("a")
     assert (result.outcome, result.reason, result.try_next) == (Outcome.UNSENT, str(error), False)
     assert world.api.calls == []

@@ -20,8 +20,8 @@ from tests.unit.claims.builders import (
     claim,
     claimer_of,
     holding,
-    make_claimant,
     make_claimer,
+    make_requester,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
 
@@ -31,7 +31,7 @@ def release(claimer, held, left=None):
 
 
 def fence(claimer, held, deadline=math.inf):
-    return claimer.fence(held, make_claimant(), deadline)
+    return claimer.fence(held, make_requester(), deadline)
 
 
 def make_many(names="abc", batch_size=20):
@@ -43,8 +43,8 @@ def make_many(names="abc", batch_size=20):
 def test_under_random_faults_what_is_claimed_is_released(writes, reads):
     claimer, api = make_claimer(writes, reads, timing=SleepClock().timing)
     result = claim(claimer)
-    if result.claimed:
-        release(claimer, {UUID: result.made})
+    if result.done:
+        release(claimer, {UUID: result.held})
     api.settle()
     lost = result.lost or len(claimer.doubts)
     assert lost or api.shown(UUID) == NOTHING
@@ -52,26 +52,26 @@ def test_under_random_faults_what_is_claimed_is_released(writes, reads):
 
 def test_many_are_claimed_in_one_request():
     claimer, api, wanted = make_many()
-    assert all(one.claimed for one in claimer.claim(wanted, make_claimant()).values())
+    assert all(one.done for one in claimer.claim(wanted, make_requester()).values())
     assert api.calls == ["post"]
 
 
 def test_more_than_a_batch_are_claimed_in_pieces():
     claimer, api, wanted = make_many(batch_size=2)
-    assert all(one.claimed for one in claimer.claim(wanted, make_claimant()).values())
+    assert all(one.done for one in claimer.claim(wanted, make_requester()).values())
     assert api.calls == ["post", "put"]
 
 
 def test_after_one_that_is_hopeless_the_rest_is_not_tried():
     claimer, api, wanted = make_many(batch_size=1)
     api.write_faults = ["403"]
-    assert {one.outcome for one in claimer.claim(wanted, make_claimant()).values()} == {Outcome.DENIED}
+    assert {one.outcome for one in claimer.claim(wanted, make_requester()).values()} == {Outcome.DENIED}
     assert api.calls == ["put"]
 
 
 def test_after_the_stop_claims_are_refused_and_releases_are_made():
     claimer, api = make_claimer()
-    made = claim(claimer).made
+    made = claim(claimer).held
     claimer.stop_claiming()
     assert claim(claimer, B, uuid="another").outcome is Outcome.STOPPING
     assert {one.outcome for one in fence(claimer, {UUID: made}).values()} == {Outcome.STOPPING}
@@ -81,7 +81,7 @@ def test_after_the_stop_claims_are_refused_and_releases_are_made():
 
 def test_after_the_deadline_nothing_is_sent():
     claimer, api = make_claimer(timing=SleepClock().timing)
-    result = claimer.claim({UUID: candidate(A)}, make_claimant(), deadline=-1.0)[UUID]
+    result = claimer.claim({UUID: candidate(A)}, make_requester(), deadline=-1.0)[UUID]
     assert (result.outcome, api.calls) == (Outcome.UNSENT, [])
 
 
@@ -90,10 +90,10 @@ def test_after_the_deadline_nothing_is_sent():
 
 def test_a_fence_gives_all_a_new_generation_in_one_request():
     claimer, api, wanted = make_many()
-    held = {uuid: one.made for uuid, one in claimer.claim(wanted, make_claimant()).items()}
+    held = {uuid: one.held for uuid, one in claimer.claim(wanted, make_requester()).items()}
     api.calls.clear()
     results = fence(claimer, held)
-    assert all(one.made == api.consumers[uuid] for uuid, one in results.items())
+    assert all(one.held == api.consumers[uuid] for uuid, one in results.items())
     assert {one.generation for one in api.consumers.values()} == {2}
     assert api.calls == ["post"]
 
@@ -101,7 +101,7 @@ def test_a_fence_gives_all_a_new_generation_in_one_request():
 def test_after_a_fence_a_release_by_another_run_that_read_before_is_void():
     claimer, api = make_claimer()
     other = claimer_of(api)
-    made = claim(claimer).made
+    made = claim(claimer).held
     fence(claimer, {UUID: made})
     assert release(other, {UUID: made}) == {UUID}
     assert api.consumers[UUID].allocations == made.allocations
@@ -110,7 +110,7 @@ def test_after_a_fence_a_release_by_another_run_that_read_before_is_void():
 @pytest.mark.parametrize("fault", ["ok", "unanswered", "lost"])
 def test_of_a_fence_and_a_release_one_wins_for_all(fault):
     claimer, api, wanted = make_many()
-    held = {uuid: one.made for uuid, one in claimer.claim(wanted, make_claimant()).items()}
+    held = {uuid: one.held for uuid, one in claimer.claim(wanted, make_requester()).items()}
     release(claimer_of(api), {"i-a": held["i-a"]})
     api.write_faults = [fault]
     results = fence(claimer, held)
@@ -125,13 +125,13 @@ def test_a_release_puts_back_what_an_evacuated_instance_held():
     claimer, api = make_claimer()
     api.consumers[UUID] = holding(B)
     result = claim(claimer, evacuating_from={B})
-    release(claimer, {UUID: result.made}, {UUID: result.previous.allocations})
+    release(claimer, {UUID: result.held}, {UUID: result.kept.allocations})
     assert list(api.consumers[UUID].allocations) == [B]
 
 
 def test_a_release_leaves_what_another_writer_has_written_since():
     claimer, api = make_claimer()
-    made = claim(claimer).made
+    made = claim(claimer).held
     api.consumers[UUID] = holding(B, generation=7)
     assert release(claimer, {UUID: made}) == {UUID}
     assert list(api.consumers[UUID].allocations) == [B]
@@ -140,7 +140,7 @@ def test_a_release_leaves_what_another_writer_has_written_since():
 @pytest.mark.parametrize("fault", ["unreachable", "403", "concurrent"])
 def test_what_cannot_be_released_is_in_doubt(fault):
     claimer, api = make_claimer(timing=SleepClock().timing)
-    made = claim(claimer).made
+    made = claim(claimer).held
     api.write_faults = [fault] * 99
     assert release(claimer, {UUID: made}) == set()
     assert len(claimer.doubts) == 1

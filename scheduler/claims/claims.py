@@ -1,0 +1,396 @@
+"""Claims, fences and releases of a process: policies over the one writer.
+
+(spec: placement-and-workflow 4.3-4.6, 6.1). Nobody owns an instance: another request, here or elsewhere, may
+write for it at any time, and Placement's generation decides.
+
+Most consumers are new, so their write says that there is none, and nothing is read before it. What an
+evacuated instance holds is read first: it is kept on the hosts that the instance leaves, and written together
+with the claim (KEEPING_SOURCE). Without an answer to that nothing is written::
+
+    the instance holds                      the write is        what follows
+    nothing, or only what it keeps          DONE                GRANTED
+                                            CHANGED             GIVEN_UP; another run or request was first
+                                            REFUSED, GONE       by a provider of what the instance keeps:
+                                                                GIVEN_UP; other hosts would be refused too
+                                                                else: NEXT_HOST
+                                            CONTENDED           NEXT_HOST
+                                            any other           GIVEN_UP
+    allocations of another run or request   not sent            GIVEN_UP, as CHANGED
+
+The states of single tries are the writer's (``placement.allocation_writer``).
+"""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+import math
+import threading
+from typing import Any, Protocol
+
+from oslo_log import log
+
+from scheduler.claims.doubts import NOTHING_KEPT, ComeTo, Doubts, Kept, NodesOfHosts, no_nodes, none_come
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import (
+    COMPUTE,
+    NOTHING,
+    AllocationReader,
+    ConsumerAllocations,
+    Owner,
+)
+from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.claim_events import ClaimHistory, ClaimState
+from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.outcomes import ANOTHER_HOST, Outcome, Refusal
+from scheduler.placement.writes import Write, Written
+from scheduler.request.instance_state import ReadStates, all_waiting
+from scheduler.request.scheduling_request import SchedulingRequest
+
+LOG = log.getLogger(f"nova.{__name__}")
+
+STOPPING = "the scheduler is stopping"
+TOO_LATE = "its caller has given up by now"
+ANOTHER = "the instance holds allocations of another request"
+KEPT_IS_REFUSED = "what the instance keeps on this host is refused, so every other host would be too: "
+
+#: Seconds of a whole claim; no further write is sent after it. Two minutes are longer than all delays of a
+#: write together, and far shorter than a caller waits.
+CLAIM_TIMEOUT = 120.0
+
+#: Instances in one write. The work of Placement grows with their number, and other writers wait until its
+#: transaction ends (spec: placement-and-workflow 4.9 step 2). A request that needs several writes is fenced,
+#: which costs as much again: so most requests for several instances need only one.
+BATCH_SIZE = 100
+
+#: Seconds for which a caller waits for the release of claims, from whose error it sees nothing.
+RELEASE_TIMEOUT = 5.0
+
+Results = dict[str, Written]
+"""Instance UUID -> what became of its claim."""
+
+
+def as_it_is(provider: str) -> str:
+    """Return the UUID of a provider, for want of the name of its host."""
+    return provider
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """What is the same for all instances of a request.
+
+    Attributes:
+        owner: Whose quota their claims count against.
+        context: The context of the request, for Placement's log.
+        kept: Compute nodes whose allocations an instance keeps besides: the hosts that the request ignores.
+        nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
+            leave is from another request.
+        host_name: Returns the name of the host of a compute node, by its UUID, for the log.
+    """
+
+    owner: Owner
+    context: Any = None
+    kept: Kept = NOTHING_KEPT
+    nodes: Container[str] = ()
+    host_name: Callable[[str], str] = as_it_is
+
+    def host_of(self, allocations: Resources) -> str:
+        """Return the host of what an instance holds besides what it keeps; "" if it is not known."""
+        taken = [one for one in allocations if one in self.nodes and one not in self.kept.providers]
+        return self.host_name(taken[0]) if taken else ""
+
+
+def owner_of(request: SchedulingRequest) -> Owner:
+    """Return whose the claims of a request are. Without a user in its spec, that of its context counts."""
+    return Owner(request.spec.project_id, request.spec.user_id or request.context.user_id)
+
+
+class Listener(Protocol):
+    """Receives the claims of a process once their outcome is known; must not wait."""
+
+    def claimed(self, instance: str, allocations: Resources) -> None:
+        """Note what a claim gave an instance, by provider."""
+
+    def released(self, instance: str, allocations: Resources) -> None:
+        """Note that a claim is released."""
+
+    def refused(self, provider: str, resource_class: str) -> None:
+        """Note that a claim was refused, and another host may do; "" for what is not named."""
+
+
+class Claims:
+    """Claims and releases of a process; any thread may use it.
+
+    Attributes:
+        writer: Writes and reads allocations.
+        states_of: Returns what nova says of instances.
+        doubts: What could not be settled yet.
+        listeners: Receive the claims.
+        on_event: Called at each event of a claim; must not wait.
+    """
+
+    def __init__(
+        self,
+        writer: AllocationWriter,
+        states_of: ReadStates = all_waiting,
+        batch_size: int = BATCH_SIZE,
+        nodes_of_hosts: NodesOfHosts = no_nodes,
+        come_to: ComeTo = none_come,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        """Begin without claims.
+
+        Args:
+            batch_size: Instances in one write.
+            nodes_of_hosts: Returns the compute nodes of the hosts that instances leave.
+            come_to: Returns those instances that nova has on a host, or on their way there.
+        """
+        self.writer = writer
+        self.states_of = states_of
+        self.doubts = Doubts(writer, states_of, nodes_of_hosts, come_to)
+        self.batch_size = batch_size
+        self.listeners = listeners
+        self.on_event: Callable[[], None] = lambda: None
+        self._timing = writer.timing
+        self._stopping = threading.Event()
+
+    def stop_claiming(self) -> None:
+        """Send no further claim.
+
+        Later claims are refused, as are those in flight that have not been granted. What was claimed can
+        still be released.
+        """
+        self._stopping.set()
+
+    def claim(
+        self,
+        candidates: Mapping[str, AllocationCandidate],
+        requester: Requester,
+        deadline: float = math.inf,
+    ) -> Results:
+        """Give each instance what its candidate says, some in one write.
+
+        Never raises for a failure of Placement.
+
+        What an instance holds on the nodes of ``requester.kept`` it keeps besides. Instances with
+        ``try_next`` want another candidate. After one with ``hopeless`` the rest may not have been tried, and
+        has the same outcome.
+
+        Args:
+            candidates: What each instance shall hold, by its UUID.
+        """
+        # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
+        ordered = sorted(candidates, key=lambda uuid: candidates[uuid].root)
+        for uuid in ordered:
+            LOG.debug("Attempting to claim resources in the placement API for instance %s", uuid)
+        results: Results = {}
+        until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
+        for start in range(0, len(ordered), self.batch_size):
+            piece = {uuid: candidates[uuid] for uuid in ordered[start : start + self.batch_size]}
+            results |= self._claim_together(piece, requester, deadline, until)
+            last = next((result for result in results.values() if result.hopeless), None)
+            if last:
+                return dict.fromkeys(ordered, Written(last.outcome, reason=last.reason)) | results
+        return results
+
+    def _claim_together(
+        self,
+        candidates: Mapping[str, AllocationCandidate],
+        requester: Requester,
+        deadline: float,
+        until: float,
+    ) -> Results:
+        histories = {
+            uuid: ClaimHistory(uuid, requester.host_name(one.root), on_event=self.on_event)
+            for uuid, one in candidates.items()
+        }
+        if why := self._refusal(deadline):
+            return {uuid: _ended(unsent(*why), history) for uuid, history in histories.items()}
+        results: Results = {}
+        sources: dict[str, ConsumerAllocations] = {}
+        for uuid in candidates:
+            try:
+                sources[uuid] = _source_of(uuid, requester, self.writer.reader)
+            except PlacementSilent as error:
+                results[uuid] = _ended(unsent(Outcome.UNSENT, str(error)), histories[uuid])
+            except _Another as error:
+                results[uuid] = _ended(Written(Outcome.CHANGED, error.held), histories[uuid])
+        writes = {
+            uuid: _write_of(source, candidates[uuid], requester.owner, histories[uuid])
+            for uuid, source in sources.items()
+        }
+        written = self._write(writes, requester, deadline, until) if writes else {}
+        for uuid, one in written.items():
+            results[uuid] = _ended(one, histories[uuid], sources[uuid], requester.host_name)
+        return results
+
+    def fence(
+        self, held: Mapping[str, ConsumerAllocations], requester: Requester, deadline: float = math.inf
+    ) -> Results:
+        """Write what instances hold once more, for all or for none, in one request to Placement.
+
+        A release by another run of the request that has read it before fails from then on.
+
+        Args:
+            held: What each instance holds, with the generation that was read.
+
+        Returns:
+            Instance UUID -> result. CHANGED: another run or request was first.
+        """
+        if why := self._refusal(deadline):
+            return dict.fromkeys(held, unsent(*why))
+        histories = {
+            uuid: ClaimHistory(uuid, requester.host_of(one.allocations), on_event=self.on_event)
+            for uuid, one in held.items()
+        }
+        writes = {
+            uuid: Write(one.allocations, requester.owner, one.generation, history=histories[uuid])
+            for uuid, one in held.items()
+        }
+        until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
+        written = self._write(writes, requester, deadline, until, all_or_none=True)
+        return {uuid: _ended(one, histories[uuid]) for uuid, one in written.items()}
+
+    def _write(
+        self,
+        writes: Mapping[str, Write],
+        requester: Requester,
+        deadline: float,
+        until: float,
+        *,
+        all_or_none: bool = False,
+    ) -> Mapping[str, Written]:
+        return self.writer.write(
+            writes,
+            all_or_none=all_or_none,
+            until=until,
+            refusal=partial(self._refusal, deadline),
+            context=requester.context,
+        )
+
+    def release(
+        self,
+        held: Mapping[str, ConsumerAllocations],
+        left: Mapping[str, Resources],
+        kept: Kept,
+        context: Any = None,
+    ) -> set[str]:
+        """Release what instances hold, each by the generation that it had. Never raises.
+
+        What cannot be released in ``RELEASE_TIMEOUT`` seconds goes to the doubts.
+
+        Args:
+            held: What each instance holds.
+            left: What it shall hold afterwards, if anything.
+
+        Returns:
+            The instances that another writer has changed since.
+        """
+        if not held:
+            return set()
+        writes = {uuid: Write(left.get(uuid, {}), one.owner, one.generation) for uuid, one in held.items()}
+        until = self._timing.monotonic() + RELEASE_TIMEOUT
+        changed: set[str] = set()
+        for uuid, one in self.writer.write(writes, until=until, context=context).items():
+            if one.done:
+                LOG.info("Deleted allocations for instance %s", uuid)
+            elif one.outcome is Outcome.CHANGED:
+                # Overlapping first writes can hide what is held.
+                changed.add(uuid)
+                self.doubts.note_lost([uuid], held[uuid].owner, kept)
+            else:
+                LOG.info(
+                    "Cannot release the allocations of instance %s now (%s); trying again later",
+                    uuid,
+                    one.reason,
+                )
+                self.doubts.note_unreleased(uuid, held[uuid], kept)
+        return changed
+
+    def read(self, instance_uuids: Sequence[str], context: Any = None) -> Mapping[str, ConsumerAllocations]:
+        """Return what instances hold now, by UUID.
+
+        Raises:
+            PlacementSilent: Placement gives no usable answer for one of them.
+        """
+        return self.writer.reader.read_many(instance_uuids, context)
+
+    def _refusal(self, deadline: float) -> Refusal | None:
+        """Return why nothing may be claimed any more; None while it may."""
+        if self._stopping.is_set():
+            return Refusal(Outcome.STOPPING, STOPPING)
+        return Refusal(Outcome.UNSENT, TOO_LATE) if self._timing.monotonic() > deadline else None
+
+
+class _Another(Exception):
+    """The instance holds something from another run or request."""
+
+    def __init__(self, held: ConsumerAllocations) -> None:
+        self.held = held
+
+
+def _source_of(uuid: str, requester: Requester, reader: AllocationReader) -> ConsumerAllocations:
+    """Return what an instance holds on hosts that it leaves, and what these share; NOTHING for most.
+
+    Raises:
+        PlacementSilent: It is not known.
+        _Another: It holds something else.
+    """
+    leaves, context = requester.kept.providers, requester.context
+    held = reader.read(uuid, context) if leaves else NOTHING
+    beside = held.allocations.keys() - leaves
+    of_others = any(provider in requester.nodes for provider in beside)
+    if not of_others:
+        beside = {one for one in beside if reader.root_of(one, context) not in leaves}
+        # These share something with hosts, or are hosts of another partition.
+        of_others = any(COMPUTE & held.allocations[provider]["resources"].keys() for provider in beside)
+    if of_others or (beside and len(beside) == len(held.allocations)):
+        raise _Another(held)
+    return held
+
+
+def _write_of(
+    source: ConsumerAllocations, candidate: AllocationCandidate, owner: Owner, history: ClaimHistory
+) -> Write:
+    """Return what is to be written.
+
+    A provider in both keeps its old amounts: source and destination share it.
+    """
+    if not source.allocations:
+        return replace(Write.of(candidate, owner), history=history)
+    history.add(ClaimState.KEEPING_SOURCE, "the instance holds allocations of an evacuated host")
+    allocations = {**candidate.allocations, **source.allocations}
+    return Write(allocations, owner, source.generation, history=history)
+
+
+def unsent(outcome: Outcome, reason: str) -> Written:
+    """Return the result of a claim that failed before anything was sent."""
+    return Written(outcome, cause=reason, reason=reason)
+
+
+def _ended(
+    written: Written,
+    history: ClaimHistory,
+    source: ConsumerAllocations = NOTHING,
+    host_name: Callable[[str], str] = as_it_is,
+) -> Written:
+    """Return how a claim ended, and note that in its history."""
+    outcome, cause = written.outcome, written.cause
+    changed = outcome is Outcome.CHANGED
+    final = outcome in {Outcome.REFUSED, Outcome.GONE} and written.provider in source.allocations
+    if outcome is Outcome.CONTENDED:
+        LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", cause)
+    if final:
+        host = host_name(written.provider)
+        history.add(ClaimState.GIVEN_UP, KEPT_IS_REFUSED + cause, written.status, host)
+    else:
+        cause = "; ".join(filter(None, [cause, ANOTHER])) if changed else cause
+        history.add(end_of(outcome), cause, written.status)
+    reason = ANOTHER if changed else written.reason
+    return replace(written, reason=reason, kept=source, final=final, events=tuple(history.events))
+
+
+def end_of(outcome: Outcome) -> ClaimState:
+    """Return the state in which a claim with this outcome ends."""
+    if outcome is Outcome.DONE:
+        return ClaimState.GRANTED
+    return ClaimState.NEXT_HOST if outcome in ANOTHER_HOST else ClaimState.GIVEN_UP
