@@ -172,7 +172,7 @@ class Rounds:
             answered=sum(bool(call.selections) for call in calls),
             refused=len(refused),
             lost=max(0, len(unanswered) - waiting),
-            wrong=found.wrong + len(found.overcommitted),
+            wrong=found.wrong,
             leaked=found.left_over,
             recovery=recovery_time(calls, healed, limit),
             settled=time.monotonic() - started,

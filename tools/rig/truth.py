@@ -34,11 +34,10 @@ ALTERNATES = 2
 AT_ONCE = 4
 TIMEOUTS = Timeouts(connect=5.0, read=30.0, search=60.0)
 
-#: All allocations, in the order in which they were written.
 _ALLOCATIONS = sa.text(
     "SELECT p.uuid, p.name, a.consumer_id, c.name, a.used FROM allocations a"
     " JOIN resource_providers p ON p.id = a.resource_provider_id"
-    " JOIN resource_classes c ON c.id = a.resource_class_id ORDER BY a.id"
+    " JOIN resource_classes c ON c.id = a.resource_class_id"
 )
 _INVENTORIES = sa.text(
     "SELECT p.uuid, c.name, i.total, i.reserved, i.allocation_ratio FROM inventories i"
@@ -52,10 +51,8 @@ class Truth:
     """The result of a comparison: counts, and one line for each problem.
 
     Attributes:
-        wrong: Number of expected consumers that do not hold what they should.
+        wrong: Number of consumers that do not hold what they should, and of over-committed providers.
         left_over: Number of consumers that should hold nothing.
-        overcommitted: For each over-committed provider its UUID and its consumers, in the order of their
-            writes where that is known.
     """
 
     consumers: int = 0
@@ -63,25 +60,20 @@ class Truth:
     wrong: int = 0
     left_over: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
-    overcommitted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, states: Iterable[ProviderState], expected: Expected | None, unknown: Collection[str] = ()
-    ) -> Self:
-        """Compare what providers have with what is expected of all consumers; None: only their numbers."""
+    def of(cls, states: Iterable[ProviderState], expected: Expected, unknown: Collection[str] = ()) -> Self:
+        """Compare what providers have with what is expected of all consumers."""
         truth, held = cls(), {}
         for state in states:
             truth.resources += len(state.capacity)
             found = inventories(state, state.provider.name)
             truth.problems += [each.detail for each in found]
-            if any(each.kind is Kind.OVER_COMMITTED for each in found):
-                truth.overcommitted[state.provider.uuid] = list(state.allocations)
+            truth.wrong += any(each.kind is Kind.OVER_COMMITTED for each in found)
             for consumer, amounts in state.allocations.items():
                 held.setdefault(consumer, {})[state.provider.uuid] = amounts
         truth.consumers = len(held)
-        if expected is not None:
-            truth._compare(held, expected, unknown)
+        truth._compare(held, expected, unknown)
         return truth
 
     def _compare(
@@ -117,13 +109,8 @@ def check(
     return Truth.of((state for state in states if state), expected, unknown)
 
 
-def check_database(
-    engine: sa.Engine, expected: Expected | None = None, unknown: Collection[str] = ()
-) -> Truth:
-    """Compare as ``check`` does, in Placement's database: fast for large fleets, and one consistent view.
-
-    Without ``expected``, only look for over-committed inventories.
-    """
+def check_database(engine: sa.Engine, expected: Expected, unknown: Collection[str] = ()) -> Truth:
+    """Compare as ``check`` does, in Placement's database: fast for large fleets, and one consistent view."""
     held: dict[Audited, dict[str, dict[str, int]]] = {}
     used: dict[str, Counter[str]] = {}
     # In one statement of the allocations is one view; inventories do not change.
