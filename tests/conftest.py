@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.interop.nova_process import NovaProcess
 from tests.support import campaigns
+from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
 # Of each process that is started, a sixth of the time to import went into eventlet's copy of dnspython
@@ -47,6 +48,11 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     campaigns.load_profile(in_campaign=config.getoption("--campaign-seed") is not None)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from scheduler import objects
 from scheduler.rpc.context import RequestContext
 from tests.support.waiting import eventually
 from tools.rig.load import FLAVORS, BootRequest
-from tools.rig.providers import send
+from tools.rig.providers import held, send
 from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
@@ -145,7 +145,7 @@ def in_cell_of(cloud, host):
 def allocations(cloud, consumer):
     """The hosts on which a consumer holds something."""
     names = {host.uuid: host.name for host in cloud.fleet.hosts}
-    return {names[provider] for provider in placement(cloud, "get", consumer).json()["allocations"]}
+    return {names[provider] for provider in held(cloud.placement_url, consumer)}
 
 
 def test_an_evacuated_instance_keeps_what_it_holds_in_another_partition(cloud):
@@ -177,10 +177,10 @@ def test_an_instance_is_resized_or_migrated_into_another_partition(cloud, before
     """Its conductor gives the allocation on the source to the migration, and asks for hosts after that."""
     source, migration = hosts_of(cloud, before)[0], str(uuid.uuid4())
     instance = booted(cloud, source)
-    held = placement(cloud, "get", instance).json()
-    kept = {key: held[key] for key in ("project_id", "user_id")}
+    found = placement(cloud, "get", instance).json()
+    kept = {key: found[key] for key in ("project_id", "user_id")}
     placement(
-        cloud, "put", migration, {**kept, "allocations": held["allocations"], "consumer_generation": None}
+        cloud, "put", migration, {**kept, "allocations": found["allocations"], "consumer_generation": None}
     )
     placement(cloud, "delete", instance)
     ignored = hosts_of(cloud, before)

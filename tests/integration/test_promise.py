@@ -9,7 +9,6 @@ import threading
 
 import oslo_messaging as messaging
 import pytest
-import requests
 import sqlalchemy as sa
 
 from conductor_client import errors
@@ -18,7 +17,7 @@ from scheduler.nova_db.schema import instance_mappings
 from tests.support.faulty_proxy import FaultyProxy, delayed
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
-from tools.rig.providers import HEADERS
+from tools.rig import providers
 from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -80,16 +79,11 @@ class PromisedCloud(RunningWorld):
 
     def held(self, instance):
         """Return the providers on which an instance has allocations."""
-        answer = requests.get(f"{self.behind}/allocations/{instance}", headers=HEADERS, timeout=10)
-        return sorted(answer.json()["allocations"])
+        return sorted(providers.held(self.behind, instance))
 
     def consumers(self):
         """Return all instances that have allocations."""
-        found = set()
-        for provider in self.fleet.providers():
-            url = f"{self.behind}/resource_providers/{provider.uuid}/allocations"
-            found |= requests.get(url, headers=HEADERS, timeout=10).json()["allocations"].keys()
-        return found
+        return providers.consumers(self.behind, self.fleet.providers())
 
 
 @pytest.fixture(scope="module")

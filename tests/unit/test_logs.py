@@ -5,14 +5,8 @@ import pytest
 
 from scheduler import logs
 from scheduler.logs import OutageLog, OutageLogs, RateLimitedLogger, brief
-from tests.support.clock import Clock
 
 LOG = logging.getLogger("outage")
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -95,6 +95,18 @@ def send(method: str, url: str, body: Any = None, *, session: Any = requests, **
     return session.request(method, url, json=body, headers=HEADERS, timeout=60, **more)
 
 
+def held(url: str, consumer: str) -> dict[str, dict[str, int]]:
+    """Return the amounts that a consumer holds, by provider, of the Placement at a URL."""
+    found = send("GET", f"{url}/allocations/{consumer}").json()["allocations"]
+    return {provider: each["resources"] for provider, each in found.items()}
+
+
+def consumers(url: str, providers: Iterable[Provider]) -> set[str]:
+    """Return all who hold something of some providers."""
+    paths = (f"{url}/resource_providers/{each.uuid}/allocations" for each in providers)
+    return {uuid for path in paths for uuid in send("GET", path).json()["allocations"]}
+
+
 def _sent(session, method, url, body=None) -> None:
     answer = send(method, url, body, session=session)
     if not answer.ok:

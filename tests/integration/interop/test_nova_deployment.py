@@ -3,7 +3,6 @@
 from functools import partial
 
 import pytest
-import requests
 
 from scheduler import conf as options
 from scheduler.claims.sweep import Sweep
@@ -17,8 +16,8 @@ from scheduler.placement.client import PlacementClient
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.support import forked
 from tests.support.waiting import eventually
+from tools.rig import providers
 from tools.rig.building import Building
-from tools.rig.providers import HEADERS
 from tools.rig.schedulers import NovaSchedulerProcess, consumers_of
 from tools.rig.world import World
 
@@ -44,8 +43,8 @@ def seen(cloud):
 def held(cloud, consumer):
     """What a consumer holds: host name -> amounts."""
     names = {host.uuid: host.name for host in cloud.fleet.hosts}
-    answer = requests.get(f"{cloud.placement_url}/allocations/{consumer}", headers=HEADERS, timeout=10)
-    return {names[provider]: one["resources"] for provider, one in answer.json()["allocations"].items()}
+    found = providers.held(cloud.placement_url, consumer)
+    return {names[provider]: amounts for provider, amounts in found.items()}
 
 
 def cell_of(cloud, host):
@@ -87,7 +86,7 @@ def test_what_a_buried_build_holds_is_released(cloud, seen):
     wanted = {"allocations": {host.uuid: {"resources": SMALL}}, "consumer_generation": None}
     body = {**wanted, "project_id": "project", "user_id": "user"}
     url = f"{cloud.placement_url}/allocations/{instance}"
-    assert requests.put(url, json=body, headers=HEADERS, timeout=10).status_code == 204
+    assert providers.send("PUT", url, body).status_code == 204
     conf = options.load(["--config-file", str(cloud.config_file)])
     engines = Engines(conf)
     cells = Cells(engines, conf)
@@ -196,7 +195,8 @@ def placed(process):
 
 
 def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen):
-    swap, others, before = Swap(cloud), consumers(cloud), placed(cloud.scheduler)
+    swap, before = Swap(cloud), placed(cloud.scheduler)
+    others = providers.consumers(cloud.placement_url, cloud.fleet.providers())
     try:
         with Building(cloud, cloud.bus, callers=4) as building:
             swap.nova.start()
@@ -219,12 +219,3 @@ def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen):
     assert by_nova >= 20
     assert placed(cloud.scheduler) - before > alone
     assert placed(again) >= 40
-
-
-def consumers(cloud):
-    """All who hold something."""
-    found = set()
-    for host in cloud.fleet.hosts:
-        url = f"{cloud.placement_url}/resource_providers/{host.uuid}/allocations"
-        found |= requests.get(url, headers=HEADERS, timeout=10).json()["allocations"].keys()
-    return found

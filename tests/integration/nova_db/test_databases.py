@@ -26,7 +26,6 @@ from scheduler.nova_db.schema import (
 )
 from scheduler.nova_service.host_discovery import Discovery
 from scheduler.nova_service.service_record import OwnService
-from tests.support.clock import Clock
 from tests.support.options import make_conf
 
 
@@ -40,11 +39,6 @@ def cells(nova):
 @pytest.fixture
 def calls():
     return CellCalls(lambda: 30.0)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ import signal
 import threading
 
 import pytest
-import requests
 
 from conductor_client.client import SchedulerClient
 from scheduler import objects
 from tests.integration.stream.schedulers import PATIENCE
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
-from tools.rig.providers import HEADERS
+from tools.rig.providers import held
 from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
@@ -60,9 +59,7 @@ class Schedulers:
         spec = make_spec(instance_group=wire)
         start.wait()
         chosen = self._client.select_destinations(context(), spec, [member])[0][0]
-        path = f"{self._cloud.placement_url}/allocations/{member}"
-        held = requests.get(path, headers=HEADERS, timeout=10).json()["allocations"]
-        assert list(held) == [chosen.compute_node_uuid]
+        assert list(held(self._cloud.placement_url, member)) == [chosen.compute_node_uuid]
         return chosen.service_host
 
     def texts(self):

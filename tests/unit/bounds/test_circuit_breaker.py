@@ -4,12 +4,6 @@ import threading
 import pytest
 
 from scheduler.bounds.circuit_breaker import FIRST_PROBE, MAX_PROBE_INTERVAL, CircuitBreaker, CircuitOpen
-from tests.support.clock import Clock
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 def seconds_to_next_probe(breaker, clock):

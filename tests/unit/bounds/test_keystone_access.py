@@ -8,12 +8,6 @@ import pytest
 from scheduler.bounds.circuit_breaker import FIRST_PROBE, CircuitBreaker
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.keystone_access import GuardedAccess, guard
-from tests.support.clock import Clock
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 def test_a_keystone_that_is_away_is_asked_once_until_the_probe_is_due(clock):

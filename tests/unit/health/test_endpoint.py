@@ -15,7 +15,6 @@ from scheduler.health.access import Access
 from scheduler.health.address import Address
 from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, Endpoint, Page
 from tests.integration.certificates import make_certificates
-from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
 BODY = b"x" * 300_000
@@ -55,11 +54,6 @@ class World:
         with self.connect() as client:
             client.sendall(data)
             return b"".join(iter(lambda: client.recv(65536), b""))
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -8,17 +8,11 @@ import pytest
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from tests.builders import make_host, make_table, uuid_of
-from tests.support.clock import Clock
 
 ONE = np.array([-512, -20480, 1, 1, 1])
 NOTHING = np.zeros(5, int)
 AMOUNTS_OF_ONE = dict(zip(AMOUNTS, ONE.tolist(), strict=True))
 EARLIER, LATER = datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 13)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -8,14 +8,8 @@ import sqlalchemy as sa
 from scheduler.errors import ConfigError
 from scheduler.nova_db.cells import REREAD_INTERVAL, RETRY_INTERVAL, Cell, Cells, expand_template
 from scheduler.nova_db.schema import cell_mappings
-from tests.support.clock import Clock
 
 AWAY = "sqlite:////no/such/directory/x.db"
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -1,12 +1,4 @@
-import pytest
-
 from scheduler.nova_db.foreign_providers import FOREIGN_TTL, ForeignProviders
-from tests.support.clock import Clock
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 def known(foreign, *uuids):

@@ -9,7 +9,6 @@ from scheduler import conf as options
 from scheduler.hosts.rows import ServiceRow
 from scheduler.nova_db.row_loader import NODE_COLUMNS, RowLoader
 from tests.builders import CELL
-from tests.support.clock import Clock
 
 STORED = {
     "id": 7,
@@ -46,11 +45,6 @@ def conf():
     conf = options.new()
     conf([], default_config_files=[])
     return conf
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from scheduler.bounds.circuit_breaker import FIRST_PROBE
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.nova_db.cells import Cell
 from scheduler.nova_db.scatter_gather import MAX_CALLS_A_CELL, CellCalls, CellUnavailable
-from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
 ONE, TWO = (Cell(number, f"u{number}", f"cell{number}", None, True) for number in (1, 2))
@@ -20,11 +19,6 @@ def hung():
     release = threading.Event()
     yield lambda: release.wait(30)
     release.set()
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 def of(cell, **functions):

@@ -38,11 +38,6 @@ def two_nodes():
     ).nodes
 
 
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 def publish(mirror, nodes, generations=None, members=None, reading=None):
     """Let a mirror use nodes that were just read."""
     reading = reading or mirror.begin_reading()

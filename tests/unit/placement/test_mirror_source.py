@@ -27,7 +27,6 @@ from scheduler.placement.mirror_source import (
 )
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
-from tests.support.clock import Clock
 from tests.support.placement import Placement, make_node
 from tests.support.waiting import eventually
 from tests.unit.placement.test_mirror import allocation
@@ -55,11 +54,6 @@ def reads(*nodes):
 @pytest.fixture
 def client():
     return Placement(make_node("a"), make_node("b", used={"MEMORY_MB": 3072}))
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 class Mirror(CandidateMirror):

@@ -2,12 +2,6 @@ import pytest
 
 from scheduler.stream.decision_stream import ALIVE_FOR, MOST_MEMBERS, Membership
 from scheduler.stream.records import Kind, Record
-from tests.support.clock import Clock
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

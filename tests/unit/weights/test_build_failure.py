@@ -9,7 +9,6 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.weights.build_failure import BuildFailureWeigher
 from tests.builders import make_host, make_table, uuid_of
-from tests.support.clock import Clock
 from tests.support.options import make_conf
 from tests.unit.weights.weighing import make_request, scores
 
@@ -85,11 +84,6 @@ def test_failures_keep_their_age_when_hosts_come_and_go():
     later = failing(0, 2, updated=START + HOUR)
     table = newer(make_table(failing(0, 2)), [later[1], make_host("new")])
     assert raw(table, START + 2 * HOUR) == [0, 0]
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 def test_the_host_that_failed_last_for_a_project_comes_last(clock):
