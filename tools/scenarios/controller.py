@@ -217,7 +217,7 @@ def _run(options: argparse.Namespace, directory: Path, root: Path, built: packag
             cloud, cloud.bus, options.callers, options.pause, seed=options.seed, api=api_rows(cloud)
         )
         cloud.callback(building.give_up)
-        show = Transcript({}, {}, machine.shell)
+        show = Transcript(machine.shell)
         steps = Controller(cloud, machine, building, show, built, options.seconds)
         chosen = [STEPS[name] for name in STEPS if name in (options.only or STEPS)]
         for step in (*FIRST, *chosen, *LAST):

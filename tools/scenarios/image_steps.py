@@ -36,7 +36,7 @@ class Image:
         self._loads = 0
         self._earlier: set[str] = set()
         self.images = Images(options.machines / "images")
-        self.show = Transcript({}, {})
+        self.show = Transcript()
         self.problems: list[str] = []
         self.base = f"localhost/berth-base:{options.release}"
         self.configuration = directory / "nova"

@@ -111,7 +111,7 @@ def test_an_image_is_built_again_when_what_it_is_made_of_changes(tmp_path, chang
 
 
 def test_a_transcript_runs_its_lines_where_it_is_told_to():
-    show = Transcript({}, {}, ["env", "PLACE=machine", "bash", "-c"])
+    show = Transcript(["env", "PLACE=machine", "bash", "-c"])
     show.run("echo $PLACE")
     assert show.text == "$ echo $PLACE\nmachine\n"
 
