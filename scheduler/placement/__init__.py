@@ -7,6 +7,7 @@
 - write_policy: the bounds of writes; claim_events: what happened to a claim, try by try, and its log lines
 - allocations: what consumers hold
 - mirror, mirror_reader, mirror_source: candidates without a query for each request, and keeping them true
+- mirror_lookups: what requests read for the mirror
 - plain_query: which queries it answers; winner_check: reading what was chosen by it before it is claimed
 - unit_limits: min_unit, max_unit and step_size of compute nodes, known by a few reads
 - trees: whether other providers than compute nodes have what it mirrors

@@ -3,17 +3,15 @@
 ``MirrorReader`` reads every few seconds while queries come, or other schedulers claim, and rarely while
 nobody does. Meanwhile queries are answered from what is known. ``WinnerCheck`` reads a node before it is
 claimed, so what is late here costs a further host and no wrong claim. If nova's databases know more of a
-node, it is read before the choice (``look_up``): another host that passes would hide it otherwise until the
-next round.
+node, it is read before the choice (``MirrorLookups``): another host that passes would hide it otherwise until
+the next round.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 import threading
 import time
 from typing import Any
 
-from cachetools import FIFOCache
 from oslo_log import log
 
 from scheduler.bounds import deadline
@@ -22,16 +20,10 @@ from scheduler.bounds.waits import waiting_for
 from scheduler.logs import OutageLog
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
-from scheduler.placement.mirror import (
-    Allocations,
-    Mirror,
-    MirrorAnswer,
-    Nodes,
-)
+from scheduler.placement.mirror import Allocations, Mirror, MirrorAnswer, Nodes
+from scheduler.placement.mirror_lookups import MirrorLookups
 from scheduler.placement.mirror_reader import MirrorReader
 from scheduler.placement.plain_query import PlainQuery, only_plain_query
-from scheduler.placement.providers import STATE, read_provider, which_traits_exist
-from scheduler.placement.read_each import read_each
 from scheduler.placement.unit_limits import Totals, UnitLimits
 from scheduler.placement.winner_check import WinnerCheck
 from scheduler.request.query import Query
@@ -57,21 +49,14 @@ INCOMPLETE_INTERVAL = 0.5
 REFUSED_MOSTLY = 0.2
 STORM_CLAIMS = 50
 
-# Nodes that are read for one request because nova's databases know more of them, and how many at a time.
-MOST_LOOKED_UP = 8
-LOOKED_UP_AT_ONCE = 4
-
-# Seconds to the next reading of such a node if it does not suit in Placement either: at first, and at most.
-# The wait is doubled each time.
-FIRST_WAIT = 1.0
-LONGEST_WAIT = 600.0
-
 
 class CandidateMirror:
     """A mirror that is refreshed in the background. Any thread may use it; ``start`` it first.
 
     Attributes:
         known: What is known of the nodes.
+        look_up: Reads nodes that suit a query by nova's databases; see ``MirrorLookups``.
+        has_seen: Returns whether a node is mirrored, or known to have no free memory.
         limits: What is known of their unit limits.
     """
 
@@ -97,8 +82,9 @@ class CandidateMirror:
         self.limits = UnitLimits(client, totals)
         self._reader = MirrorReader(client, self.known, aggregates)
         self._round_done = threading.Condition()
-        self._learning = threading.Lock()
-        self._looked_up: FIFOCache[str, tuple[float, float]] = FIFOCache(maxsize=10_000)  # due, wait
+        self._lookups = MirrorLookups(client, self.known, self._reader)
+        self.look_up = self._lookups.look_up
+        self.has_seen = self._reader.has_seen
         self._round_at = float("-inf")
         self._idle_rounds = 0
         self._wanted = self._usable = self._failing = False
@@ -135,13 +121,9 @@ class CandidateMirror:
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
         """Return the compute nodes that suit the queries; None: query Placement."""
         plain = only_plain_query(queries)
-        if plain is None or not self._is_usable():
+        if plain is None or not (self._is_usable() and self._lookups.knows_names(plain)):
             return None
-        try:
-            return self.known.find(plain) if self._knows_names(plain) or self._learn_names(plain) else None
-        except PlacementError as error:
-            LOG.debug("Cannot read the aggregates and traits of a query: %s", error)
-            return None
+        return self.known.find(plain)
 
     def known_nodes(self, aggregates: Collection[str], *, reads: bool = True) -> Nodes | None:
         """Return a copy of all that is known of the nodes; None if it does not show what Placement has.
@@ -152,13 +134,7 @@ class CandidateMirror:
         """
         if not self._usable or self._is_old() or self._reader.trees.blocked:
             return None
-        names = PlainQuery({}, member_of=(frozenset(aggregates),))
-        try:
-            known = self._knows_names(names) or (reads and self._learn_names(names))
-        except PlacementError as error:
-            LOG.debug("Cannot read the members of aggregates: %s", error)
-            return None
-        if not known:
+        if not self._lookups.knows_names(PlainQuery({}, member_of=(frozenset(aggregates),)), reads=reads):
             return None
         nodes = self.known.nodes()
         self.limits.spread(nodes)
@@ -195,79 +171,6 @@ class CandidateMirror:
         """The seconds between two rounds while queries come."""
         return max(self._configured_interval(), LIST_PART * self._reader.list_seconds)
 
-    def _knows_names(self, query: PlainQuery) -> bool:
-        """Whether the nodes of its aggregates are known, and its forbidden traits to exist.
-
-        Placement rejects a query with a trait that does not exist. If that is required, no node is left, and
-        Placement is asked in any case.
-        """
-        return query.aggregates <= self.known.known_aggregates and query.forbidden <= self._reader.traits
-
-    def _learn_names(self, query: PlainQuery) -> bool:
-        """Read what is not known of the names in a query; return whether it can be answered then."""
-        if not self._may_read():
-            return False
-        try:
-            for aggregate in sorted(query.aggregates - self.known.known_aggregates):
-                begun = self._clock()
-                self.known.learn_members(aggregate, self._reader.members_of(aggregate), begun)
-            if traits := query.forbidden - self._reader.traits:
-                self._reader.traits |= which_traits_exist(self._client, traits)
-        finally:
-            self._learning.release()
-        return self._knows_names(query)
-
-    def _may_read(self) -> bool:
-        """Wait for other requests that read something for the mirror; return whether the lock is held."""
-        with waiting_for("another request that reads for the mirror of Placement"):
-            return self._learning.acquire(timeout=deadline.current().bound(WAIT_FOR_ROUND))
-
-    def has_seen(self, node: str) -> bool:
-        """Whether a node is mirrored, or known to have no free memory."""
-        return self._reader.has_seen(node)
-
-    def look_up(self, query: PlainQuery, nodes: Sequence[str]) -> bool:
-        """Read nodes that suit a query by nova's databases, and do not by the mirror; a few for each request.
-
-        Those that do not suit in Placement either are read again later and later.
-
-        Returns:
-            Whether some were read since the mirror was queried, by this request or by another one.
-        """
-        due = self._due(nodes)
-        if not due or not self._may_read():
-            return False
-        try:
-            due = self._due(due)[:MOST_LOOKED_UP]
-            found = read_each(partial(self._read, query), due, LOOKED_UP_AT_ONCE)
-            for node, suits in found.items():
-                self._note_looked_up(node, suits=suits)
-        except PlacementError as error:
-            LOG.debug("Cannot read the compute nodes that are new in nova's databases: %s", error)
-        finally:
-            self._learning.release()
-        return True
-
-    def _due(self, nodes: Sequence[str]) -> list[str]:
-        now, never = self._clock(), (float("-inf"), 0.0)
-        return [node for node in nodes if self._looked_up.get(node, never)[0] <= now]
-
-    def _read(self, query: PlainQuery, node: str) -> bool:
-        """Read a node alone; return whether it suits a query as far as amounts do not matter."""
-        begun = self._clock()
-        state = read_provider(self._client, node, *STATE)
-        if state is None:
-            self.known.forget(node)
-            return False
-        self.known.add([node])
-        self.known.correct(state, begun)
-        return query.traits_suit(state.traits) and query.aggregates_suit(state.aggregates)
-
-    def _note_looked_up(self, node: str, *, suits: bool) -> None:
-        _, wait = self._looked_up.get(node, (0.0, 0.0))
-        wait = FIRST_WAIT if suits else min(LONGEST_WAIT, max(FIRST_WAIT, 2 * wait))
-        self._looked_up[node] = self._clock() + wait, wait
-
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
     def claimed(self, _instance: str, _allocations: Allocations) -> None:
@@ -296,7 +199,7 @@ class CandidateMirror:
         self._refused += 1
         if provider and not resource_class:
             self.known.forget(provider)
-            self._note_looked_up(provider, suits=False)
+            self._lookups.note(provider, suits=False)
         elif provider:
             self.known.doubt([provider])
         refused, total = self._refused, self._refused + self._granted

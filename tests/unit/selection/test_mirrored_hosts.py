@@ -5,8 +5,9 @@ import pytest
 
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.mirror_lookups import FIRST_WAIT, MOST_LOOKED_UP
 from scheduler.placement.mirror_reader import WIDE_INTERVAL
-from scheduler.placement.mirror_source import FIRST_WAIT, MOST_LOOKED_UP, CandidateMirror
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.request.query import Query
 from scheduler.selection.mirrored_hosts import DISABLED, MirroredHosts
 from tests.builders import CELL, OTHER_CELL, HostBuilder, Instances, make_host, make_table, uuid_of
