@@ -2,7 +2,7 @@
 
 The names are aggregates, whose members are to be known, and forbidden traits, which are to exist: Placement
 rejects a query with a trait that does not exist. If that is required, no node is left, and Placement is asked
-in any case. Nodes are read of which nova's databases know more than the mirror.
+in any case. Nodes are read if nova's databases know more about them than the mirror does.
 """
 
 from collections.abc import Sequence
