@@ -19,11 +19,13 @@ from scheduler.placement import mirror_source
 from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.notifications import Notifications
-from tests.integration.changing_cloud import DISABLED, ChangingCloud
-from tests.integration.placement.random_clouds import TRAITS
+from tests.integration.changing_cloud import KINDS, ChangingCloud
 from tests.support.campaigns import numbers
-from tests.unit.request.builders import make_spec
-from tools.rig.placement import PlacementProcess
+from tools.rig.draw import draw_request
+from tools.rig.fleet import DISABLED, ZONES
+from tools.rig.load import random_uuid
+from tools.rig.placement import placement_of
+from tools.rig.wanted import Wanted
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -35,14 +37,9 @@ MOST_CHANGES = 3
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    return tmp_path_factory.mktemp("exactness") / "placement.db"
-
-
-@pytest.fixture(scope="module")
-def placement(database):
-    with PlacementProcess(database) as url:
-        yield url
+def placement(tmp_path_factory):
+    with placement_of(tmp_path_factory.mktemp("exactness")) as place:
+        yield place
 
 
 def make_older(database):
@@ -136,46 +133,32 @@ def _providers(body):
     return [frozenset(entry["allocations"]) for entry in entries if entry["allocations"]]
 
 
-class Requests:
-    """Random requests; ``spec`` makes a new RequestSpec each time, as a scheduler changes the one it gets."""
+class Request:
+    """A random request; ``spec`` makes a new RequestSpec each time, as a scheduler changes the one it gets."""
 
     def __init__(self, cloud):
-        rng = self.rng = cloud.rng
-        sizes = {
-            "vcpus": rng.choice([1, 2, 4]),
-            "memory_mb": rng.choice([512, 1024, 2048]),
-            "root_gb": rng.choice([0, 1, 20]),
-        }
-        self.traits = rng.sample(TRAITS, rng.choice([0, 1, 1, 2]))
-        self.amounts = {"VCPU": sizes["vcpus"], "MEMORY_MB": sizes["memory_mb"], "DISK_GB": sizes["root_gb"]}
-        extra = {f"trait:{trait}": rng.choice(["required", "forbidden"]) for trait in self.traits}
+        rng, hosts = cloud.rng, cloud.fleet.hosts
+        wanted = draw_request(rng, cloud.fleet, KINDS)
         if rng.random() < 0.1:
-            extra["resources:VGPU"] = "1"
-        fields = {}
+            wanted = replace(wanted, forced=(rng.choice(hosts).name,))
         if rng.random() < 0.3:
-            fields["availability_zone"] = rng.choice(["az1", "az2", "az3"])
-        if rng.random() < 0.1:
-            fields["ignore_hosts"] = [rng.choice(cloud.fleet.hosts).name]
-        if rng.random() < 0.1:
-            fields["force_hosts"] = [rng.choice(cloud.fleet.hosts).name]
-        self._names = [host.name for host in cloud.fleet.hosts]
-        self.count = rng.choice([1, 1, 1, 2, 3])
-        self._arguments = (extra, sizes, fields)
-        self.uuids = [cloud.new_uuid() for _ in range(self.count)]
+            wanted = replace(wanted, zone=rng.choice(ZONES))
+        count = rng.choice((1, 1, 1, 2, 3))
+        self.wanted = replace(wanted, count=count, root_gb=rng.choice((0, 0, 1, 20)))
+        self._hosts = hosts
+        self.uuids = [random_uuid(rng) for _ in range(self.wanted.count)]
 
     def want_only(self, host):
         """Leave out all other hosts, which no question to Placement does."""
-        self._arguments[2]["ignore_hosts"] = [name for name in self._names if name != host.name]
+        others = tuple(each.name for each in self._hosts if each != host)
+        self.wanted = replace(self.wanted, ignored=others)
+
+    @property
+    def traits(self):
+        return [*self.wanted.traits, *self.wanted.forbidden]
 
     def spec(self, count):
-        extra, sizes, fields = self._arguments
-        given = {name: list(value) if isinstance(value, list) else value for name, value in fields.items()}
-        return make_spec(
-            extra, sizes=sizes, num_instances=count, user_id="u", instance_uuid=self.uuids[0], **given
-        )
-
-    def __str__(self):
-        return f"{self.count} of {self._arguments}"
+        return self.wanted.spec(self.uuids[:count])
 
 
 class InertLoop:
@@ -200,21 +183,22 @@ class Comparison:
 
     def change(self, request):
         """Change the cloud, mostly the host that the request would get."""
-        if self.cloud.quiet and self.cloud.rng.random() < 0.5:
-            request.want_only(self.cloud.open_host())
+        changes, rng = self.cloud.changes, self.cloud.rng
+        if changes.quiet and rng.random() < 0.5:
+            request.want_only(changes.open_host())
             return
         first, _ = self.mirrored.ask(request.spec(1), None)
-        self.cloud.aim_at(first[0].compute_node_uuid if first else None, request.traits)
-        for _ in range(self.cloud.rng.randrange(MOST_CHANGES + 1)):
-            self.cloud.rng.choice(self.cloud.changes)()
+        changes.aim_at(first[0].compute_node_uuid if first else None, request.traits)
+        for _ in range(rng.randrange(MOST_CHANGES + 1)):
+            rng.choice(changes.all)()
 
     def request(self, request):
         """Send a request to the one, and judge the answer by the other."""
-        cloud = self.cloud
+        cloud, count = self.cloud.changes, request.wanted.count
         allowed = self.asking.allowed(request.spec(1))
-        chosen, _ = self.mirrored.ask(request.spec(request.count), request.uuids)
+        chosen, _ = self.mirrored.ask(request.spec(count), request.uuids)
         nodes = [each.compute_node_uuid for each in chosen]
-        cloud.note(request, request.uuids, "->", nodes, "of", sorted(allowed))
+        cloud.note(request.wanted, request.uuids, "->", nodes, "of", sorted(allowed))
         assert set(nodes) <= allowed, self.text("a host was chosen that must not be")
         for providers in self.mirrored.writes:
             roots = {cloud.roots.get(each, each) for each in providers - cloud.sharing}
@@ -222,8 +206,8 @@ class Comparison:
         if nodes:
             cloud.instances.update(request.uuids)
         elif allowed:
-            assert request.count > 1, self.text("NoValidHost, but there are hosts")
-            found, _ = self.asking.ask(request.spec(request.count), request.uuids)
+            assert count > 1, self.text("NoValidHost, but there are hosts")
+            found, _ = self.asking.ask(request.spec(count), request.uuids)
             assert not found, self.text("NoValidHost for several, but there is room for all")
         return nodes
 
@@ -232,7 +216,7 @@ class Comparison:
 
         Such hosts may be missing, and be named as alternates, which are not checked; none of them is chosen.
         """
-        cloud = self.cloud
+        cloud = self.cloud.changes
         cloud.settle()
         make_older(self._database)  # what is read now was not changed a moment ago
         for each in (self.asking, self.mirrored):
@@ -244,28 +228,28 @@ class Comparison:
             silent = cloud.changed_silently & cloud.roots.keys()
             cloud.changed_silently = {each for each in silent if cloud.breaks_limits(each, {"MEMORY_MB": 1})}
         for _ in range(3):
-            request = Requests(cloud)
+            request = Request(self.cloud)
             expected = self.asking.allowed(request.spec(1))
             chosen, alternates = self.mirrored.ask(request.spec(1), request.uuids[:1])
             first = {each.compute_node_uuid for each in chosen}
             found = first | {each.compute_node_uuid for each in alternates}
             cloud.instances |= {request.uuids[0]} if found else set()
-            cloud.note("after a refresh:", request, sorted(found), "of", sorted(expected))
+            cloud.note("after a refresh:", request.wanted, sorted(found), "of", sorted(expected))
             # The wide question does not tell unit limits; a claim is refused then, and the host is read.
-            more = {each for each in found - expected if not cloud.breaks_limits(each, request.amounts)}
+            more = {
+                each for each in found - expected if not cloud.breaks_limits(each, request.wanted.amounts)
+            }
             more -= cloud.changed_silently - first
             assert not more, self.text(f"hosts that must not be chosen, after a refresh: {more}")
             missing = expected - found - cloud.freed_by_delete - cloud.changed_silently
             assert not missing, self.text(f"hosts are missing after a refresh: {missing}")
 
     def text(self, problem):
-        return "\n".join([problem, *self.cloud.history])
+        return "\n".join([problem, *self.cloud.changes.history])
 
 
 @pytest.mark.parametrize("number", numbers(2, 200))
-def test_answers_are_those_of_novas_own_question(
-    placement, database, tmp_path, monkeypatch, campaign_seed, number
-):
+def test_answers_are_those_of_novas_own_question(placement, tmp_path, monkeypatch, campaign_seed, number):
     monkeypatch.setattr(mirror_source, "BackgroundLoop", InertLoop)
     rng = random.Random(campaign_seed + number)
     with (
@@ -273,13 +257,13 @@ def test_answers_are_those_of_novas_own_question(
         Scheduler(cloud, by_mirror=False) as asking,
         Scheduler(cloud, by_mirror=True) as mirrored,
     ):
-        comparison = Comparison(cloud, asking, mirrored, database)
+        comparison = Comparison(cloud, asking, mirrored, placement[1])
         comparison.compare(wide=True)
         placed = 0
         for _ in range(ROUNDS):
-            request = Requests(cloud)
+            request = Request(cloud)
             comparison.change(request)
-            placed += sum(bool(comparison.request(each)) for each in (request, Requests(cloud)))
+            placed += sum(bool(comparison.request(each)) for each in (request, Request(cloud)))
             if rng.random() < 0.3:
                 comparison.compare(wide=rng.random() < 0.3)
         assert placed
@@ -287,24 +271,23 @@ def test_answers_are_those_of_novas_own_question(
         assert mirrored.proven
 
 
-def _comes_up(cloud):
+def _comes_up(changes):
     """Let a host come up for the first time."""
-    cloud.make_host()
-    return cloud.fleet.hosts[-1]
+    return changes.make_host()
 
 
-def _is_enabled(cloud):
+def _is_enabled(changes):
     """Enable the service of a host again."""
-    host = cloud.fleet.hosts[0]
-    cloud.set_status(host, disabled=False)
-    cloud.set_trait(host.uuid, DISABLED, has=False)
+    host = changes.fleet.hosts[0]
+    changes.set_status(host, disabled=False)
+    changes.admin.set_trait(host.uuid, DISABLED, has=False)
     return host
 
 
-def _is_put_into_zone(cloud):
+def _is_put_into_zone(changes):
     """Move a host to the zone of the request, in Placement and in nova."""
-    host = cloud.fleet.hosts[0]
-    cloud.put(host, [cloud.fleet.aggregates[ZONE]])
+    host = changes.fleet.hosts[0]
+    changes.put(host, [changes.fleet.aggregates[ZONE]])
     return host
 
 
@@ -313,27 +296,26 @@ def test_a_host_that_may_be_chosen_since_a_moment_ago_is_among_those_that_may_be
     placement, tmp_path, monkeypatch, change
 ):
     monkeypatch.setattr(mirror_source, "BackgroundLoop", InertLoop)
-    monkeypatch.setattr(ChangingCloud, "_limits", lambda _self, inventory: inventory)
-    fields = {"availability_zone": "az3"} if change is _is_put_into_zone else {}
-    with ChangingCloud(tmp_path, placement, random.Random(5), quiet=False) as cloud:
+    kinds = replace(KINDS, without=KINDS.without | {"limits", "isolated"})
+    wanted = Wanted(memory_mb=1, root_gb=0, zone="az3" if change is _is_put_into_zone else None)
+    with ChangingCloud(tmp_path, placement, random.Random(5), quiet=False, kinds=kinds) as cloud:
+        changes = cloud.changes
         first, *others = cloud.fleet.hosts
-        cloud.set_status(first, disabled=change is _is_enabled, down=False)
-        cloud.set_trait(first.uuid, DISABLED, has=change is _is_enabled)
-        cloud.put(first, [cloud.fleet.aggregates[0]])
+        changes.set_status(first, disabled=change is _is_enabled)
+        changes.admin.set_trait(first.uuid, DISABLED, has=change is _is_enabled)
+        changes.put(first, [cloud.fleet.aggregates[0]])
         for other in others[:2]:
-            cloud.put(other, [cloud.fleet.aggregates[ZONE]])
+            changes.put(other, [cloud.fleet.aggregates[ZONE]])
         with Scheduler(cloud, by_mirror=True) as scheduler:
             scheduler.refresh(wide=True)
 
             def allowed():
-                sizes, instance = {"vcpus": 1, "memory_mb": 1, "root_gb": 0}, cloud.new_uuid()
-                spec = make_spec({}, sizes=sizes, user_id="u", instance_uuid=instance, **fields)
-                cloud.instances.add(instance)
-                return scheduler.allowed(spec, [instance])
+                instance = changes.new_uuid()
+                return scheduler.allowed(wanted.spec([instance]), [instance])
 
             before = allowed()
             assert before  # the others hide it: Placement is not asked
-            host = change(cloud)
+            host = change(changes)
             assert host.uuid not in before
             scheduler.hosts.aggregate_store.reload()  # nova casts that an aggregate has changed
             assert allowed() == {*before, host.uuid}

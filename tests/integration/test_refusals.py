@@ -32,7 +32,8 @@ from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tools.rig.draw import THERE
 from tools.rig.fleet import Aggregate, Cell, Fleet, Hardware, Placed
 from tools.rig.load import random_uuid
-from tools.rig.refusing_cloud import RefusingCloud, placement_of
+from tools.rig.placement import placement_of
+from tools.rig.refusing_cloud import RefusingCloud
 from tools.rig.wanted import TENANT, Wanted
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

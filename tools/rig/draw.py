@@ -33,11 +33,14 @@ class Kinds:
     Attributes:
         hosts: The fewest and the most of them.
         without: What no cloud has: ``limits`` of single amounts, ``trees`` of devices, ``pools`` of disk, PCI
-            ``devices``, ``states`` other than up, ``instances``, an ``isolated`` aggregate.
+            ``devices``, ``states`` other than up, ``instances``, an ``isolated`` aggregate. What no request
+            has: ``groups``.
+        few: The chances of each unusual wish, one of which a request has.
     """
 
     hosts: tuple[int, int] = (3, 9)
     without: frozenset[str] = frozenset()
+    few: tuple[float, ...] = (0.15, 0.15, 0.3)
 
 
 SMALL = Kinds()
@@ -54,7 +57,7 @@ def draw(rng: random.Random, cells: Sequence[Cell], kinds: Kinds = SMALL) -> Fle
     count = rng.randint(least, max(least, min(most, size)))
     pool_gb = rng.choice((30, 200, 1000)) if chance("pools", 0.15) else 0
     machines = _draw_machines(rng, kinds, count)
-    hosts = [_draw_host(rng, place, kinds, next(machines)) for place in Fleet(count, cells).hosts]
+    hosts = [draw_host(rng, place, kinds, next(machines)) for place in Fleet(count, cells).hosts]
     if pool_gb:
         hosts = [replace(host, machine=replace(host.hardware, own_disk=False)) for host in hosts]
     fleet = Fleet(hosts, cells)
@@ -85,26 +88,33 @@ def _draw_machines(rng: random.Random, kinds: Kinds, count: int) -> Iterator[Har
 
 
 def _draw_hardware(rng: random.Random, kinds: Kinds, threads: int) -> Hardware:
-    memory_mb, limits = rng.choice((8192, 16384, 32768)), {}
-    if rng.random() < 0.5:
-        limits["MEMORY_MB"] = {"max_unit": memory_mb // 2}
-    disk = {"step_size": rng.choice((1, 1, 1, 10)), "min_unit": rng.choice((1, 1, 1, 1, 10))}
-    if disk != {"step_size": 1, "min_unit": 1}:
-        limits["DISK_GB"] = disk
+    """Return a kind of machine. Instances of the flavor ``THERE`` are within all its limits."""
+    memory_mb = rng.choice((8192, 16384, 32768))
+    usual: tuple[dict, ...] = ({}, {}, {})
+    memory = ({"max_unit": memory_mb // 2}, {"min_unit": 512}, {"step_size": 512})
+    step, least = {"step_size": 10}, {"min_unit": 10}
+    limits = {
+        "VCPU": rng.choice((*usual, {"max_unit": threads // 2})),
+        "MEMORY_MB": rng.choice((*usual, *memory)),
+        "DISK_GB": rng.choice((*usual, step, least, step | least)),
+    }
     return Hardware(
         threads,
         memory_mb,
         rng.choice((50, 100, 400)),
         cpu_ratio=rng.choice((1.0, 2.0, 4.0)),
         reserved_mb=rng.choice((0, 512, 4096)),
-        limits={} if "limits" in kinds.without else limits,
+        dedicated=rng.choice((0, 0, 4)),
+        own_disk=rng.random() < 0.95,
+        limits={} if "limits" in kinds.without else {name: some for name, some in limits.items() if some},
     )
 
 
-def _draw_host(rng: random.Random, place: Host, kinds: Kinds, machine: Hardware) -> Host:
+def draw_host(rng: random.Random, place: Host, kinds: Kinds = SMALL, machine: Hardware | None = None) -> Host:
+    """Return a host in the place of another one; without a machine with hardware of its own."""
     host = replace(
         place,
-        machine=machine,
+        machine=machine or _draw_hardware(rng, kinds, rng.choice(THREADS[:3])),
         traits=tuple(trait for trait in TRAITS if rng.random() < 0.6),
         vgpus=rng.choice((0, 0, 1, 2)),
         devices=rng.choice((0, 0, 1, 2)),
@@ -116,9 +126,9 @@ def _draw_host(rng: random.Random, place: Host, kinds: Kinds, machine: Hardware)
     return host
 
 
-def draw_request(rng: random.Random, fleet: Fleet, few: Sequence[float] = (0.15, 0.15, 0.3)) -> Wanted:
-    """Return a request that often finds no host; it has each unusual wish with one of a ``few`` chances."""
-    share = rng.choice(few)
+def draw_request(rng: random.Random, fleet: Fleet, kinds: Kinds = SMALL) -> Wanted:
+    """Return a request that often finds no host."""
+    share = rng.choice(kinds.few)
 
     def perhaps(usual: Any, *others: Any) -> Any:
         return rng.choice(others) if rng.random() < share else usual
@@ -127,7 +137,7 @@ def draw_request(rng: random.Random, fleet: Fleet, few: Sequence[float] = (0.15,
     wanted = Wanted(
         vcpus=perhaps(1, 2, 6, 12, 20, 40),
         memory_mb=perhaps(1024, 9000, 14000, 20000, 40000),
-        root_gb=perhaps(5, 15, 80, 150, 500),
+        root_gb=perhaps(5, 0, 15, 80, 150, 500),
         traits=tuple(trait for trait in TRAITS if rng.random() < share),
         zone=perhaps(None, *ZONES),
         vgpus=perhaps(0, 1, 2, 3),
@@ -139,14 +149,14 @@ def draw_request(rng: random.Random, fleet: Fleet, few: Sequence[float] = (0.15,
         count=perhaps(1, 2, 3, 5, 9),
     )
     free = tuple(name for name in TRAITS if name not in wanted.traits)
-    if rng.random() < 0.15 and free:
+    if rng.random() < share and free:
         wanted = replace(wanted, forbidden=(rng.choice(free),))
-    if rng.random() < 0.2:
+    if rng.random() < share:
         wanted = replace(wanted, ignored=tuple(host.name for host in rng.sample(hosts, rng.randint(1, 2))))
-    if rng.random() < 0.15:
+    if rng.random() < share:
         host = rng.choice(hosts)
         wanted = replace(wanted, destination=(host.name, host.nodename))
-    if rng.random() < 0.25:
+    if rng.random() < 1.5 * share and "groups" not in kinds.without:
         members = {each.host.name: each.uuid for each in fleet.placed}
         chosen = rng.sample(sorted(members), min(len(members), rng.randint(0, 2)))
         wanted = replace(

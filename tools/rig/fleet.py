@@ -46,6 +46,7 @@ class Hardware:
     """A class of machine: CPU threads, MiB of memory, GiB of disk, and what computes report of it.
 
     Attributes:
+        dedicated: Threads for dedicated CPUs, besides those that instances share.
         own_disk: Whether Placement has an inventory of it; hosts that share a pool have none.
         limits: Resource class → fields of its inventory other than the usual ones; the usual ``max_unit`` is
             the total.
@@ -56,6 +57,7 @@ class Hardware:
     disk_gb: int
     cpu_ratio: float = CPU_RATIO
     reserved_mb: int = RESERVED_MB
+    dedicated: int = 0
     own_disk: bool = True
     limits: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict, hash=False)
 
@@ -63,6 +65,7 @@ class Hardware:
     def inventories(self) -> dict[str, dict[str, Any]]:
         """Resource class → fields of its inventory that differ from Placement's defaults."""
         totals = {"VCPU": self.threads, "MEMORY_MB": self.memory_mb}
+        totals |= {"PCPU": self.dedicated} if self.dedicated else {}
         totals |= {"DISK_GB": self.disk_gb} if self.own_disk else {}
         found: dict[str, dict[str, Any]] = {
             name: {"total": total, "max_unit": total} for name, total in totals.items()
@@ -234,11 +237,16 @@ class Fleet:
             found.append(Provider("pool", _uuid("pool"), disk, (SHARES,), (_uuid("pool"),)))
         return found
 
-    def write(self, api_url: str, cell0_url: str) -> None:
-        """Create nova's API database, cell0 and the databases of the cells, and write the fleet to them."""
+    def held(self) -> dict[Host, list[Placed]]:
+        """Return the instances that are on each host."""
         held: dict[Host, list[Placed]] = {host: [] for host in self.hosts}
         for each in self.placed:
             held[each.host].append(each)
+        return held
+
+    def write(self, api_url: str, cell0_url: str) -> None:
+        """Create nova's API database, cell0 and the databases of the cells, and write the fleet to them."""
+        held = self.held()
         with _database(api_url, schema.API) as connection:
             self._write_cells(connection, cell0_url)
             self._write_aggregates(connection)

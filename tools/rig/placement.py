@@ -11,6 +11,8 @@ writes go one at a time (spec: placement-and-workflow 8.2).
 """
 
 import argparse
+from collections.abc import Iterator
+import contextlib
 import io
 from pathlib import Path
 import sys
@@ -177,3 +179,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+@contextlib.contextmanager
+def placement_of(directory: Path) -> Iterator[tuple[str, Path]]:
+    """Start the Placement of a run; gives its URL and its database."""
+    path = directory / "placement.sqlite"
+    with PlacementProcess(path) as url:
+        yield url, path

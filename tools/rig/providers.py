@@ -4,7 +4,8 @@ The provider of a compute host has the UUID of its ComputeNode record. A sharing
 ``MISC_SHARES_VIA_AGGREGATE`` and an aggregate in common with the providers that use it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,11 @@ _TABLES = (
     "inventories",
     "traits",
     "resource_classes",
+)
+#: All that a cloud has written, in the order in which it can be removed.
+_OF_CLOUDS = (
+    *("allocations", "consumers", "inventories", "resource_provider_traits", "resource_provider_aggregates"),
+    *("resource_providers", "placement_aggregates", "projects", "users"),
 )
 HOST_TRAITS = ("COMPUTE_NODE", "OWNER_NOVA", "HW_CPU_X86_AVX2", "HW_CPU_X86_VMX")
 
@@ -57,6 +63,7 @@ def create_fleet(url: str, providers: Iterable[Provider]) -> None:
     The generations 0, 1, 2 of a new provider are known, so this function reads nothing
     (spec: placement-and-workflow 8.3).
     """
+    providers = list(providers)
     with requests.Session() as session:
         _names(session, url, providers)
         for provider in providers:
@@ -90,9 +97,91 @@ def _create(session, url, provider) -> None:
             generation += 1
 
 
-def send(method: str, url: str, body: Any = None, *, session: Any = requests, **more: Any) -> Any:
-    """Return the response of Placement to a request, whatever its status; ``more`` is as for ``requests``."""
-    return session.request(method, url, json=body, headers=HEADERS, timeout=60, **more)
+def send(method: str, url: str, body: Any = None, *, session: Any = requests, version: str = "1.36") -> Any:
+    """Return the response of Placement to a request, whatever its status."""
+    headers = HEADERS | {"OpenStack-API-Version": f"placement {version}"}
+    return session.request(method, url, json=body, headers=headers, timeout=60)
+
+
+class PlacementAdmin:
+    """What an operator, a compute or another scheduler does to Placement."""
+
+    def __init__(self, url: str) -> None:
+        """Talk to the Placement at a URL."""
+        self.url = url
+        self._session = requests.Session()
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, allowed: Sequence[int] = (), version: str = "1.36"
+    ) -> Any:
+        """Return the response to a request.
+
+        Raises:
+            RuntimeError: It is an error, and none of those that are ``allowed``.
+        """
+        answer = send(method, f"{self.url}{path}", body, session=self._session, version=version)
+        if not answer.ok and answer.status_code not in allowed:
+            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer
+
+    def read(self, path: str) -> Any:
+        """Return what a GET answers."""
+        return self.call("GET", path).json()
+
+    def edit(self, provider: str, part: str, change: Callable[[Any], Any]) -> bool:
+        """Write a part of a provider, and return whether Placement took it: a class in use cannot go."""
+        path = f"/resource_providers/{provider}/{part}"
+        found = self.read(path)
+        body = {"resource_provider_generation": found["resource_provider_generation"]}
+        body[part] = change(found[part])
+        return bool(self.call("PUT", path, body, allowed=(400, 409)).ok)
+
+    def set_trait(self, provider: str, trait: str, *, has: bool) -> None:
+        """Give a trait to a provider, or take it away."""
+        self.edit(provider, "traits", lambda now: sorted({*now, trait} if has else {*now} - {trait}))
+
+    def allocate(self, consumer: str, provider: str, amounts: Mapping[str, int]) -> bool:
+        """Let a new consumer hold something, and return whether Placement granted it."""
+        held = {provider: {"resources": amounts}}
+        owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
+        body = {"allocations": held, **owner}
+        return bool(self.call("PUT", f"/allocations/{consumer}", body, allowed=(400, 409)).ok)
+
+    @contextlib.contextmanager
+    def trait_on(self, trait: str, providers: Sequence[str]) -> Iterator[None]:
+        """Give a trait to providers for a time."""
+        for each in providers:
+            self.set_trait(each, trait, has=True)
+        try:
+            yield
+        finally:
+            for each in providers:
+                self.set_trait(each, trait, has=False)
+
+    def fill(self, provider: str, left_mb: int = 1024) -> str:
+        """Let a new consumer hold all free memory of a provider but so much; return the consumer."""
+        consumer = str(uuid.uuid4())
+        path = f"/resource_providers/{provider}"
+        memory = self.read(f"{path}/inventories")["inventories"]["MEMORY_MB"]
+        used = self.read(f"{path}/usages")["usages"]["MEMORY_MB"]
+        amounts = {"MEMORY_MB": memory["total"] - memory["reserved"] - used - left_mb}
+        if not self.allocate(consumer, provider, amounts):
+            raise RuntimeError(f"Provider {provider} has no room for {amounts}")
+        return consumer
+
+    def release(self, consumer: str) -> dict[str, Any]:
+        """Remove what a consumer holds, which raises no generation; return what it was, by provider."""
+        held: dict[str, Any] = self.read(f"/allocations/{consumer}")["allocations"]
+        self.call("DELETE", f"/allocations/{consumer}", allowed=(404,))
+        return held
+
+
+def empty(database: str | Path) -> None:
+    """Remove all providers and allocations from the database of a Placement, which may be running."""
+    engine = sa.create_engine(database_url(database), poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        for table in _OF_CLOUDS:
+            connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608 - names of our own
 
 
 def held(url: str, consumer: str) -> dict[str, dict[str, int]]:

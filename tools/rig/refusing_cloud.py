@@ -5,19 +5,14 @@ with little room, unit limits, traits, devices in trees, a pool that hosts share
 aggregates of a project, and sometimes an isolated one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
-from pathlib import Path
-import random
 from typing import Any
-
-import sqlalchemy as sa
 
 from scheduler.decisions.document import Decision
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import BerthError
 from scheduler.manager import SchedulerManager
-from scheduler.nova_db import schema
 from scheduler.operators.plan.dry_run import dry_run
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -25,62 +20,32 @@ from scheduler.parts import Outside, put_together
 from scheduler.rpc import notifications
 from scheduler.rpc.context import RequestContext
 from tools.rig import instances
-from tools.rig.draw import draw
-from tools.rig.fleet import DISABLED, TRAITS, Cell, Fleet, Host
-from tools.rig.load import PROJECT, USER, random_uuid
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import database_url, send
-from tools.rig.rows import set_disabled
+from tools.rig.drawn_cloud import DrawnCloud
+from tools.rig.fleet import DISABLED, Host
+from tools.rig.load import PROJECT, USER
+from tools.rig.providers import PlacementAdmin
+from tools.rig.rows import set_service
 from tools.rig.wanted import Wanted
-from tools.rig.world import RunningWorld, World
-
-_TABLES = (
-    *("allocations", "consumers", "inventories", "resource_provider_traits", "resource_provider_aggregates"),
-    *("resource_providers", "placement_aggregates", "projects", "users"),
-)
 
 
-class RefusingCloud(RunningWorld):
+class RefusingCloud(DrawnCloud):
     """One small cloud with its scheduler in this process.
 
     Attributes:
         decisions: What was noted of each request so far.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        placement: tuple[str, Path],
-        rng: random.Random,
-        make_fleet: Callable[[random.Random, Sequence[Cell]], Fleet] = draw,
-    ) -> None:
-        """Describe the cloud that a generator of random numbers determines.
-
-        Args:
-            placement: The URL of a Placement, and its database, which is emptied.
-            make_fleet: Returns the hosts; by default they are drawn.
-        """
-        url, database = placement
-        urls = {"placement": database_url(database)}
-        super().__init__(
-            World(urls=urls, placement=url, bus="memory", options=OPTIONS, daemons=()), directory
-        )
-        self.rng = rng
+    def __init__(self, *arguments: Any) -> None:
+        """Describe the cloud; arguments are those of ``DrawnCloud``."""
+        super().__init__(*arguments, options=OPTIONS)
         self.decisions: list[Decision] = []
-        self._make_fleet = make_fleet
-
-    def make_fleet(self, cells: Sequence[Cell]) -> Fleet:
-        """Return the hosts, for a Placement that has no others."""
-        with self.connection("placement") as connection:
-            for table in _TABLES:
-                connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608 - names of our own
-        return self._make_fleet(self.rng, cells)
 
     def _prepare(self) -> None:
         instances.write(self)
 
     def _start(self) -> None:
         super()._start()
+        self.admin = PlacementAdmin(self.placement_url)
         parts = put_together(self.conf, Outside.from_conf(self.conf))
         self.manager = SchedulerManager(
             self.conf,
@@ -125,11 +90,8 @@ class RefusingCloud(RunningWorld):
     def release(self, uuids: Sequence[str]) -> None:
         """Delete what instances hold in Placement, and let the scheduler know."""
         for instance in uuids:
-            url = f"{self.placement_url}/allocations/{instance}"
-            held = send("GET", url).json()["allocations"]
-            send("DELETE", url)
             # a deletion raises no generation
-            self.manager.parts.mirror.known.released(held)
+            self.manager.parts.mirror.known.released(self.admin.release(instance))
         self.manager.hosts.pending.remove(uuids)
 
     def read_again(self) -> None:
@@ -161,71 +123,38 @@ class RefusingCloud(RunningWorld):
     @contextlib.contextmanager
     def forgotten(self, *hosts: Host) -> Iterator[None]:
         """Let the resource providers of enabled hosts say for a time that they are disabled."""
-        for host in hosts:
-            self._set_traits(host, disabled=True)
-        self.read_again()
         try:
-            yield
+            with self.admin.trait_on(DISABLED, [host.uuid for host in hosts]):
+                self.read_again()
+                yield
         finally:
-            for host in hosts:
-                self._set_traits(host, disabled=False)
             self.read_again()
 
     @contextlib.contextmanager
     def down(self, *hosts: Host) -> Iterator[None]:
         """Force the computes of hosts down for a time."""
-        self._force_down(hosts, down=True)
+        for host in hosts:
+            set_service(self, host, forced_down=True)
         try:
             yield
         finally:
-            self._force_down(hosts, down=False)
-
-    def _force_down(self, hosts: Sequence[Host], *, down: bool) -> None:
-        table = schema.services
-        for host in hosts:
-            values = {"forced_down": down, "updated_at": schema.utcnow()}
-            with self.connection(host.cell.name) as connection:
-                connection.execute(sa.update(table).where(table.c.host == host.name).values(values))
+            for host in hosts:
+                set_service(self, host, forced_down=False)
 
     @contextlib.contextmanager
     def full(self, *hosts: Host, left_mb: int = 512) -> Iterator[None]:
         """Let others hold all but so much of the free memory of hosts for a time."""
-        consumers = [self._hold(host, left_mb) for host in hosts]
+        consumers = [self.admin.fill(host.uuid, left_mb) for host in hosts]
         self.read_again()
         try:
             yield
         finally:
             self.release(consumers)
 
-    def _hold(self, host: Host, left_mb: int) -> str:
-        url = f"{self.placement_url}/resource_providers/{host.uuid}/usages"
-        used = send("GET", url).json()["usages"]["MEMORY_MB"]
-        amount = host.hardware.memory_mb - used - left_mb
-        consumer = random_uuid(self.rng)
-        if not (answer := self._allocate(consumer, host, {"MEMORY_MB": amount})).ok:
-            raise RuntimeError(answer.text)
-        return consumer
-
-    def _allocate(self, consumer: str, host: Host, amounts: Mapping[str, int]) -> Any:
-        body = {
-            "allocations": {host.uuid: {"resources": amounts}},
-            "project_id": PROJECT,
-            "user_id": USER,
-            "consumer_generation": None,
-        }
-        return send("PUT", f"{self.placement_url}/allocations/{consumer}", body)
-
     def _enable(self, hosts: Sequence[Host], *, disabled: bool) -> None:
         for host in hosts:
-            set_disabled(self, host, disabled=disabled, reason="maintenance")
-            self._set_traits(host, disabled=disabled)
-
-    def _set_traits(self, host: Host, *, disabled: bool) -> None:
-        url = f"{self.placement_url}/resource_providers/{host.uuid}/traits"
-        body = send("GET", url).json()
-        body["traits"] = [*TRAITS, *host.traits, *([DISABLED] if disabled else [])]
-        if not (answer := send("PUT", url, body)).ok:
-            raise RuntimeError(answer.text)
+            set_service(self, host, disabled=disabled, disabled_reason="maintenance")
+            self.admin.set_trait(host.uuid, DISABLED, has=disabled)
 
     @contextlib.contextmanager
     def without_filter(self, name: str) -> Iterator[None]:
@@ -274,11 +203,3 @@ max_attempts = 10
 limit_tenants_to_placement_aggregate = true
 enable_isolated_aggregate_filtering = true
 """
-
-
-@contextlib.contextmanager
-def placement_of(directory: Path) -> Iterator[tuple[str, Path]]:
-    """Start the Placement of a run; gives its URL and its database."""
-    path = directory / "placement.sqlite"
-    with PlacementProcess(path) as url:
-        yield url, path

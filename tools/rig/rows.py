@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -37,13 +38,12 @@ class ApiRows:
             connection.execute(build_requests.delete().where(build_requests.c.instance_uuid.in_(uuids)))
 
 
-def set_disabled(cloud: RunningWorld, host: Host, *, disabled: bool, reason: str | None = None) -> None:
-    """Disable or enable the compute service of a host, as operators do."""
+def set_service(cloud: RunningWorld, host: Host, **columns: Any) -> None:
+    """Write columns of the compute service of a host, such as ``disabled`` and ``forced_down``."""
     row = schema.services
     changed = sa.update(row).where(row.c.host == host.name, row.c.deleted == 0)
-    values = {"disabled": disabled, "disabled_reason": reason, "updated_at": schema.utcnow()}
     with cloud.connection(host.cell.name) as connection:
-        connection.execute(changed.values(values))
+        connection.execute(changed.values(columns | {"updated_at": schema.utcnow()}))
 
 
 class Computes:

@@ -40,10 +40,15 @@ class Wanted:
     fast: bool = False
     count: int = 1
     ignored: tuple[str, ...] = ()
+    forced: tuple[str, ...] = ()
     destination: tuple[str, str] | None = None
     policy: str = ""
     group_hosts: tuple[str, ...] = ()
     group_members: tuple[str, ...] = ()
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        return {"VCPU": self.vcpus, "MEMORY_MB": self.memory_mb, "DISK_GB": self.root_gb}
 
     def extra_specs(self) -> dict[str, str]:
         specs = {f"trait:{name}": "required" for name in self.traits}
@@ -64,6 +69,7 @@ class Wanted:
         project = TENANT if self.tenant else PROJECT
         spec = BootRequest(list(uuids), flavor, self.zone, project=project).spec()
         spec.ignore_hosts = list(self.ignored) or None
+        spec.force_hosts = list(self.forced) or None
         if self.destination:
             host, node = self.destination
             spec.requested_destination = objects.Destination(host=host, node=node)

@@ -23,7 +23,8 @@ from scheduler.decisions.why_not import texts
 from tools.rig import command
 from tools.rig.draw import SMALL, Kinds, draw, draw_request, read
 from tools.rig.load import random_uuid
-from tools.rig.refusing_cloud import FILTERS, RefusingCloud, placement_of
+from tools.rig.placement import placement_of
+from tools.rig.refusing_cloud import FILTERS, RefusingCloud
 from tools.rig.wanted import TENANT, Wanted
 
 #: Requests for each cloud.
@@ -197,7 +198,8 @@ def _of_resources(wanted: Wanted) -> Iterator[Removal]:
     if not wanted.numa:
         yield Removal(f"{wanted.vcpus} VCPU", replace(wanted, vcpus=0))
         yield Removal(f"{wanted.memory_mb} MEMORY_MB", replace(wanted, memory_mb=0))
-    yield Removal(f"{wanted.root_gb} DISK_GB", replace(wanted, root_gb=0))
+    if wanted.root_gb:
+        yield Removal(f"{wanted.root_gb} DISK_GB", replace(wanted, root_gb=0))
     if wanted.vgpus:
         yield Removal("group 1", replace(wanted, vgpus=0))
     if wanted.tree_vgpus:

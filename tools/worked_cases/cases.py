@@ -12,8 +12,8 @@ import re
 import uuid
 
 from tests.support.faulty_proxy import after_doing
-from tools.rig.fleet import Host
-from tools.rig.rows import set_disabled
+from tools.rig.fleet import DISABLED, Host
+from tools.rig.rows import set_service
 from tools.rig.servers import Rabbit
 from tools.worked_cases.cloud import CasesCloud
 
@@ -79,7 +79,7 @@ class Case:
 def never_chosen(cloud: CasesCloud) -> Iterator[None]:
     """Of az1 one host is disabled, and the others are full; a build there has failed."""
     first, *others = cloud.of_zone("az1")
-    taken = list(map(cloud.admin.fill, others))
+    taken = [cloud.admin.fill(host.uuid) for host in others]
     with _disabled(cloud, [first]):
         failed = Case("never-chosen-az1", "m1.medium", "az1")
         failed.boot(cloud)
@@ -100,12 +100,12 @@ def disabled_hosts(cloud: CasesCloud) -> Iterator[None]:
 def _disabled(cloud: CasesCloud, hosts: Sequence[Host]) -> Iterator[None]:
     """Hosts are disabled, which their computes also tell Placement."""
     for host in hosts:
-        set_disabled(cloud, host, disabled=True, reason="kernel update")
-    with cloud.admin.trait_on("COMPUTE_STATUS_DISABLED", hosts):
+        set_service(cloud, host, disabled=True, disabled_reason="kernel update")
+    with cloud.admin.trait_on(DISABLED, [host.uuid for host in hosts]):
         yield
     cloud.refresh_mirror()
     for host in hosts:
-        set_disabled(cloud, host, disabled=False)
+        set_service(cloud, host, disabled=False, disabled_reason=None)
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def lost_claims(cloud: CasesCloud) -> Iterator[None]:
     taken: list[str] = []
 
     def fill() -> None:
-        taken.extend(map(cloud.admin.fill, cloud.of_zone("az2")))
+        taken.extend(cloud.admin.fill(host.uuid) for host in cloud.of_zone("az2"))
 
     for method in ("PUT", "POST"):
         cloud.proxy.on(method, "/allocations", after_doing(fill))
@@ -130,7 +130,8 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
     """The only hosts with a GPU are in a cell whose database cannot be opened."""
     path = cloud.directory / "cell2.sqlite"
     aside = path.with_suffix(".aside")
-    with cloud.admin.trait_on("CUSTOM_GPU", [host for host in cloud.of_zone("az2") if host.number % 2]):
+    others = [host.uuid for host in cloud.of_zone("az2") if host.number % 2]
+    with cloud.admin.trait_on("CUSTOM_GPU", others):
         cloud.refresh_mirror()
         path.rename(aside)
         path.mkdir()

@@ -1,12 +1,10 @@
 """A small cloud in which builds can be made to fail, and what is asked of its scheduler."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-import contextlib
+from collections.abc import Callable, Iterable, Sequence
 import json
 from pathlib import Path
 import subprocess
 import sys
-from typing import Any
 import uuid
 
 import sqlalchemy as sa
@@ -18,7 +16,7 @@ from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
 from tools.rig.fleet import Aggregate, Cell, Fleet, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
-from tools.rig.providers import send
+from tools.rig.providers import PlacementAdmin
 from tools.rig.servers import Rabbit
 from tools.rig.service import ROOT
 from tools.rig.world import RunningWorld, World
@@ -95,7 +93,7 @@ class CasesCloud(RunningWorld):
 
     def _prepare(self) -> None:
         self.admin = PlacementAdmin(self.placement_url)
-        self.admin.make_trait("CUSTOM_GPU")
+        self.admin.call("PUT", "/traits/CUSTOM_GPU")
         self.proxy = self.enter_context(FaultyProxy(self.placement_url))
         self.placement_url = self.proxy.url
         with self.connection("api") as connection:
@@ -166,55 +164,3 @@ def run_commands(argvs: Sequence[Sequence[str]], timeout: float) -> list[tuple[i
         timeout=timeout,
     )
     return [(status, output) for status, output in json.loads(done.stdout)]
-
-
-class PlacementAdmin:
-    """What an operator, a compute or another scheduler does to Placement."""
-
-    def __init__(self, url: str) -> None:
-        """Talk to the Placement at a URL."""
-        self._url = url
-
-    def _send(self, method: str, path: str, body: Any = None) -> Any:
-        reply = send(method, f"{self._url}{path}", body)
-        reply.raise_for_status()
-        return reply.json() if reply.content else None
-
-    def make_trait(self, name: str) -> None:
-        """Create a trait that no provider has."""
-        self._send("PUT", f"/traits/{name}")
-
-    @contextlib.contextmanager
-    def trait_on(self, name: str, hosts: list[Host]) -> Iterator[None]:
-        """Give a trait to the providers of hosts, and take it away at the end."""
-        for host in hosts:
-            self._change_traits(host, {name}, set())
-        try:
-            yield
-        finally:
-            for host in hosts:
-                self._change_traits(host, set(), {name})
-
-    def _change_traits(self, host: Host, more: set[str], fewer: set[str]) -> None:
-        path = f"/resource_providers/{host.uuid}/traits"
-        body = self._send("GET", path)
-        self._send("PUT", path, {**body, "traits": sorted({*body["traits"], *more} - fewer)})
-
-    def fill(self, host: Host) -> str:
-        """Claim nearly all memory of a host for another instance, and return the instance."""
-        consumer = str(uuid.uuid4())
-        inventories = self._send("GET", f"/resource_providers/{host.uuid}/inventories")["inventories"]
-        memory = inventories["MEMORY_MB"]
-        resources = {"MEMORY_MB": memory["total"] - memory["reserved"] - 1024}
-        body = {
-            "allocations": {host.uuid: {"resources": resources}},
-            "project_id": OTHER_PROJECT,
-            "user_id": "u",
-            "consumer_generation": None,
-        }
-        self._send("PUT", f"/allocations/{consumer}", body)
-        return consumer
-
-    def release(self, consumer: str) -> None:
-        """Remove the allocations of an instance."""
-        self._send("DELETE", f"/allocations/{consumer}")

@@ -1,5 +1,6 @@
 """The mirror against a real Placement: the hosts that it offers and does not refuse are those of Placement."""
 
+from contextlib import contextmanager
 import random
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -7,25 +8,25 @@ import uuid
 
 import pytest
 import requests
+import sqlalchemy as sa
 
 from scheduler.operators.status.upgrade_check import cut_answers
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
-from scheduler.placement.plain_query import PlainQuery, plain_query
+from scheduler.placement.plain_query import CLASSES, PlainQuery, plain_query
 from scheduler.request.query import MICROVERSION, Query
-from tests.integration.placement.random_clouds import (
-    TRAITS,
-    fill_some,
-    make_cloud,
-    make_query,
-    random_part,
-)
+from tests.integration.changing_cloud import FIELDS, Changes
 from tests.integration.placement_fixtures import make_claimer, request_for
 from tests.support.campaigns import numbers
-from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS, Provider, create_fleet
+from tools.rig.draw import TRAITS, Kinds, draw
+from tools.rig.fleet import Cell
+from tools.rig.instances import fill_placement
+from tools.rig.memory import host_table
+from tools.rig.placement import PlacementProcess, placement_of
+from tools.rig.providers import HEADERS, Provider, create_fleet, database_url, fill
 
-QUERIES = 40
+#: Of so few hosts the mirror reads the limits of each.
+FEW, MANY, QUERIES = 13, 30, 40
 INTERVAL = 8.0
 
 
@@ -51,64 +52,34 @@ def offered(mirror, query):
     return set(nodes), {node for node in nodes if not mirror.check(answer, None)([node])}
 
 
-class Others:
-    """Somebody else who changes the providers of a cloud."""
+def make_query(rng, fleet):
+    """A query as nova's and further ones, with members of aggregates and traits of roots."""
+    amounts = {"MEMORY_MB": rng.choice([256, 1024, 2048, 14000]), "VCPU": rng.choice([1, 4, 9, 20])}
+    if rng.random() < 0.5:
+        amounts["DISK_GB"] = rng.choice([1, 20])
+    if rng.random() < 0.2:
+        amounts["PCPU"] = rng.choice([1, 4])
+    pairs = [("resources", ",".join(f"{name}:{amount}" for name, amount in sorted(amounts.items())))]
+    for name in ("required", "root_required"):
+        if rng.random() < 0.3:
+            trait = rng.choice(TRAITS)
+            pairs.append((name, f"!{trait}" if rng.random() < 0.5 else trait))
+    aggregates = [each.uuid for each in fleet.aggregates]
+    if rng.random() < 0.4:
+        pairs.append(("member_of", "in:" + ",".join(rng.sample(aggregates, 2))))
+    if rng.random() < 0.2:
+        pairs.append(("member_of", "!in:" + rng.choice(aggregates)))
+    return Query(tuple(pairs), "&".join(f"{name}={value}" for name, value in pairs), None)
 
-    def __init__(self, url, rng, aggregates, providers):
-        self.url, self.rng, self.aggregates = url, rng, aggregates
-        self.nodes = {one.uuid: dict(one.inventories) for one in providers if "MEMORY_MB" in one.inventories}
 
-    def change(self):
-        node = self.rng.choice(list(self.nodes))
-        getattr(self, self.rng.choice(["traits", "ratio", "reserve", "move", "claim", "claim", "new"]))(node)
-
-    def _send(self, method, path, body=None):
-        answer = requests.request(method, f"{self.url}{path}", json=body, headers=HEADERS, timeout=10)
-        assert answer.status_code < 300, answer.text
-        return answer.json() if answer.content else {}
-
-    def _put(self, node, what, **body):
-        path = f"/resource_providers/{node}"
-        generation = self._send("GET", path)["generation"]
-        self._send("PUT", f"{path}/{what}", {**body, "resource_provider_generation": generation})
-
-    def traits(self, node):
-        self._put(node, "traits", traits=random_part(self.rng, TRAITS))
-
-    def move(self, node):
-        self._put(node, "aggregates", aggregates=random_part(self.rng, self.aggregates))
-
-    def ratio(self, node):
-        memory = self.nodes[node]["MEMORY_MB"] | {"allocation_ratio": self.rng.choice([0.5, 1.0, 2.0])}
-        self._inventory(node, memory)
-
-    def reserve(self, node):
-        self._inventory(node, self.nodes[node]["MEMORY_MB"] | {"reserved": self.rng.choice([0, 1024, 2000])})
-
-    def _inventory(self, node, memory):
-        self.nodes[node]["MEMORY_MB"] = memory
-        self._put(node, "inventories", inventories=self.nodes[node])
-
-    def claim(self, node):
-        """Let an instance hold something, which may be refused, and perhaps give it back by PUT."""
-        instance = f"{self.url}/allocations/{uuid.UUID(int=self.rng.getrandbits(128))}"
-        body = {"project_id": "p", "user_id": "u", "consumer_generation": None}
-        held = {node: {"resources": {"MEMORY_MB": self.rng.choice([256, 1024])}}}
-        headers = HEADERS | {"OpenStack-API-Version": "placement 1.36"}
-        answer = requests.put(instance, json=body | {"allocations": held}, headers=headers, timeout=10)
-        if answer.status_code == 204 and self.rng.random() < 0.5:
-            empty = body | {"allocations": {}, "consumer_generation": 1}
-            assert requests.put(instance, json=empty, headers=headers, timeout=10).status_code == 204
-
-    def new(self, node):
-        """Delete a node if nothing is on it, and make another one."""
-        path = f"{self.url}/resource_providers/{node}"
-        if requests.delete(path, headers=HEADERS, timeout=10).status_code == 204:
-            del self.nodes[node]
-        other = str(uuid.UUID(int=self.rng.getrandbits(128)))
-        made = Provider(f"new {other}", other, {"MEMORY_MB": {"total": 4096}})
-        create_fleet(self.url, [made])
-        self.nodes[made.uuid] = {"MEMORY_MB": {"total": 4096}}
+@contextmanager
+def drawn(directory, rng, hosts, **kinds):
+    """The URL of a Placement with a random cloud, and the cloud."""
+    with placement_of(directory) as (url, database):
+        fleet = draw(rng, [Cell("cell1", "")], Kinds((hosts, hosts), **kinds))
+        fill(database, fleet.providers())
+        fill_placement(sa.create_engine(database_url(database), poolclass=sa.NullPool), fleet.placed)
+        yield url, fleet
 
 
 @pytest.mark.parametrize("number", numbers(1, 50))
@@ -116,45 +87,49 @@ def test_hosts_that_are_offered_and_not_refused_are_those_of_placement(
     tmp_path, connect, campaign_seed, number
 ):
     rng = random.Random(campaign_seed + number)
-    aggregates, providers = make_cloud(rng, 30)
-    with PlacementProcess(tmp_path / "placement.db") as url:
-        create_fleet(url, providers)
-        fill_some(url, rng, providers)
+    with drawn(tmp_path, rng, FEW, without=frozenset({"pools"})) as (url, fleet):
         client = connect(url)
-        fetch, mirror = FetchCandidates(client), CandidateMirror(client, lambda: INTERVAL)
-        others = Others(url, rng, aggregates, providers)
+        fetch = FetchCandidates(client)
+        mirror = CandidateMirror(
+            client, lambda: INTERVAL, totals=lambda uuids: host_table(fleet).totals(uuids, CLASSES)
+        )
+        others = Changes(url, rng, fleet)
+        others.fields = {name: FIELDS[name] for name in ("allocation_ratio", "reserved")}
+        changes = [
+            *(others.change_trait, others.change_inventory, others.change_inventory, others.move_aggregates),
+            *(others.claim_by_another, others.claim_by_another, others.delete_by_put),
+            *(others.make_host, others.delete_host),
+        ]
         mirror.run_round()
         sizes, late = [], 0
         for place in range(QUERIES):
             if place % 3 == 1:  # a query right after a round, and two with changes since
                 mirror.run_round()
             else:
-                others.change()
-            query = make_query(rng, aggregates)
+                rng.choice(changes)()
+            query = make_query(rng, fleet)
             asked = fetch(query, None)
             assert not asked.failed, (place, query.querystring, asked.reason)
             found, checked = offered(mirror, query)
-            assert checked <= set(asked.by_root), (place, query.querystring)
+            assert checked <= set(asked.by_root), (place, query.querystring, others.history[-3:])
             if place % 3 == 1:
                 assert found == set(asked.by_root), (place, query.querystring)
             late += len(set(asked.by_root) - checked)
             sizes.append(len(checked))
-        assert max(sizes) > 8
+        assert max(sizes) > 5
         assert min(sizes) == 0
         assert late < 20
 
 
 def test_nodes_that_the_wide_question_does_not_name_are_known_too(tmp_path, connect):
     rng = random.Random(7)
-    aggregates, providers = make_cloud(rng, 24, unit_limits=True)
-    with PlacementProcess(tmp_path / "placement.db") as url:
-        create_fleet(url, providers)
+    with drawn(tmp_path, rng, MANY, without=frozenset({"pools"})) as (url, fleet):
         client = connect(url)
         fetch, mirror = FetchCandidates(client), CandidateMirror(client, lambda: INTERVAL)
         for _ in range(4):
             mirror.run_round()
         for _ in range(20):
-            query = make_query(rng, aggregates)
+            query = make_query(rng, fleet)
             assert set(fetch(query, None).by_root) <= offered(mirror, query)[1], query.querystring
 
 
