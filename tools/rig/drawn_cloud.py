@@ -12,7 +12,7 @@ from tools.rig.world import RunningWorld, World
 
 
 class DrawnCloud(RunningWorld):
-    """A cloud without a daemon; the Placement has no other hosts while it runs.
+    """A cloud, by default without a daemon; the Placement has no other hosts while it runs.
 
     Attributes:
         rng: Makes all choices.
@@ -35,7 +35,8 @@ class DrawnCloud(RunningWorld):
         """
         url, self._database = placement
         urls = {"placement": database_url(self._database)}
-        super().__init__(World(urls=urls, placement=url, bus="memory", daemons=(), **world), directory)
+        wanted = {"daemons": ()} | world
+        super().__init__(World(urls=urls, placement=url, bus="memory", **wanted), directory)
         self.rng = rng
         self._make_fleet = make_fleet
 

@@ -12,12 +12,9 @@ from typing import Any
 from scheduler.decisions.document import Decision
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import BerthError
-from scheduler.manager import SchedulerManager
 from scheduler.operators.plan.dry_run import dry_run
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.parts import Outside, put_together
-from scheduler.rpc import notifications
 from scheduler.rpc.context import RequestContext
 from tools.rig import instances
 from tools.rig.drawn_cloud import DrawnCloud
@@ -26,6 +23,7 @@ from tools.rig.load import PROJECT, USER
 from tools.rig.providers import PlacementAdmin
 from tools.rig.rows import set_service
 from tools.rig.wanted import Wanted
+from tools.rig.world import Daemon
 
 
 class RefusingCloud(DrawnCloud):
@@ -37,7 +35,7 @@ class RefusingCloud(DrawnCloud):
 
     def __init__(self, *arguments: Any) -> None:
         """Describe the cloud; arguments are those of ``DrawnCloud``."""
-        super().__init__(*arguments, options=OPTIONS)
+        super().__init__(*arguments, options=OPTIONS, daemons=(Daemon(here=True),))
         self.decisions: list[Decision] = []
 
     def _prepare(self) -> None:
@@ -46,21 +44,12 @@ class RefusingCloud(DrawnCloud):
     def _start(self) -> None:
         super()._start()
         self.admin = PlacementAdmin(self.placement_url)
-        parts = put_together(self.conf, Outside.from_conf(self.conf))
-        self.manager = SchedulerManager(
-            self.conf,
-            notifications.Notifications(()),
-            parts,
-            on_decision=lambda trace, _error: self.decisions.append(trace.decision),
-        )
+        self.scheduler.on_decision = self.decisions.append
+        self.conf, self.manager = self.scheduler.conf, self.scheduler.manager
         self._explaining = self.manager.decisions
         self._counting = DecisionRecorder(
             self.conf, observe=lambda trace, _error: self.decisions.append(trace.decision)
         )
-        self.manager.start()
-        self.callback(self.manager.stop, lambda: 5)
-        self.manager.wait_until_ready(0)
-        self.manager.catch_up()
 
     # -- requests --------------------------------------------------------------------------------------------
 

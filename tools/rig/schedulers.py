@@ -1,6 +1,6 @@
 """Schedulers and routers: in processes of their own, a real nova-scheduler, and in this process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import os
 from pathlib import Path
@@ -105,6 +105,7 @@ class LocalScheduler(_Local):
     Attributes:
         manager: Decides, once it is started.
         causes: Why there is no host, by instance.
+        on_decision: Is called with the record of each decision.
     """
 
     manager: SchedulerManager
@@ -114,6 +115,7 @@ class LocalScheduler(_Local):
         super().__init__(name, conf, partition)
         self.placed = self.refused = 0
         self.causes: dict[str, str] = {}
+        self.on_decision: Callable[[Any], object] = lambda _decision: None
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -130,6 +132,7 @@ class LocalScheduler(_Local):
         self._serve(server)
 
     def _note(self, trace: Any, error: Exception | None) -> None:
+        self.on_decision(trace.decision)
         with self._lock:
             if error is None:
                 self.placed += 1
