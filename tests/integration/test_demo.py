@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support import forked
+from tools.scenarios import demo
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -31,11 +32,12 @@ def test_builds_that_fail_end_on_alternates():
 
 
 @pytest.mark.rabbitmq
-def test_several_schedulers_share_the_work_over_a_broker():
-    done = run("--hosts", "10", "--instances", "4", "--fail-rate", "0", "--schedulers", "2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "built          4 of 4" in done.stdout
-    assert "scheduler-2" in done.stdout
+def test_several_schedulers_share_the_work_over_a_broker(tmp_path, rabbit, capsys):
+    options = ["--hosts", "10", "--instances", "4", "--fail-rate", "0", "--schedulers", "2"]
+    status, shown = demo.run(demo.parse(options), tmp_path, rabbit), capsys.readouterr().out
+    assert status == 0, shown
+    assert "built          4 of 4" in shown
+    assert "scheduler-2" in shown
 
 
 @pytest.fixture

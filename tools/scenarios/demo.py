@@ -33,13 +33,17 @@ def main(arguments: list[str] | None = None) -> int:
         return run(options, directory)
 
 
-def run(options: argparse.Namespace, directory: Path) -> int:
-    """Start a cloud, boot instances, resize one, and compare what came of it with Placement."""
+def run(options: argparse.Namespace, directory: Path, rabbit: servers.Rabbit | None = None) -> int:
+    """Start a cloud, boot instances, resize one, and compare what came of it with Placement.
+
+    Args:
+        rabbit: A RabbitMQ that runs already.
+    """
     partitions = f", {options.partitions} partitions" if options.partitions > 1 else ""
     demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells{partitions}")
     started = time.monotonic()
     announce = demo_report.progress(time.monotonic)
-    with RunningWorld(world(options), directory, announce=announce) as cloud:
+    with RunningWorld(world(options), directory, rabbit, announce) as cloud:
         demo_report.parts(cloud, options.schedulers, time.monotonic() - started)
 
         requests = make_requests(options.instances, options.seed)
