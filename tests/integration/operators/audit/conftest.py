@@ -17,7 +17,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from tests.support.nova_databases import NovaDatabases
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS, Provider, create_fleet
+from tools.rig.providers import HEADERS, Provider, create_fleet, empty
 
 INVENTORIES = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 8192}}
 RESOURCES = {"VCPU": 2, "MEMORY_MB": 1024}
@@ -133,16 +133,7 @@ class Cloud:
 
     def empty(self):
         """Take everything out of Placement."""
-        with contextlib.closing(sqlite3.connect(self._path, timeout=10)) as connection, connection:
-            for table in (
-                "allocations",
-                "consumers",
-                "inventories",
-                "resource_provider_traits",
-                "resource_provider_aggregates",
-                "resource_providers",
-            ):
-                connection.execute(f"DELETE FROM {table}")
+        empty(self._path)
 
     def _call(self, method, path, body=None):
         answer = requests.request(method, f"{self.url}{path}", json=body, headers=HEADERS, timeout=10)
