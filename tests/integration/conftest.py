@@ -18,7 +18,7 @@ def _services_are_forked():
 @pytest.fixture(scope="session")
 def rabbit(request):
     """A RabbitMQ; virtual hosts are for one test or module each."""
-    with services.rabbitmq(request.config) as running:
+    with services.shared(request.config, "rabbitmq") as running:
         yield running
 
 
@@ -45,14 +45,14 @@ def placement_url(tmp_path_factory):
 @pytest.fixture(scope="session")
 def mysql_url(request):
     """A MariaDB; databases are for one test process each."""
-    with services.mariadb(request.config) as url:
+    with services.shared(request.config, "mariadb") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def postgresql_url(request):
     """A PostgreSQL; databases are for one test process each."""
-    with services.postgresql(request.config) as url:
+    with services.shared(request.config, "postgresql") as url:
         yield url
 
 

@@ -43,40 +43,25 @@ def browser():
     return need(*BROWSERS)
 
 
-def rabbitmq(config):
-    """Give a RabbitMQ, which others may use at the same time."""
-    need("rabbitmq-server")
-    need("erl_call")
-    return shared_servers.server(config, "rabbitmq")
+#: Of each kind of server the commands that start it, and the variable that names one to be used as it is.
+KINDS = {
+    "rabbitmq": (["rabbitmq-server", "erl_call"], ""),
+    "mariadb": (["mariadbd", "mariadb-install-db"], "BERTH_TEST_MYSQL_URL"),
+    "postgresql": (["pg_config"], "BERTH_TEST_POSTGRES_URL"),
+}
 
 
 @contextlib.contextmanager
-def mariadb(config):
-    """Give the SQLAlchemy URL of a user of a MariaDB who may create databases.
-
-    The server that BERTH_TEST_MYSQL_URL names is used as it is; else one is started.
-    """
-    if url := os.environ.get("BERTH_TEST_MYSQL_URL"):
+def shared(config, kind):
+    """Give a RabbitMQ, or the URL of a user of a database server who may create databases, for the whole run."""
+    commands, variable = KINDS[kind]
+    if url := os.environ.get(variable):
         yield url
         return
-    need("mariadbd")
-    need("mariadb-install-db")
-    with shared_servers.server(config, "mariadb") as url:
-        yield url
-
-
-@contextlib.contextmanager
-def postgresql(config):
-    """Give the SQLAlchemy URL of a user of a PostgreSQL who may create databases.
-
-    The server that BERTH_TEST_POSTGRES_URL names is used as it is; else one is started.
-    """
-    if url := os.environ.get("BERTH_TEST_POSTGRES_URL"):
-        yield url
-        return
-    need("pg_config")
-    with shared_servers.server(config, "postgresql") as url:
-        yield url
+    for command in commands:
+        need(command)
+    with shared_servers.server(config, kind) as found:
+        yield found
 
 
 @contextlib.contextmanager
