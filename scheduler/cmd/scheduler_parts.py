@@ -16,13 +16,10 @@ from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_tr
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import Periodic, ServiceParts
 from scheduler.decisions.explainer import Explainer
-from scheduler.decisions.host_status import HostStatusReader
 from scheduler.decisions.open_requests import OpenRequest
-from scheduler.decisions.providers import PlacementQuestions
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.health.state import ServiceState
-from scheduler.hosts.table import HostTable
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import buried_builds, host_discovery, service_record
 from scheduler.parts import Outside, put_together
@@ -36,7 +33,6 @@ from scheduler.rpc import (
     server,
     transport,
 )
-from scheduler.workflow.host_now import HostsNow
 
 
 def all_parts() -> ServiceParts:
@@ -86,22 +82,11 @@ def make_explanations(
 ) -> Any:
     """Return the server for berth-explain's questions to a manager and its server, not started."""
 
-    def table() -> HostTable:
-        return serving.hosts.snapshot(math.inf)
-
-    questions = PlacementQuestions(serving.parts.placement)
-    hosts_now = HostsNow(table, lambda: serving.world, serving.explainer, serving.names)
-    states = HostStatusReader(
-        table, serving.hosts.mapped, questions, serving.names, lambda: options.service_down_time(conf)
-    )
-
     def waiting() -> list[OpenRequest]:
         return requests_in_progress(answering, serving.decisions.open())
 
     explainer = Explainer(
         serving.decisions.memory,
-        hosts_now.explain,
-        states,
         waiting,
         complete=serving.decisions.completion.complete_now,
     )

@@ -8,8 +8,6 @@
 - recorder: keeps the document of each request of a scheduler; memory: the latest documents, encoded
 - decision_log: the same bytes on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
-- hosts_now: the answer to a question about a host as of now, which a document does not name
-- host_status: a host in the databases and in Placement as of now
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis
 - explainer: answers questions to a scheduler

@@ -89,15 +89,20 @@ class Failing(msgspec.Struct, gc=False):
         constraints: Indices of ``Why.constraints``.
         hosts: Their number.
         names: The first of them.
-        reasons: Why, if they fail only one constraint.
+        reasons: Why they fail each of the constraints, grouped.
         cut: Whether there may be more hosts, beyond the limit of a query.
     """
 
     constraints: list[int]
     hosts: int
     names: list[str] = msgspec.field(default_factory=list)
-    reasons: list[Reason] = msgspec.field(default_factory=list)
+    reasons: list[list[Reason]] = msgspec.field(default_factory=list)
     cut: bool = False
+
+    @property
+    def first_reasons(self) -> list[Reason]:
+        """Why they fail the first constraint, the only one of most sets that matter."""
+        return self.reasons[0] if self.reasons else []
 
 
 class Why(msgspec.Struct, gc=False):
@@ -128,6 +133,10 @@ class Why(msgspec.Struct, gc=False):
     def of(self, failing: Failing) -> list[Constraint]:
         """Return the constraints that these hosts fail."""
         return [self.constraints[index] for index in failing.constraints]
+
+    def explained(self, failing: Failing) -> Iterator[tuple[Constraint, list[Reason]]]:
+        """Yield the constraints that these hosts fail, each with the reasons."""
+        yield from zip(self.of(failing), failing.reasons or [[] for _ in failing.constraints], strict=True)
 
     def alone(self) -> Iterator[tuple[Constraint, Failing]]:
         """Yield each constraint that hosts fail alone, with these hosts."""

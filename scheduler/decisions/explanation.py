@@ -190,13 +190,6 @@ class FailureExplainer:
         """Return what each host of the table fails, by row."""
         return _Explanation(self, self._world, failure, self._world.table()).failed()
 
-    def explain_host(
-        self, request: SchedulingRequest, queries: Sequence[Query], table: HostTable, row: TableRow
-    ) -> FailedConstraints:
-        """Return what one host fails as of now, apart from filters; its resource provider is read."""
-        one = _Explanation(self, self._world, Failure(request, queries), table, alone=row)
-        return one.failed_without_filters()
-
     def state(self, uuid: str) -> ProviderState | None:
         """Return what Placement has of a compute node, as of some seconds ago; the mirror learns it."""
         return self._remembered(self._states, uuid, self._read)
@@ -234,7 +227,7 @@ class FailureExplainer:
 
 
 class _Explanation:
-    """One explanation. Arrays have an entry for each host of the table, or for the one that is explained."""
+    """One explanation. Arrays have an entry for each host of the table."""
 
     def __init__(
         self,
@@ -242,7 +235,6 @@ class _Explanation:
         world: World,
         failure: Failure,
         table: HostTable,
-        alone: TableRow | None = None,
         *,
         asks: bool = True,
     ) -> None:
@@ -253,11 +245,10 @@ class _Explanation:
         self._failure = failure
         self._request = failure.request
         self._table = table
-        self._alone = alone
-        self._rows = TableRows(np.arange(len(table)) if alone is None else np.array([alone], np.int64))
+        self._rows = TableRows(np.arange(len(table)))
         self._names = RequestNames(self._request.spec, table.aggregates)
         self._offered = np.isin(self._rows, failure.offered.table_rows) if failure.offered else self._none()
-        self._charged = failure.charged(len(table))[self._rows]
+        self._charged = failure.charged(len(table))
         self._cut: dict[str, bool] = {}
         self._questions = 0
         self._notes: list[str] = []
@@ -276,7 +267,8 @@ class _Explanation:
         judges = [self._judge(parts) for parts in queries]
         others = self._of_request()
         query = self._judged(judges, queries)
-        self._of_filters(others, query.with_all(others).counts() <= 1)
+        near = query.with_all(others).counts() <= 1
+        self._of_filters(others, near | (len(near) == 1))
         judged = not any(map(self._unjudged, judges, queries))
         suitable = ~self._offered & (query.with_all(others).counts() == 0)
         if judged and not self._asks:
@@ -289,17 +281,6 @@ class _Explanation:
         query.merge(others)
         query.explain(DISABLED.text, self._reasons_of_disabled)
         self._of_claims(query)
-        return query
-
-    def failed_without_filters(self) -> FailedConstraints:
-        """Return what each host fails of the query and of the request itself."""
-        queries = [parts_of(query, self._names) for query in self._failure.queries]
-        judges = [self._judge(parts) for parts in queries]
-        query = self._judged(judges, queries)
-        if queries:
-            self._ask(queries[0], judges[0], query)
-        query.merge(self._of_request())
-        query.explain(DISABLED.text, self._reasons_of_disabled)
         return query
 
     def _none(self) -> np.ndarray:
@@ -326,7 +307,7 @@ class _Explanation:
         at = nodes.rows(uuids)
         if len(nodes):
             at[(at >= 0) & nodes.gone[at]] = -1
-        absent = uuids if self._alone is not None else [uuids[one] for one in np.flatnonzero(at < 0).tolist()]
+        absent = [uuids[one] for one in np.flatnonzero(at < 0).tolist()]
         if 0 < len(absent) <= MOST_READ and not self._asks:
             self._incomplete = True
         elif 0 < len(absent) <= MOST_READ and (states := self._states(absent)):
@@ -391,7 +372,7 @@ class _Explanation:
         Returns:
             Whether one was read.
         """
-        if self._world.closed is not None or self._alone is not None:
+        if self._world.closed is not None:
             return False
         positions = np.flatnonzero(suitable)[:MOST_READ].tolist()
         for at in positions:
@@ -477,9 +458,9 @@ class _Explanation:
             self._notes.append(f"Placement was not queried without {words}")
 
     def _named(self, parts: Sequence[Part]) -> np.ndarray | None:
-        """Return which host the query is for; None if it names none, or if one host is explained alone."""
+        """Return which host the query is for; None if it names none, or if only one host is known."""
         uuids = [part.value for part in parts if part.kind is ConstraintKind.HOST]
-        if not uuids or self._alone is not None:
+        if not uuids or len(self._rows) == 1:
             return None
         named = self._among(uuids)
         return named if named.any() else None
@@ -488,10 +469,10 @@ class _Explanation:
         """Return what Placement offers without a part; None if that cannot be asked, or is not answered.
 
         Args:
-            host: The one compute node that it is for; None: all, or the one that is explained alone.
+            host: The one compute node that it is for; None: all that are known.
         """
         query = self._failure.queries[0]
-        text = without(query, part, host=self._row(0).uuid if self._alone is not None else host)
+        text = without(query, part, host=self._row(0).uuid if len(self._rows) == 1 else host)
         if text is None or self._questions >= MOST_QUESTIONS:
             return None
         self._questions += 1
@@ -503,8 +484,7 @@ class _Explanation:
 
     def _among(self, uuids: Collection[str]) -> np.ndarray:
         found = self._none()
-        rows = self._table.find(uuids) if self._alone is None else self._rows[[self._row(0).uuid in uuids]]
-        found[np.isin(self._rows, rows)] = True
+        found[self._table.find(uuids)] = True
         return found
 
     def _reasons_by_reading(self, part: Part) -> Explain:
@@ -536,7 +516,7 @@ class _Explanation:
         else:
             here = np.isin(self._rows, self._table.in_cell(self._rows, cell))
             failed.add(Constraint("in the cell of the instance", ConstraintKind.CELL), ~here)
-        if named_target(spec) is not None and self._alone is None:
+        if named_target(spec) is not None:
             failed.add(Constraint(self._names.host(""), ConstraintKind.HOST), ~self._where(_is_named(spec)))
         if self._world.closed is not None:
             closed = self._world.closed()[self._rows]

@@ -141,8 +141,8 @@ def _of_named_host(why: Why, code: CauseCode) -> Iterator[str]:
 
 def code_of(constraint: Constraint, failing: Failing) -> CauseCode:
     """Return the cause for a constraint that hosts fail alone."""
-    reason = failing.reasons[0].text if failing.reasons else ""
-    return code_of_constraint(constraint, reason)
+    reasons = failing.first_reasons
+    return code_of_constraint(constraint, reasons[0].text if reasons else "")
 
 
 def code_of_constraint(constraint: Constraint, reason: str = "") -> CauseCode:
@@ -196,7 +196,7 @@ def _of_claims(decision: Decision) -> Iterator[FailureCause]:
 def remedy_of_constraint(constraint: Constraint, reasons: Sequence[Reason] = ()) -> str:
     """Return what helps one host that fails a constraint."""
     alone = Why(1, constraints=[constraint])
-    special = remedy_of(alone, constraint, Failing([0], 1, reasons=list(reasons)), "build")
+    special = remedy_of(alone, constraint, Failing([0], 1, reasons=[list(reasons)]), "build")
     return special or code_of_constraint(constraint, reasons[0].text if reasons else "").remedy
 
 

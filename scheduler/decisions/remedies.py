@@ -56,10 +56,10 @@ def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> 
         return OF_AFFINITY
     match constraint.kind:
         case ConstraintKind.AMOUNT:
-            reason = failing.reasons[0] if failing.reasons else Reason("")
+            reason = next(iter(failing.first_reasons), Reason(""))
             return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
         case ConstraintKind.DISABLED:
-            return OF_STALE_TRAIT if [one.text for one in failing.reasons] == [STALE] else ""
+            return OF_STALE_TRAIT if [one.text for one in failing.first_reasons] == [STALE] else ""
         case ConstraintKind.IGNORED | ConstraintKind.ZONE:
             return "" if kind == "build" else _OF_MOVES[ConstraintKind(constraint.kind)]
         case ConstraintKind.SYNCHRONIZED:

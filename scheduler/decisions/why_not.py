@@ -179,10 +179,9 @@ class FailedConstraints:
         singles = [one for one in found if len(one[0]) == 1]
         for numbers, positions in [*singles, *[one for one in found if len(one[0]) > 1][:MOST_SETS]]:
             each = Failing(list(numbers), len(positions), [name(int(at)) for at in positions[:NAMED]])
+            each.reasons = [entries[number].explain(positions)[:MOST_REASONS] for number in numbers]
             if len(numbers) == 1:
-                entry = entries[numbers[0]]
-                each.reasons = list(entry.explain(positions))[:MOST_REASONS]
-                each.cut = bool(cut and cut.get(entry.constraint.text))
+                each.cut = bool(cut and cut.get(entries[numbers[0]].constraint.text))
             why.failing.append(each)
         self._add_alternatives(why, name)
         return why
@@ -203,8 +202,8 @@ class FailedConstraints:
             if other.constraint.text not in texts:
                 why.constraints.append(other.constraint)
                 texts.append(other.constraint.text)
-            reasons = list(other.explain(positions))[:MOST_REASONS]
-            each = Failing([texts.index(other.constraint.text)], len(positions), names, reasons)
+            reasons = other.explain(positions)[:MOST_REASONS]
+            each = Failing([texts.index(other.constraint.text)], len(positions), names, [reasons])
             singles = sum(len(one.constraints) == 1 for one in why.failing)
             why.failing.insert(singles, each)
 
@@ -358,14 +357,12 @@ class Refusals:
 _LIMITS = tuple(Limit)
 
 
-def refusal_of(state: ProviderState, name: str, amount: int) -> Reason | None:
-    """Return by which limit one compute node refuses an amount; None if it does not."""
-    nodes, here = Nodes([state.uuid]), np.zeros(1, np.int64)
-    nodes.set_state(0, state)
-    return next(iter(Refusals(nodes, here, name, amount, here).reasons(here)), None)
-
-
 # -- in words ----------------------------------------------------------------------------------------------
+
+
+def failed_words(constraint: Constraint, reasons: Sequence[Reason]) -> str:
+    """Return what one host fails, such as 'lacks 2 VCPU: at most 1 VCPU free'."""
+    return _phrase(constraint, with_reasons(constraint, reasons, 1), one=True, only=False)
 
 
 def with_reasons(constraint: Constraint, reasons: Sequence[Reason], hosts: int) -> str:
@@ -408,7 +405,7 @@ def constraints_text(why: Why, failing: Failing) -> str:
 def _failed(constraints: Sequence[Constraint], failing: Failing) -> str:
     one = failing.hosts == 1
     if len(constraints) == 1:
-        words = with_reasons(constraints[0], failing.reasons, failing.hosts)
+        words = with_reasons(constraints[0], failing.first_reasons, failing.hosts)
         return _phrase(constraints[0], words, one=one, only=True)
     phrases: list[str] = []
     before = ""

@@ -201,13 +201,27 @@ class HostTable:
             )
         ]
 
-    def rows_called(self, name: str) -> list[TableRow]:
-        """Return the rows of compute nodes by their service host, their name or their UUID, in any cell."""
-        return [
-            TableRow(number)
-            for number, row in enumerate(self.rows)
+    def only(self, name: str) -> "HostTable":
+        """Return a table of the compute nodes of a service host, by its name, that of a node or a UUID."""
+        nodes = [
+            row
+            for row in (*self.rows, *self.without_service.values())
             if name in (row.host, row.nodename, row.uuid)
         ]
+        services = {
+            (row.cell_uuid, row.host): service
+            for row, service in zip(self.rows, self.services, strict=True)
+            if row in nodes
+        }
+        return HostTable(
+            nodes,
+            services,
+            self.aggregates,
+            self.disabled_cells,
+            self.read_at,
+            unread_cells=self.unread_cells,
+            seen_since=self.seen_since,
+        )
 
     def nodes_of_hosts(self, hosts: Iterable[str]) -> frozenset[str]:
         """Return the uuids of the compute nodes of these service hosts.

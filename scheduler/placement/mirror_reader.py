@@ -6,7 +6,7 @@ lacks are full, or have unit limits, or Placement has cut the answer. Those with
 one before a query is answered; of the others some in each round.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from oslo_log import log
 
@@ -114,6 +114,13 @@ class MirrorReader:
         else:
             self._follow(reading, listed, roots)
         self.trees.update(listed, complete=not self._aggregates())
+
+    def read_only(self, nodes: Collection[str]) -> None:
+        """Read these nodes one by one, in place of a round; raises as that."""
+        listed = [one for one in read_list(self._client, self.list_path) if one.root_provider_uuid in nodes]
+        self._read_nodes(nodes)
+        self.trees.update(listed, complete=not self._aggregates())
+        self.wants_wide = False
 
     def _follow(self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]) -> None:
         """Read again what changed for a reason that is not known, and what is new."""

@@ -236,12 +236,20 @@ class CandidateMirror:
             self._round_done.notify_all()
         return wait
 
-    def read(self) -> None:
-        """Read all nodes and their limits now, for a caller that does not start the mirror.
+    def read(self, nodes: Collection[str] | None = None) -> None:
+        """Read nodes and their limits now, for a caller that does not start the mirror.
+
+        Args:
+            nodes: The only nodes that matter; None: all.
 
         Raises:
             PlacementError: Placement does not answer.
         """
+        if nodes is not None:
+            begun = self._clock()
+            self._reader.read_only(nodes)
+            self._usable, self._round_at = True, begun
+            return
         self._run_round()
         while self._reader.unread:
             self._run_round()

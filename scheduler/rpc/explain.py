@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(f"nova.{__name__}")
 
 TOPIC = "berth-explain"
-VERSION = "3.0"
+VERSION = "4.0"
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
@@ -69,12 +69,6 @@ class Explanations(Endpoint):
         return self._explainer.decision(checks.text(name, "name"))
 
     @_for_admins
-    def host_now(self, context: RequestContext, spec_obj: object, instances: object, host: object) -> object:
-        """Say what Placement and each filter say of a host for a recorded request as of now."""
-        spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
-        return self._explainer.host_now(spec, uuids, checks.text(host, "host"))
-
-    @_for_admins
     def waiting(self, context: RequestContext) -> object:
         """List the requests in progress, and what each of them waits for."""
         return self._explainer.waiting()
@@ -84,11 +78,6 @@ class Explanations(Endpoint):
         """Say what became of a host in the latest decisions."""
         name, began = checks.text(host, "host"), checks.number(since, "since")
         return self._explainer.host_history(name, began)
-
-    @_for_admins
-    def host_status(self, context: RequestContext, host: object) -> object:
-        """Say how a host is as of now."""
-        return self._explainer.host_status(checks.text(host, "host"))
 
     @_for_admins
     def decisions(
@@ -182,16 +171,6 @@ class Schedulers:
     def ask_scheduler(self, host: str, method: str, **arguments: object) -> Answers:
         """Return what the scheduler of one host answers."""
         return self._ask([host], method, arguments)
-
-    def ask_one(self, method: str, **arguments: object) -> Answers:
-        """Return what the first scheduler answers that does; the others are not asked."""
-        answers = Answers({}, {})
-        for host in self._hosts:
-            found, failed = self._ask([host], method, arguments)
-            answers.failed.update(failed)
-            if found:
-                return Answers(found, answers.failed)
-        return answers
 
     def _ask(self, hosts: Sequence[str], method: str, arguments: Mapping[str, object]) -> Answers:
         calls = {host: self._begin(host, method, arguments) for host in hosts}

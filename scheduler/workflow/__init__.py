@@ -5,5 +5,4 @@
 - world: what the decisions of a manager read, and what claims for them
 - candidate_hosts: which hosts a request is decided among
 - past: what comes before and after the decision if others may write for the same instances
-- host_now: a decision on one host as of now, as far as the filters
 """

@@ -11,7 +11,6 @@ reads and what claims the hosts, which it returns with the choice:
     manager (``run``)            as it is now (``world``)          in Placement, secured before the reply
     shadow                       as it is now (``world``)          none: each is granted
     berth-plan                   a snapshot (``planned_world``)    none: the plan charges them later
-    one host now (``host_now``)  any of both, of this host alone   none: ``offered``, without a choice
 
 What happens on the way is noted in the ``Trace``, which becomes the document of the decision.
 """

@@ -33,22 +33,22 @@ def test_nothing_else_is_documented():
         (
             "cmp-00000",
             [
-                "  problem: service disabled (kernel update)\n",
+                "  problem: lacks an enabled compute service: service disabled (kernel update)\n",
                 "\nRemedy: Enable the compute services, or wait until their maintenance ends.\n",
-                "required trait CUSTOM_GPU (flavor); an enabled compute service; ComputeFilter",
+                "1 host lacks an enabled compute service and required trait CUSTOM_GPU (flavor)\n",
             ],
         ),
         (
             "cmp-00001",
             [
-                "(flavor m1.medium, zone az1), as of now: Placement does not offer it: 4096 MEMORY_MB: at most ",
+                "(flavor m1.medium, zone az1), as of now: 1 host lacks only 4096 MEMORY_MB: at most ",
                 "\nRemedy: Free or add capacity, raise the allocation ratio of MEMORY_MB, or use a flavor with at ",
             ],
         ),
         (
             "cmp-00002",
             [
-                "(flavor m1.vgpu), as of now: Placement does not offer it: required trait CUSTOM_GPU (flavor)\n",
+                "(flavor m1.vgpu), as of now: 1 host lacks only required trait CUSTOM_GPU (flavor)\n",
                 "\nRemedy: Correct the trait in the flavor or image, or set it on the hosts that have it.\n",
             ],
         ),

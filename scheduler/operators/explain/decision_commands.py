@@ -92,14 +92,6 @@ class Question(ShownCommand):
         complain(answers.failed)
         return answers.found
 
-    def ask_one(self, args: argparse.Namespace, method: str, **arguments: Any) -> Any:
-        """Return the answer of the first scheduler that gives one; raises as ``ask``."""
-        answers = self.schedulers(args).ask_one(method, **arguments)
-        if not answers.found:
-            raise not_answered(answers.failed)
-        (answer,) = answers.found.values()
-        return answer
-
     def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
         """Return a client for the schedulers that the arguments name, or all.
 

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from scheduler.decisions import rendering
 from scheduler.decisions.constraints import DISABLED_TRAIT
-from scheduler.decisions.document import CHOSEN, REJECTED, Decision
-from scheduler.decisions.failure_cause import CauseCode, code_of_filter
+from scheduler.decisions.document import CHOSEN, REJECTED, Decision, Why, encode
+from scheduler.decisions.failure_cause import CauseCode, cause_of, code_of_filter, remedy_of_constraint
 from scheduler.decisions.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
-from scheduler.decisions.host_status import HostStatus, NodeStatus
-from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.logs import count_text
 from scheduler.operators.explain.decision import why
+from scheduler.operators.explain.host_now import HostStatus, NodeStatus
 from scheduler.operators.shown.shown import BAD, GOOD, Fact, Head, Saying, Shown, Table
 
 #: What ends it if a host passes and others are chosen.
@@ -21,7 +22,8 @@ OUTWEIGHED = "Change the multipliers of weighers, or wait until better hosts are
 #: Traits of what computes can do; there are dozens.
 CAPABILITIES = "COMPUTE_"
 
-Found = Sequence[tuple[Unexplained, NodeNow]]
+#: A request that the decisions do not explain, and what is decided on it for this host now.
+Found = Sequence[tuple[Unexplained, Decision]]
 
 
 #: A host in a document, and the verdict of each filter.
@@ -101,8 +103,8 @@ def _history(history: HostHistory, found: Found) -> Iterator[Saying]:
         f"Of {count_text(history.requests, 'request')} since {history.since} it was considered for "
         f"{history.considered}, chosen for {history.chosen}, an alternate for {history.alternate}"
     )
-    for each, node in found:
-        yield Saying(f"Request {each.latest} ({_kind(each)}), as of now: {_now(node)}")
+    for each, now in found:
+        yield Saying(f"Request {each.latest} ({_kind(each)}), as of now: {_now(now)}")
 
 
 def _losses(history: HostHistory) -> Table:
@@ -140,53 +142,52 @@ def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> I
             code = code_of_filter(loss.stage, loss.reason)
             yield code.remedy, f"{loss.stage}: {loss.reason}"
     for each, now in found:
-        yield from _remedies_now(each, now)
+        remedies_now = list(_remedies_now(now))
+        yield from ((remedy, _kind(each)) for remedy in remedies_now or [OUTWEIGHED])
 
 
-def _remedies_now(each: Unexplained, now: NodeNow) -> Iterator[tuple[str, str]]:
-    rejected = [] if now.excluded or now.unoffered else _rejected(now)
-    for remedy in now.remedies:
-        yield remedy, _kind(each)
-    for one in rejected:
-        yield code_of_filter(one.filter, one.reason).remedy, f"{_kind(each)}: {one.filter}: {one.reason}"
-    if not (now.excluded or now.unoffered or rejected):
-        yield OUTWEIGHED, _kind(each)
+def _remedies_now(now: Decision) -> Iterator[str]:
+    """Yield what helps against each constraint that the host fails now; nothing if it passes."""
+    if now.why and now.why.failing:
+        for failing in now.why.failing:
+            for constraint, reasons in now.why.explained(failing):
+                yield remedy_of_constraint(constraint, reasons)
+    elif found := cause_of(now):
+        yield found.remedy
 
 
 def _kind(each: Unexplained) -> str:
     return f"flavor {each.flavor}" + (f", zone {each.zone}" if each.zone else "")
 
 
-def _rejected(node: NodeNow) -> list[FilterVerdict]:
-    return [each for each in node.verdicts if each.verdict == REJECTED]
+def _now(now: Decision) -> str:
+    """Return what is decided for the host now, in words."""
+    if found := cause_of(now):
+        return found.words
+    return now.error.text if now.error else "it is suitable; if it is not chosen, others weigh more"
 
 
-def _now(node: NodeNow) -> str:
-    parts = [
-        node.excluded,
-        node.unoffered and f"Placement does not offer it: {node.unoffered}",
-        *(f"{each.filter} rejects it: {each.reason}" for each in _rejected(node)),
-    ]
-    return "; ".join(filter(None, parts)) or "it passes all filters; if it is not chosen, others weigh more"
+def document(now: Decision) -> Any:
+    """Return the document of a decision for the host now."""
+    return msgspec.json.decode(encode(now))
 
 
 # -- a host in one decision ------------------------------------------------------------------------------
 
 
 def shown_in_decision(
-    document: Any, decision: Decision, then: Sequence[Then], now: HostNow | None, scheduler: str
+    name: str, document: Any, decision: Decision, then: Sequence[Then], now: Decision | None, scheduler: str
 ) -> Shown:
-    """Return what one decision says of a host, and what is said as of now."""
+    """Return what one decision says of a host, and what is decided for the host now."""
     sayings = [*_outcomes(decision, then), *_as_of_now(now)]
-    tables = [_verdicts([(one.node, verdicts) for one, verdicts in then], "In the decision")] if then else []
-    if now:
-        tables.append(_verdicts([(node.node, node.verdicts) for node in now.nodes], "As of now"))
-    names = [*(one.host for one, _ in then), *(node.host for node in (now.nodes if now else ()))]
+    tables = [_verdicts([(one.node, verdicts) for one, verdicts in then])] if then else []
+    if now and now.why:
+        tables.append(_failed(now.why))
     looks = [GOOD if one.outcome == CHOSEN else BAD if one.outcome == REJECTED else "" for one, _ in then]
     return Shown(
         document,
         Head(
-            f"Host {names[0]} in a decision" if names else "",
+            f"Host {next((one.host for one, _ in then), name)} in a decision",
             f"Request {decision.request_id or 'without id'}, from {scheduler}",
             looks[0] if looks else "",
             decision.time,
@@ -209,22 +210,25 @@ def _outcomes(decision: Decision, then: Iterable[Then]) -> Iterator[Saying]:
         yield Saying(f"{where}: {one.outcome}{reason}", details=claims)
 
 
-def _as_of_now(now: HostNow | None) -> Iterator[Saying]:
-    for node in now.nodes if now else ():
-        offered = f"Placement does not offer it: {node.unoffered}" if node.unoffered else ""
-        if node.asked and not offered:
-            offered = "Placement offers it"
-        yield Saying(
-            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now "
-            f"({now.time if now else ''}), not of the decision: "
-            f"{'; '.join(filter(None, (node.excluded, offered)))}"
-        )
+def _as_of_now(now: Decision | None) -> Iterator[Saying]:
+    if now:
+        yield Saying(f"As of now ({now.time}), not of the decision: {_now(now)}")
+        yield from (Saying(remedy, "Remedy") for remedy in dict.fromkeys(_remedies_now(now)))
 
 
-def _verdicts(pairs: Iterable[tuple[str, Iterable[FilterVerdict]]], title: str) -> Table:
+def _verdicts(pairs: Iterable[tuple[str, Iterable[FilterVerdict]]]) -> Table:
     rows = [
         (node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
         for node, found in pairs
         for one in found
     ]
-    return Table(("Node", "Filter", "Verdict", "Reason"), rows, title)
+    return Table(("Node", "Filter", "Verdict", "Reason"), rows, "In the decision")
+
+
+def _failed(why: Why) -> Table:
+    rows = [
+        (constraint.words, ", ".join(each.text for each in reasons))
+        for failing in why.failing
+        for constraint, reasons in why.explained(failing)
+    ]
+    return Table(("Fails now", "Reason"), rows, "As of now")

@@ -8,13 +8,12 @@ import logging
 import msgspec
 
 from scheduler.decisions import rendering
-from scheduler.decisions.document import REJECTED
+from scheduler.decisions.document import REJECTED, Decision
 from scheduler.decisions.host_history import HostHistory, Unexplained, history_of, merged
-from scheduler.decisions.host_status import HostStatus
-from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.operators.app import add_since
-from scheduler.operators.explain import host
-from scheduler.operators.explain.decision_commands import FoundDecision, RecordedQuestion, read_log
+from scheduler.operators.explain import host, host_now
+from scheduler.operators.explain.decision_commands import RecordedQuestion, read_log
+from scheduler.operators.explain.host_now import HostNow, HostStatus
 from scheduler.operators.shown.shown import Shown
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -27,7 +26,7 @@ class Host(RecordedQuestion):
     """Explain why a host is not chosen: its status, and how the latest requests treated it.
 
     With --decision: the result of each filter for this host in one decision. If the decision does not have
-    it, the filters run again on the host as it is now.
+    it, the request is decided again for this host alone as it is now.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -41,7 +40,7 @@ class Host(RecordedQuestion):
         parser.add_argument(
             "--now",
             action="store_true",
-            help="with --decision: also run Placement's query and every filter on the host as it is now",
+            help="with --decision: also decide the request again for this host alone, as it is now",
         )
         add_since(parser, 0.0)
         return parser
@@ -52,26 +51,30 @@ class Host(RecordedQuestion):
     # -- a host ----------------------------------------------------------------------------------------------
 
     def _show_host(self, args: argparse.Namespace) -> Shown | None:
-        state = None if args.log else self._state(args)
-        if state and not state.nodes:
-            _complain_of_unknown(args.host)
-            return None
-        # documents have no UUIDs
-        named = [node.node for node in (state.nodes if state else ()) if node.uuid == args.host]
-        name = named[0] if named else args.host
-        history = self._history(args, name)
-        found = [] if args.log else list(self._looked_at(args, history))
+        if args.log:
+            return self._shown(args, None, self._history(args, args.host), [])
+        with host_now.read(self.conf, args.host) as now:
+            if not now.is_known:
+                _complain_of_unknown(args.host)
+                return None
+            state = now.status()
+            # documents have no UUIDs
+            named = [node.node for node in state.nodes if node.uuid == args.host]
+            history = self._history(args, named[0] if named else args.host)
+            return self._shown(args, state, history, list(self._looked_at(args, history, now)))
+
+    @staticmethod
+    def _shown(
+        args: argparse.Namespace, state: HostStatus | None, history: HostHistory, found: host.Found
+    ) -> Shown:
         document = {
             "host": args.host,
             "state": msgspec.to_builtins(state),
             "history": msgspec.to_builtins(history, str_keys=True),
-            "now": [{"request": each.latest, **msgspec.to_builtins(node)} for each, node in found],
+            "now": [{"request": each.latest, "decision": host.document(now)} for each, now in found],
             "remedies": host.remedies(state, history, found),
         }
         return host.shown(args.host, document, state, history, found)
-
-    def _state(self, args: argparse.Namespace) -> HostStatus:
-        return msgspec.convert(self.ask_one(args, "host_status", host=args.host), HostStatus)
 
     def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
         """Return what became of a host in the decisions that schedulers keep, or a log has.
@@ -85,13 +88,14 @@ class Host(RecordedQuestion):
         return merged(msgspec.convert(answer, HostHistory, str_keys=True) for answer in answers.values())
 
     def _looked_at(
-        self, args: argparse.Namespace, history: HostHistory
-    ) -> Iterator[tuple[Unexplained, NodeNow]]:
-        """Yield requests that decisions do not explain, with the filters' results on the host as of now."""
+        self, args: argparse.Namespace, history: HostHistory, now: HostNow
+    ) -> Iterator[tuple[Unexplained, Decision]]:
+        """Yield requests that decisions do not explain, with what is decided on them for this host now."""
         for each in itertools.islice(history.unexplained, MOST_LOOKED_AT):
             known = self.find_decision(args, each.latest)
-            now = known and self._now(args, known)
-            yield from ((each, node) for node in (now.nodes[:1] if now else ()))
+            found = known and now.decide(known.decision)
+            if found:
+                yield each, found
 
     # -- a decision ------------------------------------------------------------------------------------------
 
@@ -100,14 +104,10 @@ class Host(RecordedQuestion):
         if known is None:
             return None
         decision = known.decision
-        named = list(rendering.hosts(decision))
-        found = [line for line in named if args.host in (line.host, line.node)]
+        found = [line for line in rendering.hosts(decision) if args.host in (line.host, line.node)]
         is_explained = found and all(line.reason or line.outcome != REJECTED for line in found)
-        now = None if is_explained and not args.now else self._now(args, known)
-        if not found and now:
-            places = {(node.host, node.node) for node in now.nodes}
-            found = [line for line in named if (line.host, line.node) in places]
-        if not found and not (now and now.nodes):
+        now = None if is_explained and not args.now else self._now(args, decision)
+        if not (found or now):
             _complain_of_unknown(args.host)
             return None
         then = [(line, list(rendering.verdicts(decision, line))) for line in found]
@@ -119,25 +119,17 @@ class Host(RecordedQuestion):
             "then": [
                 {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
             ],
-            "now": msgspec.to_builtins(now),
+            "now": host.document(now) if now else None,
         }
-        return host.shown_in_decision(document, decision, then, now, known.scheduler)
+        return host.shown_in_decision(args.host, document, decision, then, now, known.scheduler)
 
-    def _now(self, args: argparse.Namespace, known: FoundDecision) -> HostNow | None:
-        """Return the filters' results on a host as of now; None with --log, or if no request was kept.
-
-        Raises:
-            NotAnswered: No scheduler answers.
-        """
-        decision = known.decision
-        spec = decision.request_spec()
-        if args.log or spec is None:
-            LOG.warning(
-                "The decision does not say more about %s, and no scheduler can be queried about it", args.host
-            )
+    def _now(self, args: argparse.Namespace, decision: Decision) -> Decision | None:
+        """Return what is decided for the host now; None with --log, if there is no such host or request."""
+        if args.log or decision.request_spec() is None:
+            LOG.warning("The decision does not say more about %s, and the host is not read now", args.host)
             return None
-        question = {"spec_obj": spec, "instances": decision.instances, "host": args.host}
-        return msgspec.convert(self.ask_one(args, "host_now", **question), HostNow)
+        with host_now.read(self.conf, args.host) as now:
+            return now.decide(decision) if now.is_known else None
 
 
 def _complain_of_unknown(host: str) -> None:

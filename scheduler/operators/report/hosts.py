@@ -13,7 +13,6 @@ from scheduler import objects
 from scheduler.conf import service_down_time
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Constraint, Reason
-from scheduler.decisions.explanation import Failure
 from scheduler.decisions.why_not import with_reasons
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRows
@@ -84,8 +83,7 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
     """
     flavor, spec = _first_of(cloud, flavors)
     found = fits(cloud, spec)
-    request = cloud.ask(of_flavor(cloud.snapshot, flavor)).request
-    failed = cloud.explainer.failed(Failure(request, request.queries))
+    failed = cloud.failed(of_flavor(cloud.snapshot, flavor))
     table = cloud.snapshot.table
     unusable = _unusable(cloud)
     names = cloud.snapshot.cell_names()

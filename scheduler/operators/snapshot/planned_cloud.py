@@ -4,7 +4,7 @@ Each charge can be undone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,9 +15,10 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.claims.session import NothingSent
 from scheduler.decisions import document as documents
-from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.explanation import Failure, FailureExplainer, World
 from scheduler.decisions.host_verdicts import Names
 from scheduler.decisions.trace import Trace
+from scheduler.decisions.why_not import FailedConstraints
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex
@@ -106,7 +107,9 @@ class _Taken(DecisionObserver):
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
-        candidate = candidate or hosts.candidates(index)[0]
+        candidate = candidate or next(iter(hosts.candidates(index)), None)
+        if candidate is None:  # of a rebuild, which stays where it is
+            return
         topology = None
         if self._is_fitted:
             topology = hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]
@@ -164,7 +167,7 @@ class PlannedCloud:
                 questions=snapshot.questions,
                 chain=lambda: self.rules.chain,
                 is_mapped=snapshot.hosts.mapped,
-                instances=self.places,
+                instances=self._world.instances,
                 pending=self._world.pending,
                 closed=lambda: self.closed,
             ),
@@ -212,7 +215,8 @@ class PlannedCloud:
         trace = noted(request, names=lambda: self._names, also=taken)
         error: BerthError | None = None
         try:
-            request = with_queries(request, self._world, trace)
+            if not request.is_rebuild:
+                request = with_queries(request, self._world, trace)
             decision.selections = decide(request, self._world, NothingSent, trace).selections
         except BerthError as caught:
             if not isinstance(caught, NoValidHost) and not request.queries:
@@ -238,6 +242,16 @@ class PlannedCloud:
         self.snapshot.keep_time()
         with offered(request, self._world, Trace(request)) as (offer, current):
             return Asked(current, offer.hosts, offer.usages)
+
+    def failed(self, spec: objects.RequestSpec) -> FailedConstraints:
+        """Return what each host fails of a request for a new instance; raises as ``ask``."""
+        request = SchedulingRequest.of(spec, None)
+        self.snapshot.keep_time()
+        trace, hosts = Trace(request), None
+        request = with_queries(request, self._world, trace)
+        with suppress(NoValidHost), offered(request, self._world, trace) as (offer, _):
+            hosts = offer.hosts
+        return self.explainer.failed(Failure(request, request.queries, hosts))
 
     def rank(self, spec: objects.RequestSpec, uuid: str) -> Ranking:
         """Return the hosts that an instance may have now, with their weights; raises as ``ask``."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.request_instances import HostKey
+from scheduler.hosts.request_instances import HostKey, InstanceSource
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
@@ -107,6 +107,7 @@ class PlannedWorld:
     Attributes:
         closed: Hosts that are not considered; bool, shape (hosts,).
         places: Where instances are by now.
+        instances: The same, or the databases if the snapshot has only one host.
         offers: Placement's answers.
         pending: What the current decision reserves.
     """
@@ -117,9 +118,10 @@ class PlannedWorld:
         self.driver = driver
         self.closed = np.zeros(len(snapshot.table), bool)
         self.places = Places(snapshot)
+        self.instances: InstanceSource = self.places if snapshot.is_whole else snapshot.hosts.instances
         self.offers = Offers(snapshot.candidates)
         self.pending = PendingPlacements(snapshot.mirror.known.clock)
-        self._mirrored = MirroredHosts(snapshot.mirror, self.places, self.pending)
+        self._mirrored = MirroredHosts(snapshot.mirror, self.instances, self.pending)
         self._mapped = np.array([snapshot.hosts.mapped(row.host) for row in snapshot.table.rows], bool)
         self._groups = ServerGroups()
 
@@ -140,15 +142,17 @@ class PlannedWorld:
         rows = table.find(found.by_root, request.cell_uuid)
         rows = TableRows(np.array([row for row in rows.tolist() if fitting[table.rows[row].uuid]], np.int64))
         candidates = CandidateLists(lambda position: fitting[table.rows[int(rows[position])].uuid])
-        view = HostView.of(table, rows, candidates, self.places, self.pending)
+        view = HostView.of(table, rows, candidates, self.instances, self.pending)
         return Offer(self._open(view), partial(self.offers.usage, found))
 
     def to_check(self, request: SchedulingRequest) -> HostView:
-        """Do not call this: no plan has a rebuild check."""
-        raise NotImplementedError
+        table = self._snapshot.table
+        rows = table.in_cell(TableRows(np.arange(len(table))), request.cell_uuid)
+        return self._open(HostView.of(table, rows, None, self.instances, self.pending))
 
     def turn(self, request: SchedulingRequest) -> AbstractContextManager[SchedulingRequest]:
-        return self._groups.serialized(request, self.places)
+        source = self.places if self._snapshot.is_whole else self._snapshot.hosts
+        return self._groups.serialized(request, source)
 
     def now(self) -> float:
         return self.pending.now()

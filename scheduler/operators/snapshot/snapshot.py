@@ -41,6 +41,9 @@ ShowProgress = Callable[[str, int, int], None]
 #: Seconds that a page of instances may take.
 PAGE_TIMEOUT = 60.0
 
+#: Why a cell that cannot be read is too many.
+ALL_CELLS = "A plan needs all of them"
+
 #: Hosts and groups count instances in this state, but nova moves none of them.
 SOFT_DELETED = "soft-delete"
 
@@ -114,6 +117,7 @@ class Snapshot:
         groups: Server groups by UUID, with their members.
         read_at: When the heartbeats of services were read, in seconds since the epoch.
         progress: Called while a plan is made.
+        is_whole: Whether it has all hosts, and their instances. Of one host the databases know the instances.
     """
 
     conf: cfg.ConfigOpts
@@ -130,6 +134,7 @@ class Snapshot:
     groups: dict[str, objects.InstanceGroup] = field(default_factory=dict)
     read_at: float = field(default_factory=time.time)
     progress: ShowProgress = no_progress
+    is_whole: bool = True
 
     def __post_init__(self) -> None:
         self._seen = self.table.numbers["service_seen"]
@@ -200,8 +205,12 @@ class Snapshot:
         self.close()
 
 
-def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress) -> Snapshot:
+def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress, host: str | None = None) -> Snapshot:
     """Read a cloud.
+
+    Args:
+        host: The only host that matters: a service host, a node name or the UUID of a node. Its instances are
+            looked up where they are needed, and there may be no such host. None: the whole cloud.
 
     Raises:
         Unreadable: A database or Placement does not answer.
@@ -210,13 +219,15 @@ def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress) -> Snapshot
     nova_modules.provide(conf)
     outside = Outside.from_conf(conf)
     try:
-        return _read(conf, outside, progress)
+        return _read(conf, outside, progress, host)
     except BaseException:
         outside.hosts.engines.dispose()
         raise
 
 
-def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Snapshot:
+def _read(
+    conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress, host: str | None = None
+) -> Snapshot:
     hosts = outside.hosts
     progress("hosts", 0, 1)
     hosts.start()
@@ -227,11 +238,13 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
         hosts.mappings.refresh()  # the loop that reads them may not have run yet
     finally:
         hosts.stop()
-    names = hosts.cell_names()
-    if table.unread_cells:
+    if host is not None:
+        table = table.only(host)
+    if table.unread_cells and not (host and len(table)):
+        names = hosts.cell_names()
         unread = ", ".join(names.get(uuid) or uuid for uuid in sorted(table.unread_cells))
-        raise Unreadable(f"Cells that cannot be read: {unread}. A plan needs all of them")
-    if not len(table):
+        raise Unreadable(f"Cells that cannot be read: {unread}. {'It may be there' if host else ALL_CELLS}")
+    if not len(table) and host is None:
         raise Unreadable("There is no compute node in any cell")
     # copies: a plan changes them
     table.numbers = {name: column.copy() for name, column in table.numbers.items()}
@@ -243,7 +256,7 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
     parts = put_together(conf, outside, make_stream=no_stream)
     parts.placement.start()
     with _readable("Placement"):
-        parts.mirror.read()
+        parts.mirror.read(None if host is None else [row.uuid for row in table.rows])
     snapshot = Snapshot(
         conf=conf,
         table=table,
@@ -258,9 +271,11 @@ def _read(conf: cfg.ConfigOpts, outside: Outside, progress: ShowProgress) -> Sna
         stored=RequestSpecs(hosts.engines),
         read_at=read_at,
         progress=progress,
+        is_whole=host is None,
     )
-    with _readable("A cell's database"):
-        snapshot.instances = _read_instances(snapshot)
+    if snapshot.is_whole:
+        with _readable("A cell's database"):
+            snapshot.instances = _read_instances(snapshot)
     return snapshot
 
 

@@ -1,13 +1,10 @@
 """Questions to a scheduler: which decision is meant, what a list has, and that work is bounded."""
 
-import threading
-
 import pytest
 
 from scheduler.decisions.document import decode
-from scheduler.decisions.explainer import Busy, Explainer
+from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.failure_cause import cause_of
-from scheduler.decisions.hosts_now import HostNow
 from tests.unit.decisions.test_memory import decisions, memory_of
 
 
@@ -20,20 +17,8 @@ def made():
     return found
 
 
-class Hosts:
-    """Explains hosts as of now; ``asked`` and ``answered`` are set when that begins, and let it end."""
-
-    def __init__(self):
-        self.asked, self.answered = threading.Event(), threading.Event()
-
-    def explain(self, spec, instances, name):
-        self.asked.set()
-        self.answered.wait(30)
-        return HostNow("now", [])
-
-
-def make_explainer(memory, hosts=None):
-    return Explainer(memory, hosts and hosts.explain, hosts, list, 0.0)
+def make_explainer(memory):
+    return Explainer(memory, list)
 
 
 @pytest.fixture
@@ -85,17 +70,3 @@ def test_an_entry_has_the_cause_that_the_decision_has(explainer, made):
         "remedy": cause.remedy,
     }
     assert failed["error"] == "NoValidHost"
-
-
-def test_a_second_question_about_a_host_is_refused_while_the_first_takes_too_long(made):
-    hosts = Hosts()
-    explainer = make_explainer(memory_of(made), hosts)
-    first = threading.Thread(target=explainer.host_now, args=(None, ["i1"], "h"))
-    first.start()
-    assert hosts.asked.wait(30)
-    with pytest.raises(Busy):
-        explainer.host_now(None, ["i1"], "h")
-    assert explainer.decision("i1")
-    hosts.answered.set()
-    first.join()
-    assert explainer.host_now(None, ["i1"], "h") == {"time": "now", "nodes": []}

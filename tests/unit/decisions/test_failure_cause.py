@@ -71,7 +71,7 @@ def sets(*found, kind="build", offered=0, **values):
     for number, one, *reasons in found:
         some = [one] if isinstance(one, Constraint) else list(one)
         constraints += [each for each in some if each not in constraints]
-        failing.append(Failing([constraints.index(each) for each in some], number, ["h1"], reasons))
+        failing.append(Failing([constraints.index(each) for each in some], number, ["h1"], [reasons]))
     why = Why(sum(each.hosts for each in failing), constraints=constraints, failing=failing, **values)
     candidates = Candidates(source="placement", hosts=offered, known=offered, allowed=offered)
     return msgspec.structs.replace(failed(found=candidates), why=why, kind=kind)

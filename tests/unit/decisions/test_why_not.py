@@ -7,7 +7,7 @@ from scheduler import objects
 from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.constraints import parts_of, without
 from scheduler.decisions.document import Constraint, Reason
-from scheduler.decisions.why_not import FailedConstraints, PlainJudge, refusal_of, texts
+from scheduler.decisions.why_not import FailedConstraints, PlainJudge, Refusals, texts
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import Inventory, ProviderState
@@ -79,6 +79,12 @@ def judged(params, *states, charged=None):
     return found
 
 
+def refusal_of(state, name, amount):
+    nodes, here = Nodes([state.uuid]), np.zeros(1, np.int64)
+    nodes.set_state(0, state)
+    return next(iter(Refusals(nodes, here, name, amount, here).reasons(here)), None)
+
+
 @pytest.mark.parametrize(
     ("inventory", "used", "amount", "reason"),
     [
@@ -120,7 +126,7 @@ def test_traits_aggregates_and_amounts_are_judged_for_each_host():
 def test_what_instances_before_took_is_used():
     found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), charged=[2])
     (each,) = found.why(str).failing
-    assert each.reasons == [Reason("at most 0 VCPU free", 1, "free", 0)]
+    assert each.reasons == [[Reason("at most 0 VCPU free", 1, "free", 0)]]
 
 
 def test_a_host_whose_unit_limits_are_not_known_yet_is_doubtful():

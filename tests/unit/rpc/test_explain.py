@@ -9,11 +9,8 @@ from scheduler import conf as configuration
 from scheduler.errors import InvalidRequest
 from scheduler.rpc import explain, transport
 from scheduler.rpc.context import RequestContext
-from tests.unit.selection.requests import make_spec
 
 TIMEOUT = 20
-
-HOST_NOW = {"spec_obj": make_spec(num_instances=1), "instances": ["i"], "host": "h"}
 
 
 class Memory:
@@ -27,10 +24,8 @@ class Memory:
         self.asked = name
         return "a document" if name == self.known else None
 
-    def host_now(self, spec, instances, host):
-        if host == "broken":
-            raise InvalidRequest("first line\nsecond line")
-        return {"vcpus": spec.flavor.vcpus, "instances": instances, "host": host}
+    def host_history(self, name, since):
+        raise InvalidRequest("first line\nsecond line")
 
     def decisions(self, **wanted):
         self.asked = wanted
@@ -87,20 +82,8 @@ def test_all_schedulers_are_asked_for_their_requests_in_progress(schedulers):
     assert answers.found == {"ctl": [{"request_id": "req-0"}], "ctl2": [{"request_id": "req-1"}]}
 
 
-def test_the_next_scheduler_is_asked_if_one_does_not_answer(schedulers):
-    answers = explain.Schedulers(schedulers[0], ["away", "ctl"], 0.5).ask_one("host_now", **HOST_NOW)
-    assert (list(answers.found), list(answers.failed)) == (["ctl"], ["away"])
-
-
-def test_a_host_is_asked_about_with_the_request(schedulers):
-    answers = explain.Schedulers(schedulers[0], ["ctl"], TIMEOUT).ask_one("host_now", **HOST_NOW)
-    assert answers.found == {"ctl": {"vcpus": 2, "instances": ["i"], "host": "h"}}
-
-
 def test_what_a_scheduler_raises_is_one_line(schedulers):
-    answers = explain.Schedulers(schedulers[0], ["ctl"], TIMEOUT).ask(
-        "host_now", **HOST_NOW | {"host": "broken"}
-    )
+    answers = explain.Schedulers(schedulers[0], ["ctl"], TIMEOUT).ask("host_history", host="broken")
     assert answers.found == {}
     assert answers.failed["ctl"].startswith("Invalid: first line")
     assert "\n" not in answers.failed["ctl"]
@@ -116,7 +99,6 @@ def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(schedulers):
     ("method", "arguments"),
     [
         ("decision", {"name": "req-0"}),
-        ("host_now", HOST_NOW),
         ("decisions", {}),
         ("waiting", {}),
     ],
@@ -137,9 +119,7 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
         ("decisions", {"since": -1}),
         ("decisions", {"since": float("nan")}),
         ("decisions", {"project": 5}),
-        ("host_now", HOST_NOW | {"host": None}),
-        ("host_now", HOST_NOW | {"instances": [5]}),
-        ("host_now", HOST_NOW | {"spec_obj": {"flavor": "m1"}}),
+        ("host_history", {"host": None}),
     ],
 )
 def test_wrong_arguments_are_refused(endpoint, method, arguments):

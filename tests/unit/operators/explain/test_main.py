@@ -17,14 +17,10 @@ import yaml
 from scheduler import conf as options
 from scheduler.decisions.document import Error, encode, time_text
 from scheduler.decisions.explainer import Explainer
-from scheduler.decisions.host_status import HostStatus, NodeStatus, Problem, Provider
-from scheduler.decisions.hosts_now import HostNow, NodeNow
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
-from scheduler.decisions.rendering import FilterVerdict
 from scheduler.operators import app, programs
 from scheduler.operators.shown import command as shown_command
-from scheduler.placement.providers import Inventory
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
 from scheduler.version import version
@@ -32,6 +28,7 @@ from tests.support.options import make_conf
 from tests.support.pages import Page
 from tests.unit.decisions.decisions import decide
 from tests.unit.filters.asking import make_spec
+from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 from tests.unit.selection.requests import host_with_candidate
 
 #: A busy machine takes longer than the 5 seconds that an operator waits.
@@ -97,7 +94,7 @@ def serving(config, host, trace, waiting=()):
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(trace.decision)
-    explainer = Explainer(memory, HostNows().explain, HostNows(), lambda: list(waiting))
+    explainer = Explainer(memory, lambda: list(waiting))
     server = explain.build(conf, transport.rpc_transport(conf), explainer)
     server.start()
     try:
@@ -114,29 +111,21 @@ def scheduler(config, trace):
         yield
 
 
-class HostNows:
-    """Knows what is said of hosts h1 and h9 now."""
+@pytest.fixture(autouse=True)
+def cloud(monkeypatch):
+    """Hosts h1, which is disabled, and h9, each without a free VCPU."""
 
-    def explain(self, spec, instances, name):
-        if name not in {"h1", "h9"}:
-            return HostNow("later", [])
-        verdicts = [
-            FilterVerdict("ComputeFilter", "passed"),
-            FilterVerdict("RamFilter", "rejected", "too few"),
-        ]
-        return HostNow(
-            "later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts, ["Correct the trait."])]
-        )
+    def read(_conf, host):
+        made = {"h1": node("h1", vcpus=4).disabled("x"), "h9": node("h9", vcpus=4)}
+        cloud = MadeCloud(*made.values())
+        for name in made:
+            cloud.put(f"on {name}", name, of=flavor(vcpus=4))
+        snapshot = cloud.snapshot()
+        snapshot.table = snapshot.table.only(host)
+        snapshot.instances.rows[:] = -1
+        return contextlib.nullcontext(snapshot)
 
-    def status(self, name):
-        if name not in {"h1", "h9"}:
-            return HostStatus("later", [])
-        provider = Provider(
-            {"VCPU": Inventory(8, max_unit=8, allocation_ratio=4.0)}, {"VCPU": 3}, ["HW_GPU"], []
-        )
-        problems = [Problem("service disabled (x)", "Enable it.")] if name == "h1" else []
-        node = NodeStatus(name, name, "u", "cell1", "az1", ["a"], "just now", None, provider, problems)
-        return HostStatus("later", [node])
+    monkeypatch.setattr("scheduler.operators.snapshot.snapshot.read", read)
 
 
 @pytest.fixture
@@ -332,28 +321,24 @@ def test_hosts_beyond_the_bound_are_counted(run, scheduler):
 def test_a_host_is_explained_without_a_decision(run, scheduler):
     status, output, _ = run("host", "h1", *PATIENT)
     assert status == 0
-    assert output.startswith(
-        "Host h1, node h1, cell cell1, zone az1, as of later\n"
-        "  service last seen just now, compute node updated never\n"
-        "  aggregates a\n"
-        "  traits HW_GPU\n"
-        "  problem: service disabled (x)\n"
-        "Of 1 request since "
-    )
+    assert output.startswith("Host h1, node h1, cell 0001, zone nova, as of ")
+    problem = "lacks an enabled compute service: service disabled (x)"
+    assert f"\n  problem: {problem}\n" in output
     assert "it was considered for 1, chosen for 0, an alternate for 0\n" in output
-    assert "\nRemedy: Enable it.\n  service disabled (x)\n" in output
-    assert cells(output, "| VCPU") == ["VCPU", "8", "0", "4", "3", "29", "8"]
+    assert f"\nRemedy: Enable the compute services, or wait until their maintenance ends.\n  {problem}\n" in output
+    assert cells(output, "| VCPU") == ["VCPU", "4", "0", "1", "4", "0", "4"]
     assert cells(output, "| ComputeFilter")[:2] == ["1", "ComputeFilter"]
 
 
 def test_requests_that_did_not_name_a_host_are_looked_at_as_of_now(run, scheduler):
     output = run("host", "h9", *PATIENT)[1]
-    assert "Request req-1 (flavor m1), as of now: Placement does not offer it: disabled; RamFilter" in output
-    assert "\nRemedy: Correct the trait.\n" in output
+    said = "1 host lacks 1 VCPU and 99999 MEMORY_MB"
+    assert f"Request req-1 (flavor m1), as of now: {said}" in output
+    assert "\nRemedy: Use a flavor with at most 8192 MEMORY_MB" in output
     told = json.loads(run("host", "h9", "-f", "json", *PATIENT)[1])
     assert told["history"]["unexplained"][0]["requests"] == 1
-    assert told["now"][0]["unoffered"] == "disabled"
-    assert told["state"]["nodes"][0]["provider"]["usages"] == {"VCPU": 3}
+    assert told["now"][0]["decision"]["summary"].endswith(said)
+    assert told["state"]["nodes"][0]["provider"]["usages"]["VCPU"] == 4
 
 
 def test_a_log_tells_what_became_of_a_host_without_a_scheduler(run, log):
@@ -388,18 +373,19 @@ def test_a_host_is_explained_up_to_the_filter_that_rejected_it(run, scheduler):
 def test_on_request_a_host_is_also_explained_as_of_now(run, scheduler):
     output = run("host", "h1", "--decision", "req-1", "--now")[1]
     assert "cell cell1: rejected (ComputeFilter: " in output
-    assert "as of now (later), not of the decision: Placement does not offer it: disabled" in output
-    assert output.count("| ComputeFilter ") == 2
-    assert "too few" in output
+    assert "As of now (20" in output
+    assert "not of the decision: 1 host lacks " in output
+    assert cells(output, "| an enabled compute service")[1:] == ["service disabled (x)"]
+    assert cells(output, "| 1 VCPU")[1:] == ["at most 0 VCPU free"]
 
 
 def test_a_host_that_the_decision_does_not_name_is_explained_as_of_now(run, scheduler):
     status, output, _ = run("host", "h9", "--decision", "req-1")
     assert status == 0
-    assert "as of now (later), not of the decision" in output
-    assert cells(output, "| RamFilter ")[2:] == ["rejected", "too few"]
+    assert "not of the decision: 1 host lacks 1 VCPU and 99999 MEMORY_MB" in output
+    assert cells(output, "| 99999 MEMORY_MB")[1:] == ["MEMORY_MB max_unit 8192"]
     told = json.loads(run("host", "h9", "--decision", "req-1", "-f", "json")[1])
-    assert (told["then"], told["now"]["nodes"][0]["unoffered"]) == ([], "disabled")
+    assert (told["then"], told["now"]["why"]["hosts"]) == ([], 1)
 
 
 def test_a_rejected_host_that_was_not_asked_for_its_reason_is_explained_as_of_now_too(run, config, trace):
@@ -407,7 +393,7 @@ def test_a_rejected_host_that_was_not_asked_for_its_reason_is_explained_as_of_no
     with serving(config, "ctl", trace):
         output = run("host", "h1", "--decision", "req-1")[1]
     assert "cell cell1: rejected (ComputeFilter)" in output
-    assert "as of now" in output
+    assert "As of now" in output
 
 
 @pytest.mark.parametrize("later", ["ctl", "ctl2"])
@@ -492,7 +478,7 @@ def test_a_decision_log_is_read_without_schedulers(run, log):
     assert "rejected (ComputeFilter: " in run("host", "h1", "--decision", "i", "--log", log)[1]
     status, _, logged = run("host", "h9", "--decision", "i", "--log", log)
     assert status == shown_command.UNKNOWN
-    assert "no scheduler can be queried" in logged
+    assert "the host is not read now" in logged
 
 
 def test_the_configured_decision_log_is_read_if_no_scheduler_knows_the_decision(run, config, log):

@@ -1,0 +1,205 @@
+"""A host as of now, read from nova's databases and Placement: a cloud of this host alone.
+
+Schedulers are not asked. What they have placed and no compute has reported yet is in Placement only.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+
+from scheduler import conf as options
+from scheduler import objects
+from scheduler.decisions.cause_code import ConstraintKind
+from scheduler.decisions.document import Decision, time_text
+from scheduler.decisions.failure_cause import remedy_of_constraint
+from scheduler.decisions.remedies import OF_AGGREGATES
+from scheduler.decisions.why_not import failed_words
+from scheduler.hosts.coordinates import TableRow
+from scheduler.hosts.rows import HostRow
+from scheduler.operators.plan.command_base import quiet
+from scheduler.operators.snapshot import snapshot
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.placement.providers import ABSENT, Inventory, ProviderState
+
+#: Classes of which every instance takes something, if the host has them.
+TAKEN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
+
+#: What keeps every request from a host, besides a compute service that is down.
+OF_EVERY_REQUEST = frozenset(
+    {
+        ConstraintKind.DISABLED,
+        ConstraintKind.AMOUNT,
+        ConstraintKind.CELL,
+        ConstraintKind.PROVIDER,
+        ConstraintKind.MAPPING,
+    }
+)
+
+
+class Problem(msgspec.Struct):
+    """What keeps every request from a host, and the remedy."""
+
+    text: str
+    remedy: str
+
+
+class Provider(msgspec.Struct):
+    """The provider of a compute node: inventories and usages by class, traits, UUIDs of aggregates."""
+
+    inventories: Mapping[str, Inventory]
+    usages: Mapping[str, int]
+    traits: list[str]
+    aggregates: list[str]
+
+    def used(self, resource_class: str) -> int:
+        return self.usages.get(resource_class, 0)
+
+
+class NodeStatus(msgspec.Struct):
+    """One compute node.
+
+    Attributes:
+        uuid: Its UUID, which is that of its resource provider.
+        seen: When its service was last seen up, or None.
+        updated: When the compute last wrote its row, or None.
+        provider: Its resource provider in Placement, or None.
+        problems: What keeps every request away.
+    """
+
+    host: str
+    node: str
+    uuid: str
+    cell: str
+    zone: str
+    aggregates: list[str]
+    seen: str | None
+    updated: str | None
+    provider: Provider | None
+    problems: list[Problem]
+
+
+class HostStatus(msgspec.Struct):
+    """All nodes of a host at a time."""
+
+    time: str
+    nodes: list[NodeStatus]
+
+
+class HostNow:
+    """A host at one moment."""
+
+    def __init__(self, cloud: PlannedCloud) -> None:
+        """Look at the only host of a cloud; it may have no node."""
+        self._cloud = cloud
+        self._table = cloud.snapshot.table
+        self.time = time_text(cloud.snapshot.read_at)
+
+    @property
+    def is_known(self) -> bool:
+        return bool(len(self._table) or self._table.without_service)
+
+    def decide(self, decision: Decision) -> Decision | None:
+        """Return what is decided now on the first instance of a request; None if the request was not kept."""
+        spec: Any = decision.request_spec()
+        if spec is None:
+            return None
+        spec.num_instances = 1
+        return self._cloud.decide(spec, decision.instances[:1], explain=True).document
+
+    def status(self) -> HostStatus:
+        """Return what the databases and Placement have of the host, and what keeps every request from it."""
+        providers = {row.uuid: self._cloud.snapshot.questions.provider(row.uuid) for row in self._table.rows}
+        failed = self._cloud.failed(_smallest_request(providers))
+        nodes = []
+        for position, row in enumerate(self._table.rows):
+            problems = [
+                Problem(failed_words(constraint, reasons), remedy_of_constraint(constraint, reasons))
+                for constraint, reasons in failed.of(position)
+                if constraint.kind in OF_EVERY_REQUEST or constraint.filter == "ComputeFilter"
+            ]
+            nodes.append(self._node(TableRow(position), row, providers[row.uuid], problems))
+        return HostStatus(self.time, nodes + list(map(self._lost, self._table.without_service.values())))
+
+    def _node(
+        self, position: TableRow, row: HostRow, provider: ProviderState | None, problems: list[Problem]
+    ) -> NodeStatus:
+        aggregates = self._table.coded["aggregates"][position]
+        found = None
+        if provider is not None:
+            if missing := aggregates.uuids.difference(provider.aggregates):
+                words = f"{len(missing)} of its aggregates missing in Placement"
+                problems.append(Problem(words, OF_AGGREGATES))
+            traits, members = sorted(provider.traits), sorted(provider.aggregates)
+            found = Provider(provider.inventories, provider.used, traits, members)
+        return NodeStatus(
+            row.host,
+            row.nodename,
+            row.uuid,
+            self._cell(row),
+            self._cloud.snapshot.zone(position),
+            [each.name for each in aggregates],
+            _text(self._table.services[position].last_seen_up),
+            _text(row.updated),
+            found,
+            problems,
+        )
+
+    def _lost(self, row: HostRow) -> NodeStatus:
+        problem = Problem("it has no compute service record", "Restart nova-compute, which makes it again.")
+        zone = self._cloud.conf.default_availability_zone
+        place = row.host, row.nodename, row.uuid, self._cell(row), zone
+        return NodeStatus(*place, [], None, _text(row.updated), None, [problem])
+
+    def _cell(self, row: HostRow) -> str:
+        return self._cloud.snapshot.cell_names().get(row.cell_uuid, row.cell_uuid)
+
+
+@contextmanager
+def read(conf: cfg.ConfigOpts, name: str) -> Iterator[HostNow]:
+    """Read a host by its service host, by the name or by the UUID of a node.
+
+    Raises:
+        Unreadable: A database or Placement does not answer.
+        BerthError: The options cannot work.
+    """
+    options.require_databases(conf)
+    with quiet(wanted=True), snapshot.read(conf, host=name) as found:
+        yield HostNow(PlannedCloud(found))
+
+
+def _smallest_request(providers: Mapping[str, ProviderState | None]) -> objects.RequestSpec:
+    """Return a request for the least that an instance may take of a host."""
+    provider = next(filter(None, providers.values()), ABSENT)
+    least = {name: max(1, one.min_unit, one.step_size) for name, one in provider.inventories.items()}
+    amounts = {name: least.get(name, 0) for name in TAKEN} if provider.inventories else {}
+    if amounts and not any(amounts.values()):  # a bare-metal node
+        amounts |= dict(list(least.items())[:1])
+    return objects.RequestSpec(
+        flavor=objects.Flavor(
+            name="",
+            flavorid="",
+            vcpus=1,
+            memory_mb=1,
+            root_gb=0,
+            ephemeral_gb=0,
+            swap=0,
+            extra_specs={f"resources:{name}": str(amount) for name, amount in amounts.items()},
+        ),
+        image=objects.ImageMeta(properties=objects.ImageMetaProps()),
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+        numa_topology=None,
+        instance_group=None,
+        scheduler_hints={},
+        project_id=None,
+        user_id=None,
+        availability_zone=None,
+        num_instances=1,
+    )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.replace(tzinfo=UTC).isoformat(timespec="seconds")
