@@ -25,7 +25,7 @@ from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.placement.providers import ABSENT, Inventory, ProviderState
 
-#: Classes of which every instance takes something, if the host has them.
+#: Classes from which every instance takes an amount, if the host has them.
 TAKEN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 #: What keeps every request from a host, besides a compute service that is down.

@@ -59,37 +59,37 @@ INVENTORIES = {"VCPU": {"total": 8, "allocation_ratio": 4.0}, "MEMORY_MB": {"tot
 
 
 def provider(used=(), traits=("COMPUTE_NODE", "OWNER_NOVA"), **fields):
-    return make_node(
-        uuid_of("h1"), inventories=INVENTORIES, traits=set(traits), used=dict(used), **fields
-    )
+    return make_node(uuid_of("h1"), inventories=INVENTORIES, traits=set(traits), used=dict(used), **fields)
 
 
 @pytest.mark.parametrize(
     ("cloud", "problems"),
     [
-        (OneHost(h1()), []),
-        (OneHost(h1().disabled("x")), ["lacks an enabled compute service: service disabled (x)"]),
-        (OneHost(h1().forced_down()), ["is rejected by ComputeFilter: service forced down"]),
-        (OneHost(h1(), disabled_cells=[CELL]), ["is not in an enabled cell"]),
-        (OneHost(h1(), provider=False), ["lacks a resource provider in Placement"]),
+        (lambda: OneHost(h1()), []),
+        (lambda: OneHost(h1().disabled("x")), ["lacks an enabled compute service: service disabled (x)"]),
+        (lambda: OneHost(h1().forced_down()), ["is rejected by ComputeFilter: service forced down"]),
+        (lambda: OneHost(h1(), disabled_cells=[CELL]), ["is not in an enabled cell"]),
+        (lambda: OneHost(h1(), provider=False), ["lacks a resource provider in Placement"]),
         (
-            OneHost(h1(), provider=provider(traits=["OWNER_NOVA", "COMPUTE_STATUS_DISABLED"])),
+            lambda: OneHost(h1(), provider=provider(traits=["OWNER_NOVA", "COMPUTE_STATUS_DISABLED"])),
             [
-                "lacks an enabled compute service: enabled in nova, but its resource provider has trait "
-                "COMPUTE_STATUS_DISABLED"
+                (
+                    "lacks an enabled compute service: enabled in nova, but its resource provider has trait "
+                    "COMPUTE_STATUS_DISABLED"
+                )
             ],
         ),
-        (OneHost(h1().aggregate("a")), ["1 of its aggregates missing in Placement"]),
-        (OneHost(h1().aggregate("a"), provider=provider(aggregates={uuid_of("aggregate a")})), []),
+        (lambda: OneHost(h1().aggregate("a")), ["1 of its aggregates missing in Placement"]),
+        (lambda: OneHost(h1().aggregate("a"), provider=provider(aggregates={uuid_of("aggregate a")})), []),
         (
-            OneHost(h1(), provider=provider({"VCPU": 31, "MEMORY_MB": 7680})),
+            lambda: OneHost(h1(), provider=provider({"VCPU": 31, "MEMORY_MB": 7680})),
             ["lacks 1 MEMORY_MB: at most 0 MEMORY_MB free"],
         ),
     ],
     ids=lambda value: "; ".join(value) if isinstance(value, list) else "",
 )
 def test_what_keeps_every_request_away_is_said_as_refusals_say_it(cloud, problems):
-    assert cloud.problems() == problems
+    assert cloud().problems() == problems
 
 
 def test_a_host_without_a_mapping_has_that_problem():

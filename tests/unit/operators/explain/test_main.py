@@ -325,19 +325,22 @@ def test_a_host_is_explained_without_a_decision(run, scheduler):
     problem = "lacks an enabled compute service: service disabled (x)"
     assert f"\n  problem: {problem}\n" in output
     assert "it was considered for 1, chosen for 0, an alternate for 0\n" in output
-    assert f"\nRemedy: Enable the compute services, or wait until their maintenance ends.\n  {problem}\n" in output
+    assert (
+        f"\nRemedy: Enable the compute services, or wait until their maintenance ends.\n  {problem}\n"
+        in output
+    )
     assert cells(output, "| VCPU") == ["VCPU", "4", "0", "1", "4", "0", "4"]
     assert cells(output, "| ComputeFilter")[:2] == ["1", "ComputeFilter"]
 
 
 def test_requests_that_did_not_name_a_host_are_looked_at_as_of_now(run, scheduler):
     output = run("host", "h9", *PATIENT)[1]
-    said = "1 host lacks 1 VCPU and 99999 MEMORY_MB"
+    said = "1 host lacks 99999 MEMORY_MB and 1 VCPU"
     assert f"Request req-1 (flavor m1), as of now: {said}" in output
-    assert "\nRemedy: Use a flavor with at most 8192 MEMORY_MB" in output
+    assert "\nRemedy: Add larger hosts, raise the ratio or reserve less of MEMORY_MB, or use" in output
     told = json.loads(run("host", "h9", "-f", "json", *PATIENT)[1])
     assert told["history"]["unexplained"][0]["requests"] == 1
-    assert told["now"][0]["decision"]["summary"].endswith(said)
+    assert said in told["now"][0]["decision"]["summary"]
     assert told["state"]["nodes"][0]["provider"]["usages"]["VCPU"] == 4
 
 
@@ -382,8 +385,8 @@ def test_on_request_a_host_is_also_explained_as_of_now(run, scheduler):
 def test_a_host_that_the_decision_does_not_name_is_explained_as_of_now(run, scheduler):
     status, output, _ = run("host", "h9", "--decision", "req-1")
     assert status == 0
-    assert "not of the decision: 1 host lacks 1 VCPU and 99999 MEMORY_MB" in output
-    assert cells(output, "| 99999 MEMORY_MB")[1:] == ["MEMORY_MB max_unit 8192"]
+    assert "not of the decision: 1 host lacks 99999 MEMORY_MB and 1 VCPU" in output
+    assert cells(output, "| 99999 MEMORY_MB")[1:] == ["MEMORY_MB capacity 8192"]
     told = json.loads(run("host", "h9", "--decision", "req-1", "-f", "json")[1])
     assert (told["then"], told["now"]["why"]["hosts"]) == ([], 1)
 
