@@ -18,18 +18,15 @@ from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.explanation import FailureExplainer, World
-from scheduler.decisions.failure_cause import cause_of
-from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
-from scheduler.decisions.summary import with_summary
 from scheduler.decisions.trace import Trace
 from scheduler.errors import (
     BerthError,
     CallerLeft,
     DependencyUnavailable,
     HostsUnknown,
-    NoValidHost,
     PlacementUnavailable,
     ReturnedToBroker,
 )
@@ -299,9 +296,12 @@ class SchedulerManager:
                 request.call.dropped = str(error)
             raise
         except BerthError as error:
-            reason = with_summary(str(error), trace.decision.summary)
-            if isinstance(error, NoValidHost) and (cause := cause_of(trace.decision)):
-                reason = f"{reason} [{cause.code}]"
+            reason, cause = str(error).strip(), trace.decision.cause
+            if cause is None:
+                reason = trace.decision.summary or reason
+            else:
+                words = "" if cause.words in reason else f" {cause.words}"
+                reason = f"{reason}{words} [{cause.code}]"
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):

@@ -275,6 +275,11 @@ class CauseCode(StrEnum):
     )
 
     @classmethod
+    def of_code(cls, code: str) -> "CauseCode":
+        """Return the cause with a code."""
+        return next(one for one in cls if one == code)
+
+    @classmethod
     def of_kind(cls, kind: str) -> "CauseCode":
         """Return the cause of a constraint; of filters and PCI aliases there is more to know."""
         return next(one for one in cls if kind in one.kinds)

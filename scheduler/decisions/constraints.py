@@ -20,6 +20,9 @@ _PARAMETER = re.compile(r"(resources|required|member_of|in_tree)(.*)|(root_requi
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 """The trait that a compute sets in Placement when its service is disabled; each query forbids it."""
 
+STALE = "enabled in nova, but its resource provider has trait COMPUTE_STATUS_DISABLED"
+"""Why a host counts as disabled whose service is enabled."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -47,6 +50,11 @@ class Part:
     @property
     def value(self) -> str:
         return next(iter(self.gone))[1]
+
+
+MORE_THAN_ONE = Constraint("more than one constraint of the query", ConstraintKind.SEVERAL)
+ONE_OR_MORE = Constraint("one or more constraints of the query", ConstraintKind.SEVERAL)
+UNKNOWN = Constraint("something that is not known", ConstraintKind.SEVERAL)
 
 
 def disabled_constraint() -> Constraint:

@@ -121,7 +121,7 @@ class DecisionLog:
 
     def __init__(self, file: DecisionFile) -> None:
         self._file = file
-        self._queue: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
+        self._queue: queue.Queue[Callable[[], bytes] | None] = queue.Queue(MOST_WAITING)
         self._outage = OutageLog(LOG, "Cannot write the decision log", "Decision log is written again")
         self._warnings = RateLimitedLogger(LOG)
         self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
@@ -129,9 +129,10 @@ class DecisionLog:
     def start(self) -> None:
         self._thread.start()
 
-    def add(self, encoded: bytes) -> None:
+    def add(self, text: Callable[[], bytes]) -> None:
+        """Write what ``text`` returns; it is called in the thread of the log."""
         try:
-            self._queue.put_nowait(encoded)
+            self._queue.put_nowait(text)
         except queue.Full:
             self._warnings.warning("behind", "Decision log is behind; decisions are dropped")
 
@@ -143,9 +144,9 @@ class DecisionLog:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while (line := self._queue.get()) is not None:
+        while (text := self._queue.get()) is not None:
             try:
-                self._file.write(line)
+                self._file.write(text())
             except OSError as error:
                 self._outage.report_failure(error)
             else:

@@ -1,11 +1,12 @@
 """The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-It is filled during the request (``trace``) and encoded once after its end. The cause of a failure is derived
-from it then, and whenever it is shown. doc/source/explain.rst has the keys.
+It is filled during the request (``trace``) and encoded once after its end. doc/source/explain.rst has the
+keys.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -17,7 +18,7 @@ from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.placement.claim_events import ClaimEvent
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
-VERSION = 3
+VERSION = 4
 
 SCHEDULED, FAILED = "scheduled", "failed"
 
@@ -47,12 +48,23 @@ class Error(msgspec.Struct, gc=False):
     text: str
 
 
+class Limit(StrEnum):
+    """What refuses an amount, the mildest first."""
+
+    FREE = "free"
+    CAPACITY = "capacity"
+    STEP_SIZE = "step_size"
+    MIN_UNIT = "min_unit"
+    MAX_UNIT = "max_unit"
+    ABSENT = "absent"
+
+
 class Reason(msgspec.Struct, gc=False):
     """Why hosts fail a constraint, in words.
 
     Attributes:
         hosts: The number of hosts; 0: it is not counted.
-        limit: For an amount what refuses it (``why_not.Limit``), otherwise "".
+        limit: For an amount what refuses it (``Limit``), otherwise "".
         most: The most that one of these hosts can give; None if that does not apply.
     """
 
@@ -148,6 +160,36 @@ class Why(msgspec.Struct, gc=False):
                 yield self.constraints[each.constraints[0]], each
 
 
+class Cause(msgspec.Struct, gc=False):
+    """Why a request found no valid host.
+
+    Attributes:
+        code: The code (``cause_code.CauseCode``), by which requests are counted.
+        subject: A constraint of the query, or the name of a filter: the same for requests that fail for the
+            same reason; "" if the code says all.
+        words: The cause of this request, in one line.
+        remedy: What helps in this case.
+    """
+
+    code: str
+    subject: str
+    words: str
+    remedy: str
+
+
+class Out(msgspec.Struct, gc=False):
+    """Hosts that did not pass for the same reason, in words that have a range where numbers differ.
+
+    Attributes:
+        hosts: Their number.
+        names: The service hosts of the first of them.
+    """
+
+    text: str
+    hosts: int
+    names: list[str]
+
+
 class Candidates(msgspec.Struct, gc=False):
     """Where the candidates came from.
 
@@ -161,6 +203,8 @@ class Candidates(msgspec.Struct, gc=False):
         age: Age of the answer in seconds at the decision.
         requests: The number of requests that waited for the same answer.
         truncated: Whether a limit may have cut the answer.
+        excluded: The known hosts that the request itself does not allow, by destination, ignored and forced
+            hosts.
         reason: Why there are none.
         failed: Whether Placement gave no answer, so that the candidates are unknown.
     """
@@ -172,6 +216,7 @@ class Candidates(msgspec.Struct, gc=False):
     age: float = 0.0
     requests: int = 1
     truncated: bool = False
+    excluded: list[Out] = msgspec.field(default_factory=list)
     reason: str = ""
     failed: bool = False
 
@@ -184,7 +229,10 @@ class Candidates(msgspec.Struct, gc=False):
 class Step(msgspec.Struct, gc=False):
     """One filter for one instance: the hosts before and after it.
 
-    ``applies`` is false for a filter that does not apply to the request.
+    Attributes:
+        applies: Whether the filter applies to the request.
+        out: Why it rejected the first of the other hosts, if a host was left for the instance; if none was,
+            the decision's ``why`` says it of all.
     """
 
     instance: str
@@ -192,22 +240,7 @@ class Step(msgspec.Struct, gc=False):
     start: int
     end: int
     applies: bool
-
-
-class Verdict(msgspec.Struct, gc=False):
-    """An outcome that hosts have in common.
-
-    Attributes:
-        outcome: ``chosen``, ``rejected`` and so on.
-        step: The index of the filter among ``filters``, if one rejected them.
-        reason: Why; "" for rejected hosts whose reason was not computed.
-        count: The number of hosts; fewer may be named.
-    """
-
-    outcome: str
-    step: int | None = None
-    reason: str = ""
-    count: int = 0
+    out: list[Out] = msgspec.field(default_factory=list)
 
 
 class Hosts(msgspec.Struct, gc=False):
@@ -217,7 +250,9 @@ class Hosts(msgspec.Struct, gc=False):
         complete: Whether these are all hosts that were offered.
         cell: A key of ``cells``.
         zone: A key of ``zones``.
-        verdict: An index of the decision's ``verdicts``.
+        outcome: ``chosen``, ``rejected`` and so on.
+        step: The index of the filter among ``filters`` that rejected the host, or -1.
+        failing: The index among the sets of the decision's ``why``, or -1.
     """
 
     complete: bool = False
@@ -225,7 +260,9 @@ class Hosts(msgspec.Struct, gc=False):
     node: list[str] = msgspec.field(default_factory=list)
     cell: list[int] = msgspec.field(default_factory=list)
     zone: list[int] = msgspec.field(default_factory=list)
-    verdict: list[int] = msgspec.field(default_factory=list)
+    outcome: list[str] = msgspec.field(default_factory=list)
+    step: list[int] = msgspec.field(default_factory=list)
+    failing: list[int] = msgspec.field(default_factory=list)
     cells: dict[int, str] = msgspec.field(default_factory=dict)
     zones: dict[int, str] = msgspec.field(default_factory=dict)
 
@@ -285,7 +322,13 @@ class Chosen(msgspec.Struct, gc=False):
 
 
 class Entry(msgspec.Struct, kw_only=True, gc=False):
-    """The part of a document that a list of decisions needs."""
+    """The part of a document that a list of decisions needs.
+
+    Attributes:
+        summary: Of a failure, in one line: the words of the cause, or the text of another error.
+        error: What ended a failed request.
+        cause: Why a request found no valid host.
+    """
 
     version: int = VERSION
     time: str
@@ -297,6 +340,8 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
     availability_zone: str | None
     result: str = SCHEDULED
     summary: str = ""
+    error: Error | None = None
+    cause: Cause | None = None
     candidates: Candidates = msgspec.field(default_factory=Candidates)
     chosen: list[Chosen] = msgspec.field(default_factory=list)
     milliseconds: dict[str, float] = msgspec.field(default_factory=dict)
@@ -320,6 +365,8 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
             "summary": self.summary,
             "hosts": [one.host.host for one in self.chosen],
             "milliseconds": self.milliseconds.get("total", 0.0),
+            "error": self.error and self.error.kind,
+            "cause": msgspec.to_builtins(self.cause),
         }
 
 
@@ -331,9 +378,7 @@ class Decision(Entry, kw_only=True, gc=False):
             encoded it is the envelope itself.
         notes: Sentences on what a user may not expect.
         partition: The partition of the scheduler, if there are any.
-        error: What ended a failed request.
         filters: All filters for the first instance; for others those that rejected a host.
-        verdicts: Outcomes of hosts; ``hosts`` refers to them.
         hosts: All hosts of a failed request, some of a served one.
         why: Of a request that found no valid host: for which constraints each host does not suit.
         claims: The events of claims by instance.
@@ -342,10 +387,8 @@ class Decision(Entry, kw_only=True, gc=False):
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     notes: list[str] = msgspec.field(default_factory=list)
     partition: str | None = None
-    error: Error | None = None
     queries: list[str] = msgspec.field(default_factory=list)
     filters: list[Step] = msgspec.field(default_factory=list)
-    verdicts: list[Verdict] = msgspec.field(default_factory=list)
     hosts: Hosts = msgspec.field(default_factory=Hosts)
     best: Best = msgspec.field(default_factory=Best)
     why: Why | None = None

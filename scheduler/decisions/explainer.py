@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from scheduler.decisions.document import decode, decode_entry, seconds_of
-from scheduler.decisions.failure_cause import list_values
 from scheduler.decisions.host_history import history_of
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.open_requests import OpenRequest
@@ -44,9 +43,9 @@ class Explainer:
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
     ) -> list[dict[str, Any]]:
         """Return an entry for each of the latest decisions, the latest first."""
-        kept = ((decode_entry(encoded), encoded) for encoded in self._memory.latest_first())
-        wanted = (one for one in kept if one[0].is_wanted(failed=failed, since=since, project=project))
-        return [list_values(*one) for one in islice(wanted, min(at_most, MOST_ENTRIES))]
+        kept = map(decode_entry, self._memory.latest_first())
+        wanted = (one for one in kept if one.is_wanted(failed=failed, since=since, project=project))
+        return [one.values() for one in islice(wanted, min(at_most, MOST_ENTRIES))]
 
     def waiting(self) -> list[dict[str, Any]]:
         """Return the requests in progress; see ``open_requests``. It waits for nothing itself."""

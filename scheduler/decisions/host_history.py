@@ -9,9 +9,10 @@ from itertools import chain
 
 import msgspec
 
-from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision, Verdict
+from scheduler.decisions import rendering
+from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision
 from scheduler.decisions.trace import OF_PLACEMENT
-from scheduler.decisions.why_not import constraints_text
+from scheduler.decisions.words import constraints_text
 from scheduler.filters.causes import group
 
 #: Where a host is rejected, besides the filters.
@@ -99,31 +100,30 @@ def merged(histories: Iterable[HostHistory]) -> HostHistory:
 def _count(decision: Decision, name: str, found: HostHistory) -> None:
     found.requests += 1
     found.since = min(filter(None, (found.since, decision.time)))
-    named = decision.hosts
-    places = [i for i, pair in enumerate(zip(named.host, named.node, strict=True)) if name in pair]
-    if not places:
+    # of several nodes of a host the first counts: the most important are first
+    hosts = enumerate(rendering.hosts(decision))
+    named = next((pair for pair in hosts if name in (pair[1].host, pair[1].node)), None)
+    if named is None:
         found.unexplained.append(_unexplained(decision, name))
         return
+    place, host = named
     found.considered += 1
-    # of several nodes of a host the first counts: the most important are first
-    place = places[0]
-    verdict = decision.verdicts[named.verdict[place]]
-    if verdict.outcome == CHOSEN:
+    if host.outcome == CHOSEN:
         found.chosen += 1
         return
-    if verdict.outcome == ALTERNATE:
+    if host.outcome == ALTERNATE:
         found.alternate += 1
-    found.losses.append(_loss(decision, verdict, place))
+    found.losses.append(_loss(decision, host, place))
 
 
-def _loss(decision: Decision, verdict: Verdict, place: int) -> Loss:
-    if verdict.outcome in {ALTERNATE, PASSED}:
+def _loss(decision: Decision, host: rendering.Host, place: int) -> Loss:
+    if host.outcome in {ALTERNATE, PASSED}:
         return Loss(WEIGHTS, _outweighed(decision, place))
-    if verdict.outcome == EXCLUDED:
-        return Loss(REQUEST, verdict.reason)
-    if verdict.outcome == REFUSED or verdict.step is None:
-        return Loss(CLAIM, verdict.reason)
-    return Loss(decision.filters[verdict.step].filter, verdict.reason or "reason not computed")
+    if host.outcome == EXCLUDED:
+        return Loss(REQUEST, host.reason or "reason not computed")
+    if host.outcome == REFUSED:
+        return Loss(CLAIM, host.reason)
+    return Loss(host.filter, host.reason or "reason not computed")
 
 
 def _outweighed(decision: Decision, place: int) -> str:

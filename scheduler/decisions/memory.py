@@ -20,11 +20,13 @@ class Kept:
 
     Attributes:
         name: Request id and time.
+        is_kept: Whether it is in the ring.
     """
 
     name: tuple[str, str]
     instances: tuple[str, ...]
     encoded: bytes = b""
+    is_kept: bool = True
 
 
 class DecisionMemory:
@@ -47,27 +49,25 @@ class DecisionMemory:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def replace(self, kept: Kept, encoded: bytes) -> None:
-        """Give a document that was added another text."""
+    def change(self, kept: Kept, decision: Decision) -> None:
+        """Take over a document that was added and has changed since."""
         with self._lock:
             self._waiting = [each for each in self._waiting if each[0] is not kept]
-            if any(each is kept for each in self._ring):
-                self._bytes += len(encoded) - len(kept.encoded)
-            kept.encoded = encoded
+            self._waiting.append((kept, decision))
+
+    def text(self, kept: Kept) -> bytes:
+        """Return the text of a document that was added, also if it is kept no more."""
+        with self._lock:
+            self._encode()
             self._shrink()
+            return kept.encoded
 
-    def add(self, decision: Decision, encoded: bytes | None = None) -> Kept:
-        """Keep a complete document.
-
-        Args:
-            encoded: Its text; None: it is still to be encoded.
-        """
-        kept = Kept(_name(decision), tuple(decision.instances), encoded or b"")
+    def add(self, decision: Decision) -> Kept:
+        """Keep a complete document."""
+        kept = Kept(_name(decision), tuple(decision.instances))
         with self._lock:
             self._ring.append(kept)
-            self._bytes += len(kept.encoded)
-            if encoded is None:
-                self._waiting.append((kept, decision))
+            self._waiting.append((kept, decision))
             if len(self._waiting) >= MOST_WAITING:
                 self._encode()
             self._shrink()
@@ -93,13 +93,17 @@ class DecisionMemory:
     def _encode(self) -> None:
         """Encode what waits. The caller holds the lock."""
         for kept, decision in self._waiting:
+            before = len(kept.encoded)
             kept.encoded = encode(decision)
-            self._bytes += len(kept.encoded)
+            if kept.is_kept:
+                self._bytes += len(kept.encoded) - before
         self._waiting.clear()
 
     def _shrink(self) -> None:
         while self._ring and (len(self._ring) > self._count or self._bytes > self._max_bytes):
-            self._bytes -= len(self._ring.popleft().encoded)
+            dropped = self._ring.popleft()
+            dropped.is_kept = False
+            self._bytes -= len(dropped.encoded)
 
 
 def _name(decision: Decision) -> tuple[str, str]:

@@ -14,11 +14,10 @@ from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
 from scheduler.decisions.completion import Completion
 from scheduler.decisions.decision_log import DecisionFile, DecisionLog
-from scheduler.decisions.document import Why, encode
-from scheduler.decisions.explanation import Failure
-from scheduler.decisions.failure_cause import cause_of
-from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.explanation import Explanation
+from scheduler.decisions.failure import Failure
 from scheduler.decisions.memory import DecisionMemory, Kept
+from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -37,7 +36,7 @@ LARGEST_FILE = 64 * MIB
 class ExplainFailure(Protocol):
     """Explains failed requests."""
 
-    def __call__(self, failure: Failure, *, asks: bool) -> Why:
+    def __call__(self, failure: Failure, *, asks: bool) -> Explanation:
         """Return why no host suits; without asking Placement, if so."""
         ...
 
@@ -124,26 +123,23 @@ class DecisionRecorder:
         decision = trace.finish(error, None if self._explain is None else self._explained)
         decision.partition = own_name(self._conf) or None
         self._observe(trace, error)
+        kept = self.memory.add(decision)
         if trace.unexplained is not None:
-            self._kept[id(trace)] = self.memory.add(decision)
+            self._kept[id(trace)] = kept
             self.completion.add(trace)
-        elif self._log is None:
-            self.memory.add(decision)
-        else:
-            encoded = encode(decision)
-            self.memory.add(decision, encoded)
-            self._log.add(encoded)
+        elif self._log is not None:
+            self._log.add(partial(self.memory.text, kept))
 
     def _complete(self, trace: Trace) -> None:
         trace.complete(partial(self._explained, asks=True))
 
     def _keep_complete(self, trace: Trace) -> None:
-        encoded = encode(trace.decision)
-        self.memory.replace(self._kept.pop(id(trace)), encoded)
+        kept = self._kept.pop(id(trace))
+        self.memory.change(kept, trace.decision)
         if self._log is not None:
-            self._log.add(encoded)
+            self._log.add(partial(self.memory.text, kept))
 
-    def _explained(self, failure: Failure, *, asks: bool = False) -> Why | None:
+    def _explained(self, failure: Failure, *, asks: bool = False) -> Explanation | None:
         """Return why no host suits; None if that cannot be found out.
 
         Args:
@@ -162,5 +158,5 @@ class DecisionRecorder:
         wanted, summary = self._conf.berth.explain_no_valid_host, trace.decision.summary
         if wanted in EXPLAIN_FULL and str(error).strip() not in summary:
             error.add_detail(summary)
-        elif wanted == EXPLAIN_CODE and (cause := cause_of(trace.decision)):
+        elif wanted == EXPLAIN_CODE and (cause := trace.decision.cause):
             error.add_detail(f"Cause: {cause.code}")

@@ -1,8 +1,8 @@
 """What helps against a constraint that hosts fail alone, in the case at hand."""
 
 from scheduler.decisions.cause_code import ConstraintKind
-from scheduler.decisions.document import Constraint, Failing, Reason, Why
-from scheduler.decisions.why_not import STALE, Limit
+from scheduler.decisions.constraints import STALE
+from scheduler.decisions.document import Constraint, Failing, Limit, Reason, Why
 from scheduler.logs import count_text
 
 AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})

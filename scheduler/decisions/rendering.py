@@ -1,6 +1,5 @@
 """Stages and hosts of a document in the order of reading, for text and page."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -8,8 +7,8 @@ from typing import NamedTuple
 from msgspec import to_builtins
 
 from scheduler.decisions.cause_code import ConstraintKind
-from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Flavor
-from scheduler.decisions.why_not import failing_text
+from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Flavor, Out
+from scheduler.decisions.words import reasons_text
 from scheduler.filters.causes import group
 
 #: The name of the first stage, by the source of the candidates.
@@ -37,14 +36,6 @@ NAMED = 3
 NOT_RUN, NOT_APPLICABLE, ACCEPTED = "not run", "does not apply", "passed"
 
 
-class Cause(NamedTuple):
-    """Why hosts did not pass a stage, their number, and some names; number 0: it concerns no single host."""
-
-    reason: str
-    number: int = 0
-    hosts: Sequence[str] = ()
-
-
 class Stage(NamedTuple):
     """How many hosts entered a stage and left it; ``start`` of the first stage is None.
 
@@ -52,22 +43,26 @@ class Stage(NamedTuple):
         kind: ``candidates``, ``cells``, ``request``, ``filter`` or ``claims``.
         start: Hosts before; claims made.
         end: Hosts after; claims granted.
-        causes: Why others did not pass, the cause of most hosts first.
+        out: Why others did not pass; 0 hosts: it concerns no single host.
         instance: The instance, of a filter.
-        unexplained: Hosts without a computed reason.
     """
 
     kind: str
     name: str
     start: int | None
     end: int
-    causes: Sequence[Cause] = ()
+    out: Sequence[Out] = ()
     instance: str = ""
-    unexplained: int = 0
 
 
 class Host(NamedTuple):
-    """The outcome of a host; ``weights`` are the parts of its total, for one of the best."""
+    """The outcome of a host.
+
+    Attributes:
+        filter: The filter that rejected it, or "".
+        reason: Why the filter, Placement or the request rejected it, as far as the document says it.
+        weights: The parts of its total, for one of the best.
+    """
 
     host: str
     node: str
@@ -76,7 +71,6 @@ class Host(NamedTuple):
     outcome: str
     filter: str
     reason: str
-    step: int | None
     total: float | None
     weights: Sequence[tuple[str, float]]
 
@@ -131,72 +125,30 @@ def funnel(decision: Decision) -> Iterator[Stage]:
     """Yield the stages of a decision, without filters that no host has reached."""
     found = decision.candidates
     if found.source:
-        yield Stage(
-            "candidates",
-            SOURCES.get(found.source, found.source),
-            None,
-            found.hosts,
-            list(_absent(decision)),
-        )
-    named = defaultdict[int, list[str]](list)
-    for host, verdict in zip(decision.hosts.host, decision.hosts.verdict, strict=True):
-        named[verdict].append(host)
+        reasons = [found.reason] if found.reason else []
+        if decision.why:
+            reasons += decision.why.notes
+            if decision.why.incomplete:
+                reasons.append("Placement was not asked yet which constraint hosts fail; some are not known")
+        name = SOURCES.get(found.source, found.source)
+        yield Stage("candidates", name, None, found.hosts, [Out(each, 0, []) for each in reasons])
     if found.known is not None and found.allowed is not None:
-        unknown = Cause("unknown, or in a cell that is disabled, unreadable or not requested")
-        yield Stage(
-            "cells",
-            "Known in cells",
-            found.hosts,
-            found.known,
-            [unknown] if found.known < found.hosts else [],
-        )
-        excluded = [
-            Cause(each.reason, each.count, named[code])
-            for code, each in enumerate(decision.verdicts)
-            if each.outcome == EXCLUDED
-        ]
-        yield Stage("request", "Allowed by request", found.known, found.allowed, excluded)
-    yield from _filters(decision, named)
+        unknown = Out("unknown, or in a cell that is disabled, unreadable or not requested", 0, [])
+        missing = [unknown] if found.known < found.hosts else []
+        yield Stage("cells", "Known in cells", found.hosts, found.known, missing)
+        yield Stage("request", "Allowed by request", found.known, found.allowed, found.excluded)
+    for step in decision.filters:
+        if step.start:
+            yield Stage("filter", step.filter, step.start, step.end, step.out, step.instance)
     if decision.claims:
         yield _claims(decision)
-
-
-def _absent(decision: Decision) -> Iterator[Cause]:
-    """Yield why hosts are not among the candidates, or why none is left."""
-    if decision.candidates.reason:
-        yield Cause(decision.candidates.reason)
-    if decision.why:
-        why, found = decision.why, decision.candidates.hosts
-        for each in why.failing:
-            if found and all(one.kind == ConstraintKind.FILTER for one in why.of(each)):
-                continue  # the stages of the filters have them
-            yield Cause(failing_text(why, each), 0, each.names)
-        yield from map(Cause, why.notes)
-        if why.incomplete:
-            yield Cause("Placement was not asked yet which constraint hosts fail; some are not known")
-
-
-def _filters(decision: Decision, named: defaultdict[int, list[str]]) -> Iterator[Stage]:
-    reasons = defaultdict[int | None, list[tuple[str, str]]](list)
-    for code, each in enumerate(decision.verdicts):
-        if each.reason:
-            hosts = named[code] + [""] * (each.count - len(named[code]))
-            reasons[each.step] += [(host, each.reason) for host in hosts]
-    for number, step in enumerate(decision.filters):
-        if step.start:
-            causes = [
-                Cause(each.reason, each.count, list(filter(None, each.names)))
-                for each in group(reasons[number])
-            ]
-            unexplained = step.start - step.end - len(reasons[number])
-            yield Stage("filter", step.filter, step.start, step.end, causes, step.instance, unexplained)
 
 
 def _claims(decision: Decision) -> Stage:
     refused = decision.refused_claims
     granted = sum(event.granted for event in chain.from_iterable(decision.claims.values()))
     causes = [
-        Cause(each.reason, each.count, list(dict.fromkeys(each.names)))
+        Out(each.reason, each.count, list(dict.fromkeys(each.names)))
         for each in group((event.host, event.cause) for event in refused)
     ]
     return Stage("claims", "Claims in Placement", granted + len(refused), granted, causes)
@@ -209,22 +161,44 @@ def hosts(decision: Decision) -> Iterator[Host]:
     """Yield the hosts that a document names, the most important first."""
     named, best = decision.hosts, decision.best
     place_of = {number: place for place, number in enumerate(best.host)}
-    for number, (host, node, cell, zone, code) in enumerate(
-        zip(named.host, named.node, named.cell, named.zone, named.verdict, strict=True)
+    for number, (host, node, cell, zone, outcome, step, failing) in enumerate(
+        zip(
+            *(named.host, named.node, named.cell, named.zone, named.outcome, named.step, named.failing),
+            strict=True,
+        )
     ):
-        verdict, place = decision.verdicts[code], place_of.get(number)
+        place = place_of.get(number)
+        failed = decision.why.failing[failing] if decision.why and failing >= 0 else None
         yield Host(
             host,
             node,
             named.cells[cell],
             named.zones[zone],
-            verdict.outcome,
-            "" if verdict.step is None else decision.filters[verdict.step].filter,
-            verdict.reason,
-            verdict.step,
+            outcome,
+            "" if step < 0 else decision.filters[step].filter,
+            _reason(decision, host, outcome, step, failed),
             None if place is None else best.total[place],
             () if place is None else [(each.weigher, each.added(place)) for each in best.weights],
         )
+
+
+def _reason(decision: Decision, host: str, outcome: str, step: int, failing: Failing | None) -> str:
+    """Return why a host is out, by what its group has in common."""
+    if outcome == REFUSED:
+        return next((each.cause for each in decision.refused_claims if each.host == host), "")
+    if outcome == REJECTED and failing is not None and decision.why:
+        name = decision.filters[step].filter
+        # a disabled service is a constraint of its own, whoever says it
+        others = {ConstraintKind.DISABLED} if name == "ComputeFilter" else set()
+        explained = decision.why.explained(failing)
+        found = [why for one, why in explained if one.filter == name or one.kind in others]
+        return reasons_text(found[0], failing.hosts) if found else ""
+    if outcome == EXCLUDED and len(decision.candidates.excluded) == 1:
+        return decision.candidates.excluded[0].text
+    if outcome not in {REJECTED, EXCLUDED}:
+        return ""
+    groups = decision.filters[step].out if outcome == REJECTED else decision.candidates.excluded
+    return next((each.text for each in groups if host in each.names), "")
 
 
 def hosts_total(decision: Decision) -> int:

@@ -10,12 +10,13 @@ import numpy as np
 from scheduler.bounds.waits import Waits
 from scheduler.claims.session import Session
 from scheduler.decisions import document
-from scheduler.decisions.document import Best, Decision, Place, Weights, Why
-from scheduler.decisions.explanation import Failure, Rejected
-from scheduler.decisions.host_verdicts import NAMED, HostVerdicts, Names
-from scheduler.decisions.summary import is_unspecific, summarize
-from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
-from scheduler.filters.compute_filter import ServiceUp
+from scheduler.decisions.document import Best, Decision, Out, Place, Weights
+from scheduler.decisions.explanation import Explanation
+from scheduler.decisions.failure import Failure
+from scheduler.decisions.failure_cause import cause_of, is_unspecific
+from scheduler.decisions.named_hosts import NAMED, Names, Outcomes, RejectedRows
+from scheduler.filters.causes import group
+from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -32,9 +33,6 @@ from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.selection.pass_log import PassLog
 from scheduler.weights.scores import Scores
 
-#: Hosts of each filter whose reasons are computed if no host is left, within ``PATIENCE``.
-EXPLAINED = 500
-
 #: Hosts whose weights are kept.
 BEST = 10
 
@@ -47,8 +45,8 @@ OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
-Explain = Callable[[Failure], Why | None]
-"""Returns why no host suits."""
+Explain = Callable[[Failure], Explanation | None]
+"""Returns why no host suits; None if that cannot be found out."""
 
 
 class Trace(DecisionObserver):
@@ -87,9 +85,8 @@ class Trace(DecisionObserver):
         self._claims: list[Session] = []
         self._offered: HostView | None = None
         self._left: int | None = None
-        self._last_round = 0
+        self._outcomes = Outcomes()
         self._failure = Failure(request, ())
-        self._filtered: Filtered | None = None
         self._placed: dict[int, tuple[HostView, ViewIndex, AllocationCandidate | None]] = {}
         self.request = request
         self.times: dict[str, float] = {}
@@ -98,7 +95,6 @@ class Trace(DecisionObserver):
         self.step = "query"
         self.waits = Waits(clock)
         self.decision = _begun(request, wall_clock())
-        self._verdicts = HostVerdicts(self.decision)
 
     @property
     def message_id(self) -> str:
@@ -183,26 +179,42 @@ class Trace(DecisionObserver):
         if error is not None:
             decision.result = document.FAILED
             decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
-            if explain and is_unspecific(decision.error) and not self.request.is_rebuild:
-                self.step = "explanation"
-                failure = self._failed()
-                decision.why = explain(failure)
-                self.mark("explanation")
-                self.unexplained = failure if decision.why and decision.why.incomplete else None
-            self._summarize()
-        self._name_hosts()
+        sets = None
+        if explain and decision.error and is_unspecific(decision.error):
+            self.step = "explanation"
+            failure = self._failed()
+            sets = self._explain(explain, failure)
+            self.mark("explanation")
+            self.unexplained = failure if decision.why and decision.why.incomplete else None
+        self._say_cause()
+        self._name_hosts(sets)
+        # it refers to the whole answer of Placement
+        self._failure, self._placed = Failure(self.request, ()), {}
+        if self.unexplained is None:
+            self._offered = self._table = None
         return decision
-
-    def _summarize(self) -> None:
-        last = self.decision.filters[self._last_round :]
-        self.decision.summary = summarize(self.decision, last, self._left)
 
     def complete(self, explain: Explain) -> None:
         """Replace an incomplete explanation in the document."""
         failure, self.unexplained = self.unexplained, None
-        if failure is not None and (why := explain(failure)) is not None:
-            self.decision.why = why
-            self._summarize()
+        if failure is not None and (sets := self._explain(explain, failure)) is not None:
+            self._say_cause()
+            self._name_hosts(sets)
+        self._offered = self._table = None
+
+    def _explain(self, explain: Explain, failure: Failure) -> np.ndarray | None:
+        """Note why no host suits; return the set of constraints that each host of the table fails."""
+        found = explain(failure)
+        if found is None:
+            return None
+        self.decision.why = found.why
+        return found.sets
+
+    def _say_cause(self) -> None:
+        decision = self.decision
+        decision.cause = cause_of(decision)
+        if decision.error is not None:
+            decision.summary = decision.cause.words if decision.cause else _other_end(decision)
 
     def _split_claims(self) -> None:
         """Make the time of claims, which is part of the selection, a stage of its own."""
@@ -230,55 +242,56 @@ class Trace(DecisionObserver):
             chain,
         )
         for each in narrowed.excluded:
-            self._verdicts.exclude(each.hosts.positions, each.reason)
+            names = [row.host for row in each.hosts.at(range(len(each.hosts))[:NAMED]).rows]
+            decision.candidates.excluded.append(Out(each.reason, len(each.hosts), names))
+            self._outcomes.excluded.append(each.hosts.table_rows)
         self._log.begin(narrowed)
         self._also.begin_ranking(offered, narrowed, chain, request)
 
     def _forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
         decision = self.decision
-        decision.filters, decision.verdicts, decision.best, decision.chosen = [], [], Best(), []
-        self._offered, self._left, self._last_round = None, None, 0
-        self._verdicts = HostVerdicts(decision)
+        decision.filters, decision.best, decision.chosen = [], Best(), []
+        decision.candidates.excluded = []
+        self._offered, self._left, self._outcomes = None, None, Outcomes()
         self._failure.offered = self._failure.judged = self._failure.chain = None
-        self._failure.number, self._placed, self._filtered = 0, {}, None
+        self._failure.number, self._failure.steps, self._placed = 0, (), {}
         self._log.begin()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        """Note the counts, and why filters rejected hosts: all if none is left, otherwise some."""
+        """Note the counts, and if a host is left why filters rejected some of the others."""
         steps, uuid = self.decision.filters, self.request.instance_uuids[number]
         self._log.filtered(uuid, filtered)
         self._also.filtered(number, hosts, filtered)
         first = not steps
         self._left, self._failure.number = len(filtered.hosts), number
-        self._filtered = filtered
+        self._failure.steps = filtered.steps
         del steps[MOST_STEPS:]
-        self._last_round = len(steps)
         if self._left == len(hosts) and not first:
             return
-        end = self._clock() + PATIENCE
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
         for step, left in zip(filtered.steps, ends, strict=False):
             start = len(step.hosts)
             if left == start and not first:
                 continue
-            steps.append(document.Step(uuid, step.filter.name, start, left, step.judge is not None))
+            noted = document.Step(uuid, step.filter.name, start, left, step.judge is not None)
+            steps.append(noted)
             if left == start:
                 continue
-            reasons = (
-                step.reasons(NAMED) if self._left else step.reasons(EXPLAINED, lambda: self._clock() > end)
-            )
-            rejected = step.hosts.positions[~step.kept]
-            self._verdicts.reject(len(steps) - 1, rejected, [reason for _, reason in reasons])
+            rows = step.hosts.table_rows[~step.kept]
+            self._outcomes.rejected.append(RejectedRows(len(steps) - 1, rows))
+            if self._left:
+                pairs = [(row.host, reason) for row, reason in step.reasons(NAMED)]
+                noted.out = [Out(each.reason, each.count, each.names) for each in group(pairs, NAMED)]
 
     def weighed(
         self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
     ) -> None:
         self._also.weighed(number, hosts, scores, totals, order)
-        if number or self._verdicts.best:
+        if number or self._outcomes.best:
             return
         indices = np.fromiter(islice(order, BEST), np.int64)
-        self._verdicts.best = hosts.table_rows[indices].tolist()
+        self._outcomes.best = hosts.table_rows[indices].tolist()
         weights = [Weights(*each) for each in scores.weights(indices)]
         self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
 
@@ -297,12 +310,6 @@ class Trace(DecisionObserver):
             number: (int(hosts.table_rows[index]), candidate)
             for number, (hosts, index, candidate) in self._placed.items()
         }
-        if failure.offered is not None and self._filtered is not None:
-            failure.rejected = {
-                step.filter.name: Rejected(step.hosts.table_rows[~step.kept], step.known_reasons)
-                for step in self._filtered.steps
-                if step.judge is not None and not isinstance(step.judge, ServiceUp)
-            }
         if failure.offered is not None:
             rows = failure.offered.table.rows_named
             refused = [
@@ -321,17 +328,28 @@ class Trace(DecisionObserver):
         ]
         if self._offered:
             row = self._offered.table.row_of_uuid.get
-            self._verdicts.chosen = [
+            self._outcomes.chosen = [
                 [row(each.compute_node_uuid, -1) for each in some] for some in selections
             ]
 
-    def _name_hosts(self) -> None:
-        """Name the hosts of the document: all, or the most important."""
-        offered, self._offered = self._offered, None  # it refers to the whole answer of Placement
-        table, self._table = self._table, None
-        self._failure, self._placed, self._filtered = Failure(self.request, ()), {}, None
-        if offered is not None and table is not None:
-            self._verdicts.name(offered, table, self._names())
+    def _name_hosts(self, sets: np.ndarray | None) -> None:
+        """Name the hosts of the document: all that were offered if it failed, or the most important."""
+        decision, offered, table = self.decision, self._offered, self._table
+        if offered is None or table is None:
+            return
+        failed = decision.error is not None
+        refused = [event.host or "" for event in decision.refused_claims]
+        named = self._outcomes.named(refused, table, offered.table_rows if failed else None)
+        decision.hosts = named.columns(table, self._names(), sets, complete=failed)
+        decision.best.host = named.indices(self._outcomes.best)
+
+
+def _other_end(decision: Decision) -> str:
+    """Return what ended a request that was not refused, with what Placement has said."""
+    found, lost = decision.candidates, decision.refused_claims
+    detail = found.reason if found.failed else lost[-1].cause if lost else ""
+    text = decision.error.text.strip() if decision.error else ""
+    return f"{text} ({detail})" if detail else text
 
 
 def _begun(request: SchedulingRequest, started_at: float) -> Decision:

@@ -29,9 +29,9 @@ class Cause:
     count: int = 0
     names: list[str] = field(default_factory=list)
 
-    def add(self, host: str, values: Iterable[str]) -> None:
+    def add(self, host: str, values: Iterable[str], most: int) -> None:
         self.count += 1
-        if len(self.names) < SHOWN:
+        if len(self.names) < most:
             self.names.append(host)
         for known, value in zip(self.values, values, strict=True):
             known[value] = None
@@ -48,14 +48,14 @@ class Cause:
         return f"{self.reason} ({hosts})"
 
 
-def group(reasons: Iterable[tuple[str, str]]) -> list[Cause]:
-    """Return the causes of (host, reason) pairs, those of most hosts first."""
+def group(reasons: Iterable[tuple[str, str]], names: int = SHOWN) -> list[Cause]:
+    """Return the causes of (host, reason) pairs, those of most hosts first; each with some names."""
     found: dict[tuple[str, ...], Cause] = {}
     for host, reason in reasons:
         pattern, values = tuple(_VALUE.split(reason)), _VALUE.findall(reason)
         if pattern not in found:
             found[pattern] = Cause(pattern, [{} for _ in values])
-        found[pattern].add(host, values)
+        found[pattern].add(host, values, names)
     return sorted(found.values(), key=lambda cause: -cause.count)
 
 

@@ -6,7 +6,6 @@ import threading
 from cachetools import LRUCache
 
 from scheduler.decisions.document import Decision
-from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.trace import Trace
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.health import catalogue
@@ -55,7 +54,7 @@ class DecisionCounter:
         for name, number in (+filtered).items():
             counters.add(catalogue.FILTERED, number, name)
         self._count_claims(decision)
-        if cause := cause_of(decision):
+        if cause := decision.cause:
             counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
 
     def _count_times(self, trace: Trace) -> None:

@@ -3,7 +3,7 @@
 spec: filters-and-weighers 1.6. Nothing here depends on a filter; forced hosts even switch the filters off.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.view import HostView
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger("nova.scheduler.host_manager")
@@ -48,73 +49,82 @@ class Narrowed:
             LOG.info("%s", line)
 
 
+class Condition(NamedTuple):
+    """What a part of the request requires of each host by itself.
+
+    Attributes:
+        part: ``destination``, ``ignored``, ``hosts`` or ``nodes``; the last two are forced.
+        reason: Why other hosts are left out.
+        allows: Whether a host may be chosen.
+    """
+
+    part: str
+    reason: str
+    allows: Callable[[HostRow], bool]
+
+
+def conditions(spec: Any) -> Iterator[Condition]:
+    """Yield what a request requires of hosts itself, in the order in which nova applies it."""
+    destination = read(spec, "requested_destination")
+    if (host := read(destination, "host")) is not None:
+        node = read(destination, "node")
+        yield Condition(
+            "destination",
+            f"not the requested destination {host}, {node}",
+            lambda row: row.host == host and node in (None, "", row.nodename),
+        )
+    if names := read(spec, "ignore_hosts"):
+        ignored = _lowered(names)
+        yield Condition("ignored", "ignored by request", lambda row: row.host.lower() not in ignored)
+    if names := read(spec, "force_hosts"):
+        forced = _lowered(names)
+        reason = f"not in force_hosts {list(names)}"
+        yield Condition("hosts", reason, lambda row: row.host.lower() in forced)
+    if names := read(spec, "force_nodes"):
+        nodes = frozenset(names)
+        reason = f"not in force_nodes {list(names)}"
+        yield Condition("nodes", reason, lambda row: row.nodename in nodes)
+
+
+def is_filtered(spec: Any) -> bool:
+    """Return whether filters judge the hosts of a request: not if it forces them, unless it is a check."""
+    check = (read(spec, "scheduler_hints") or {}).get("_nova_check_type")
+    return bool(check or not (read(spec, "force_hosts") or read(spec, "force_nodes")))
+
+
 def narrow(hosts: HostView, request: SchedulingRequest) -> Narrowed:
     """Apply the requested destination, then ignored, then forced hosts and nodes."""
-    spec, work = request.spec, _Narrowing(hosts)
-    lines = [_destination(work, spec.requested_destination), _ignore(work, spec.ignore_hosts or ())]
-    if spec.ignore_hosts and not len(work.hosts):
-        return work.narrowed(lines, filtered=False)
-    forced_hosts, forced_nodes = spec.force_hosts or (), spec.force_nodes or ()
-    lines += [
-        _force(work, "hosts", forced_hosts, _same_host(forced_hosts)),
-        _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes),
-    ]
-    check = (spec.scheduler_hints or {}).get("_nova_check_type")
-    return work.narrowed(lines, filtered=bool(check or not (forced_hosts or forced_nodes)))
-
-
-class _Narrowing:
-    def __init__(self, hosts: HostView) -> None:
-        self.hosts = hosts
-        self.excluded: list[Exclusion] = []
-
-    def narrowed(self, lines: Iterable[str], *, filtered: bool) -> Narrowed:
-        return Narrowed(self.hosts, filtered, tuple(self.excluded), tuple(filter(None, lines)))
-
-    def keep(self, wanted: Callable[[HostRow], bool], reason: str) -> HostView:
-        """Keep the hosts that are wanted; returns those that are not."""
-        mask = np.array([wanted(row) for row in self.hosts.rows], dtype=bool)
-        dropped = self.hosts.at(np.flatnonzero(~mask))
-        self.hosts = self.hosts.where(mask)
+    spec, excluded, lines = request.spec, list[Exclusion](), list[str]()
+    for condition in conditions(spec):
+        mask = np.array([condition.allows(row) for row in hosts.rows], dtype=bool)
+        dropped, hosts = hosts.at(np.flatnonzero(~mask)), hosts.where(mask)
         if len(dropped):
-            self.excluded.append(Exclusion(reason, dropped))
+            excluded.append(Exclusion(condition.reason, dropped))
         if LOG.isEnabledFor(logging.DEBUG):
             for row in dropped.at(range(len(dropped))[:SHOWN]).rows:
-                LOG.debug("Rejected: %s (%s) %s", row.host, row.nodename, reason)
-        return dropped
+                LOG.debug("Rejected: %s (%s) %s", row.host, row.nodename, condition.reason)
+        lines.append(_line(condition.part, spec, hosts, dropped))
+        if condition.part == "ignored" and not len(hosts):
+            return Narrowed(hosts, False, tuple(excluded), tuple(lines))
+    return Narrowed(hosts, is_filtered(spec), tuple(excluded), tuple(lines))
 
 
-def _same_host(names: Iterable[str]) -> Callable[[HostRow], bool]:
-    lowered = {name.lower() for name in names}
-    return lambda row: row.host.lower() in lowered
+def _line(part: str, spec: Any, left: HostView, dropped: HostView) -> str:
+    """Return what is logged of a part of the request, in nova's words."""
+    if part == "destination":
+        host, node = spec.requested_destination.host, spec.requested_destination.node
+        if len(left):
+            return f"Host filter only checking host {host} and node {node}"
+        return f"No hosts matched due to not matching requested destination ({host}, {node})"
+    if part == "ignored":
+        as_listed = {name.lower(): name for name in spec.ignore_hosts}
+        return f"Host filter ignoring hosts: {', '.join(as_listed[row.host.lower()] for row in dropped.rows)}"
+    if len(left):
+        kept = sorted({row.host if part == "hosts" else row.nodename for row in left.rows})
+        return f"Host filter forcing available {part} to {', '.join(kept)}"
+    names = list(spec.force_hosts if part == "hosts" else spec.force_nodes)
+    return f"No hosts matched due to not matching 'force_{part}' value of '{names}'"
 
 
-def _destination(work: _Narrowing, destination: Any) -> str:
-    if not destination or "host" not in destination or destination.host is None:
-        return ""
-    host, node = destination.host, destination.node
-    work.keep(
-        lambda row: row.host == host and node in (None, "", row.nodename),
-        f"not the requested destination {host}, {node}",
-    )
-    if len(work.hosts):
-        return f"Host filter only checking host {host} and node {node}"
-    return f"No hosts matched due to not matching requested destination ({host}, {node})"
-
-
-def _ignore(work: _Narrowing, names: Iterable[str]) -> str:
-    if not names:
-        return ""
-    as_listed = {name.lower(): name for name in names}
-    dropped = work.keep(lambda row: row.host.lower() not in as_listed, "ignored by request")
-    return f"Host filter ignoring hosts: {', '.join(as_listed[row.host.lower()] for row in dropped.rows)}"
-
-
-def _force(work: _Narrowing, what: str, names: Iterable[str], wanted: Callable[[HostRow], bool]) -> str:
-    if not names:
-        return ""
-    work.keep(wanted, f"not in force_{what} {list(names)}")
-    if len(work.hosts):
-        kept = sorted({row.host if what == "hosts" else row.nodename for row in work.hosts.rows})
-        return f"Host filter forcing available {what} to {', '.join(kept)}"
-    return f"No hosts matched due to not matching 'force_{what}' value of '{list(names)}'"
+def _lowered(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)

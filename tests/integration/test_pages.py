@@ -9,7 +9,19 @@ import subprocess
 
 import pytest
 
-from scheduler.decisions.document import Best, Error, Hosts, Step, Verdict, Weights
+from scheduler.decisions.document import (
+    Best,
+    Cause,
+    Constraint,
+    Error,
+    Failing,
+    Hosts,
+    Out,
+    Reason,
+    Step,
+    Weights,
+    Why,
+)
 from scheduler.operators.explain import decision as shown_decision
 from scheduler.operators.plan.drain import DrainMove, DrainPlan, Share, Target
 from scheduler.operators.plan.moves import Reason, Unplaced
@@ -87,15 +99,13 @@ told.id = "told"; told.textContent = JSON.stringify(seen); document.body.append(
 
 def decision():
     """The decision of the unit test, with hosts to be searched and sorted."""
-    verdicts = [
-        Verdict("chosen", count=1),
-        Verdict("alternate", count=1),
-        Verdict("rejected", 0, "service disabled (kernel update)", 1),
-    ]
-    names = ["h2", "h10", "h1"]
-    hosts = Hosts(True, names, names, [0] * 3, [0] * 3, [0, 1, 2], {0: "cell1"}, {0: "az1"})
+    names, outcomes = ["h2", "h10", "h1"], ["chosen", "alternate", "rejected"]
+    columns = outcomes, [-1, -1, 0], [-1] * 3
+    hosts = Hosts(True, names, names, [0] * 3, [0] * 3, *columns, {0: "cell1"}, {0: "az1"})
+    out = [Out("service disabled (kernel update)", 1, ["h1"])]
+    filters = [Step("i", "ComputeFilter", 3, 2, applies=True, out=out)]
     best = Best([0, 1], [10.5, 9.25], [Weights("RAMWeigher", [10.5, 9.25], 0.0, 1.0, 1.0)])
-    return made(verdicts=verdicts, hosts=hosts, best=best)
+    return made(filters=filters, hosts=hosts, best=best)
 
 
 @pytest.fixture(scope="module")
@@ -174,13 +184,17 @@ def failed():
         for name in ("ServerGroupAntiAffinityFilter", "ImagePropertiesFilter")
     ]
     last = Step("i", "AggregateInstanceExtraSpecsFilter", 3, 0, applies=True)
+    rule = Constraint(last.filter, "filter", filter=last.filter)
+    reason = Reason(f"extra spec {LONG}={LONG} is not met", 3)
     return made(
         request_id="req-1153c1f3-d5ca-4917-8903-1e576291d389",
         error=Error("NoValidHost", "No valid host was found. There are not enough hosts available."),
         filters=[*steps, last],
-        verdicts=[Verdict("rejected", 2, f"extra spec {LONG}={LONG} is not met", 3)],
+        why=Why(3, constraints=[rule], failing=[Failing([0], 3, [LONG] * 3, [[reason]])]),
+        cause=Cause("aggregate", rule.text, f"3 hosts are rejected only by {rule.text}: {reason.text}", "-"),
         hosts=Hosts(
-            True, [LONG] * 3, ["other.node"] * 3, [0] * 3, [0] * 3, [0] * 3, {0: "cell1"}, {0: "az1"}
+            *(True, [LONG] * 3, ["other.node"] * 3, [0] * 3, [0] * 3, ["rejected"] * 3, [2] * 3, [0] * 3),
+            *({0: "cell1"}, {0: "az1"}),
         ),
         best=Best(),
         queries=[f"resources=VCPU%3A1%2CMEMORY_MB%3A64&member_of=in%3A{'0123456789abcdef' * 6}"],

@@ -14,7 +14,7 @@ import pytest
 
 from scheduler import objects
 from scheduler.decisions.cause_code import CauseCode
-from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.constraints import STALE
 from scheduler.decisions.remedies import (
     OF_AFFINITY,
     OF_AFFINITY_OUT_OF_SERVICE,
@@ -25,7 +25,6 @@ from scheduler.decisions.remedies import (
     OF_ZONE_OF_MOVE,
     for_fewer,
 )
-from scheduler.decisions.why_not import STALE
 from scheduler.operators.plan.capacity import capacity
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -275,10 +274,10 @@ def test_a_refusal_has_its_cause_and_a_remedy_that_helps(cloud, case):
     with case.situation(cloud):
         told = cloud.decide(case.spec(cloud, uuids), uuids, explain=True)
         planned = cloud.dry_run(case.spec(cloud, uuids))
-    cause = cause_of(told)
+    cause = told.cause
     assert (cause.code, cause.remedy) == (case.code, case.remedy)
     assert case.words in cause.words
-    assert cause_of(planned) == cause
+    assert planned.cause == cause
     if case.better:
         with case.helped(cloud):
             assert finds_hosts(cloud, replace(case, wanted=case.better, change=nothing))

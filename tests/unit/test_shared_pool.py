@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from scheduler.decisions.document import decode
-from scheduler.decisions.why_not import texts
+from scheduler.decisions.words import failing_text
 from scheduler.errors import NoValidHost
 from scheduler.placement.answer import parse
 from scheduler.placement.reply import Reply
@@ -86,7 +86,7 @@ def refused(world, spec, instances):
     completion.complete_now(timeout=60)
     completion.stop()
     (decision,) = map(decode, world.manager.decisions.memory.latest_first())
-    return texts(decision.why)
+    return [failing_text(decision.why, each) for each in decision.why.failing]
 
 
 def equipped(name, devices):

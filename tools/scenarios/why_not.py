@@ -18,8 +18,7 @@ import random
 import time
 
 from scheduler.decisions.document import Why
-from scheduler.decisions.failure_cause import cause_of
-from scheduler.decisions.why_not import texts
+from scheduler.decisions.words import failing_text
 from tools.rig import command
 from tools.rig.draw import SMALL, Kinds, draw, draw_request, read
 from tools.rig.load import random_uuid
@@ -105,12 +104,13 @@ def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -
     if why is None:
         report.counts[f"not explained: {decision.error.text[:60]}"] += 1
         return
-    cause = cause_of(decision)
+    cause = decision.cause
     report.counts[f"cause {cause.code if cause else None}"] += 1
 
     def found(text: str) -> None:
         report.problems.append(
-            f"{where}: {text}\n  {wanted}\n  {decision.queries}\n  " + "\n  ".join(texts(why))
+            f"{where}: {text}\n  {wanted}\n  {decision.queries}\n  "
+            + "\n  ".join(failing_text(why, one) for one in why.failing)
         )
 
     # which hosts lack several constraints is known better by the dry run: it has read all unit limits

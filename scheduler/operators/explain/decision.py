@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from scheduler import objects
 from scheduler.decisions import rendering
-from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, Candidates, Decision
-from scheduler.decisions.failure_cause import cause_of
+from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, Candidates, Decision, Out, Why
 from scheduler.decisions.rendering import NAMED
+from scheduler.decisions.words import with_reasons
 from scheduler.logs import count_text
 from scheduler.operators.shown.shown import (
     BAD,
@@ -117,11 +117,11 @@ def _candidates(found: Candidates) -> Iterator[str]:
 
 
 def _sayings(decision: Decision) -> Iterator[Saying]:
-    summary = f": {decision.summary}" if decision.error else ""
-    yield Saying(rendering.result(decision) + summary, "Result")
-    if found := cause_of(decision):
-        yield Saying(f"{found.words} ({found.code})", "Cause")
-        yield Saying(found.remedy, "Remedy")
+    other = f": {decision.summary}" if decision.error and not decision.cause else ""
+    yield Saying(rendering.result(decision) + other, "Result")
+    if cause := decision.cause:
+        yield Saying(f"{cause.words} ({cause.code})", "Cause")
+        yield Saying(cause.remedy, "Remedy")
 
 
 # -- pictures and tables ---------------------------------------------------------------------------------
@@ -136,6 +136,8 @@ def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] =
 def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Part]:
     """Return the same without the chosen hosts."""
     found: list[Part] = [funnel(decision, links)]
+    if decision.why and decision.why.failing:
+        found.append(failed_sets(decision.why, "What hosts fail", links))
     named = list(rendering.hosts(decision))
     if weighed := weights(named, links):
         found.append(weighed)
@@ -216,23 +218,39 @@ def _width(share: float) -> float:
 
 
 def _causes(stage: rendering.Stage, links: Mapping[str, str]) -> Iterator[Words]:
-    most = len(stage.causes) if stage.kind == "candidates" else CAUSES
-    yield from (_cause(cause, links) for cause in stage.causes[:most])
-    if rest := stage.causes[most:]:
-        number = count_text(sum(cause.number for cause in rest), "host")
+    yield from (_cause(cause, links) for cause in stage.out[:CAUSES])
+    if rest := stage.out[CAUSES:]:
+        number = count_text(sum(cause.hosts for cause in rest), "host")
         summary = f"{count_text(len(rest), 'other reason')} ({number})"
         yield Folded("", summary, [_cause(cause, links) for cause in rest])
-    if stage.unexplained:
-        yield f"{count_text(stage.unexplained, 'more host')}, reason not computed"
+    unexplained = (stage.start or 0) - stage.end - sum(cause.hosts for cause in stage.out)
+    if stage.kind == "filter" and stage.out and unexplained > 0:
+        yield f"{count_text(unexplained, 'more host')}, reason not computed"
 
 
-def _cause(cause: rendering.Cause, links: Mapping[str, str]) -> Words:
-    if not cause.hosts:
-        return cause.reason
-    names = [_link(name, links) for name in cause.hosts[:NAMED]]
-    left = (cause.number or len(cause.hosts)) - len(names)
-    more = f" and {left} more)" if left > 0 else ")"
-    return Joined([f"{cause.reason} (", Joined(names), more], "")
+def _cause(cause: Out, links: Mapping[str, str]) -> Words:
+    if not cause.names:
+        return cause.text
+    return Joined([f"{cause.text} (", _names(cause.names, cause.hosts, links), ")"], "")
+
+
+def _names(names: Sequence[str], hosts: int, links: Mapping[str, str]) -> Joined:
+    shown = [_link(name, links) for name in names[:NAMED]]
+    left = hosts - len(shown)
+    return Joined([Joined(shown), f" and {left} more" if left > 0 else ""], "")
+
+
+def failed_sets(why: Why, title: str, links: Mapping[str, str] = NO_LINKS) -> Table:
+    """Return the sets of constraints that hosts fail, with the reasons."""
+    rows = [
+        (
+            failing.hosts,
+            tuple(with_reasons(one, reasons, failing.hosts) for one, reasons in why.explained(failing)),
+            _names(failing.names, failing.hosts, links),
+        )
+        for failing in why.failing
+    ]
+    return Table(("Hosts", "Fail", "Such as"), rows, title)
 
 
 def _claims(decision: Decision, links: Mapping[str, str]) -> Table:
@@ -275,6 +293,7 @@ def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LI
 
 
 def why(one: rendering.Host) -> str:
+    """Return why a host was not chosen, or what weighers gave it."""
     is_weighed = not one.filter and one.outcome != REFUSED
     parts = ", ".join(f"{weigher} {added:.3g}" for weigher, added in one.weights if added)
     return "; ".join(filter(None, (one.why, parts if is_weighed else "")))

@@ -7,12 +7,12 @@ import msgspec
 
 from scheduler.decisions import rendering
 from scheduler.decisions.constraints import DISABLED_TRAIT
-from scheduler.decisions.document import CHOSEN, REJECTED, Decision, Why, encode
-from scheduler.decisions.failure_cause import CauseCode, cause_of, code_of_filter, remedy_of_constraint
+from scheduler.decisions.document import CHOSEN, REJECTED, Decision, encode
+from scheduler.decisions.failure_cause import CauseCode, code_of_filter, remedy_of_constraint
 from scheduler.decisions.host_history import CLAIM, PLACEMENT, REQUEST, WEIGHTS, HostHistory, Unexplained
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.logs import count_text
-from scheduler.operators.explain.decision import why
+from scheduler.operators.explain.decision import failed_sets, why
 from scheduler.operators.explain.host_now import HostStatus, NodeStatus
 from scheduler.operators.shown.shown import BAD, GOOD, Fact, Head, Saying, Shown, Table
 
@@ -148,12 +148,11 @@ def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> I
 
 def _remedies_now(now: Decision) -> Iterator[str]:
     """Yield what helps against each constraint that the host fails now; nothing if it passes."""
-    if now.why and now.why.failing:
-        for failing in now.why.failing:
-            for constraint, reasons in now.why.explained(failing):
-                yield remedy_of_constraint(constraint, reasons)
-    elif found := cause_of(now):
-        yield found.remedy
+    for failing in now.why.failing if now.why else ():
+        for constraint, reasons in now.why.explained(failing) if now.why else ():
+            yield remedy_of_constraint(constraint, reasons)
+    if now.cause and not (now.why and now.why.failing):
+        yield now.cause.remedy
 
 
 def _kind(each: Unexplained) -> str:
@@ -162,9 +161,7 @@ def _kind(each: Unexplained) -> str:
 
 def _now(now: Decision) -> str:
     """Return what is decided for the host now, in words."""
-    if found := cause_of(now):
-        return found.words
-    return now.error.text if now.error else "it is suitable; if it is not chosen, others weigh more"
+    return now.summary or "it is suitable; if it is not chosen, others weigh more"
 
 
 def document(now: Decision) -> Any:
@@ -182,7 +179,7 @@ def shown_in_decision(
     sayings = [*_outcomes(decision, then), *_as_of_now(now)]
     tables = [_verdicts([(one.node, verdicts) for one, verdicts in then])] if then else []
     if now and now.why:
-        tables.append(_failed(now.why))
+        tables.append(failed_sets(now.why, "As of now"))
     looks = [GOOD if one.outcome == CHOSEN else BAD if one.outcome == REJECTED else "" for one, _ in then]
     return Shown(
         document,
@@ -223,12 +220,3 @@ def _verdicts(pairs: Iterable[tuple[str, Iterable[FilterVerdict]]]) -> Table:
         for one in found
     ]
     return Table(("Node", "Filter", "Verdict", "Reason"), rows, "In the decision")
-
-
-def _failed(why: Why) -> Table:
-    rows = [
-        (constraint.words, ", ".join(each.text for each in reasons))
-        for failing in why.failing
-        for constraint, reasons in why.explained(failing)
-    ]
-    return Table(("Fails now", "Reason"), rows, "As of now")

@@ -17,7 +17,7 @@ from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Decision, time_text
 from scheduler.decisions.failure_cause import remedy_of_constraint
 from scheduler.decisions.remedies import OF_AGGREGATES
-from scheduler.decisions.why_not import failed_words
+from scheduler.decisions.words import failed_words
 from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.rows import HostRow
 from scheduler.operators.plan.command_base import quiet

@@ -11,9 +11,6 @@ import msgspec
 
 from scheduler.decisions.decision_log import PREFIX, SUFFIX
 from scheduler.decisions.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
-from scheduler.decisions.failure_cause import list_values
-
-#: Request id and time of a decision, which identify its lines.
 
 #: Up to this number of names are searched in each line before it is parsed; for more, parsing costs less.
 FEW = 8
@@ -60,8 +57,8 @@ class DecisionLogReader:
         found: list[dict[str, Any]] = []
         for path, _ in self._files(since):
             wanted = (
-                list_values(entry, line)
-                for entry, line in _since(path, since)
+                entry.values()
+                for entry, _ in _since(path, since)
                 if entry.is_wanted(failed=failed, since=since, project=project)
             )
             found += islice(wanted, at_most)

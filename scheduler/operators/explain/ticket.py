@@ -5,8 +5,8 @@ import argparse
 from scheduler import errors
 from scheduler.decisions import document, rendering
 from scheduler.decisions.cause_code import CauseCode, ConstraintKind
-from scheduler.decisions.document import Decision, Error
-from scheduler.decisions.failure_cause import FailureCause, cause_of
+from scheduler.decisions.document import Cause, Constraint, Decision, Error
+from scheduler.decisions.failure_cause import code_of_constraint
 from scheduler.decisions.rendering import first
 from scheduler.logs import count_text
 from scheduler.operators.explain.decision_commands import RecordedQuestion
@@ -32,7 +32,7 @@ class Why(RecordedQuestion):
             return None
         decision = found.decision
         lines = for_user(decision) if args.user else for_ticket(decision)
-        cause = cause_of(decision)
+        cause = decision.cause
         document = {
             "request_id": decision.request_id,
             "result": decision.result,
@@ -56,7 +56,7 @@ def for_ticket(decision: Decision) -> list[str]:
     zone = f", zone {decision.availability_zone}" if decision.availability_zone else ""
     project = f", project {decision.project_id}" if decision.project_id else ""
     wanted = f"{decision.kind} of {first(decision.instances, 1)}"
-    found = cause_of(decision)
+    found = decision.cause
     if found is not None:
         why, then = f"Cause: {found.words} ({found.code})", f"Remedy: {found.remedy}"
     elif decision.error is not None:
@@ -81,13 +81,13 @@ def for_user(decision: Decision) -> list[str]:
     size = f"flavor {decision.flavor.name}" if decision.flavor.name else "the flavor"
     wanted = count_text(len(decision.instances), "instance")
     begin = f"Request {decision.request_id or 'without id'} for {wanted} of {size}"
-    found = cause_of(decision)
+    found = decision.cause
     if decision.error is None:
         return [f"{begin} has got a place."]
     if found is None:
         words, _, advice = _of_error(decision.error)
         return [f"{begin} was not served: {words}.", advice]
-    words, advice = _in_this_case(decision.why, found) or found.code.for_users
+    words, advice = _in_this_case(decision.why, found) or CauseCode.of_code(found.code).for_users
     return [f"{begin} found no place: {words}.", advice]
 
 
@@ -103,9 +103,9 @@ def _of_error(error: Error) -> tuple[str, str, str]:
     return "the cloud has a fault", "See the log line of the request with this error.", "Ask the operator."
 
 
-def _in_this_case(why: document.Why | None, found: FailureCause) -> tuple[str, str] | None:
+def _in_this_case(why: document.Why | None, found: Cause) -> tuple[str, str] | None:
     """Return what users read if not the whole cloud lacks room for one instance; None: what the code says."""
-    if why is None or found.code is not CauseCode.RESOURCES:
+    if why is None or found.code != CauseCode.RESOURCES:
         return None
     if why.placed:
         count = count_text(why.placed, "instance")
@@ -115,11 +115,14 @@ def _in_this_case(why: document.Why | None, found: FailureCause) -> tuple[str, s
             "a device, bandwidth or accelerator that a port or the flavor requires is not free",
             "Try again later, or choose another port or flavor.",
         )
-    of_room = {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL}
-    full = sum(each.hosts for each in why.failing if any(one.kind in of_room for one in why.of(each)))
+    full = sum(each.hosts for each in why.failing if any(map(_may_be_of_room, why.of(each))))
     if full == why.hosts:
         return None
     return (
         "no place that the request allows has room for an instance of this size at the moment",
         "Choose a smaller flavor, require less (server, group, hints, zone), or try again later.",
     )
+
+
+def _may_be_of_room(constraint: Constraint) -> bool:
+    return constraint.kind == ConstraintKind.SEVERAL or code_of_constraint(constraint) is CauseCode.RESOURCES

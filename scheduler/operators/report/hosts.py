@@ -13,7 +13,7 @@ from scheduler import objects
 from scheduler.conf import service_down_time
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Constraint, Reason
-from scheduler.decisions.why_not import with_reasons
+from scheduler.decisions.words import with_reasons
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.free_amounts import FreeAmounts

@@ -142,7 +142,6 @@ def _causes(failed: Sequence[Entry], since: float, until: float) -> list[Cause]:
 
 
 def _cause(entry: Entry) -> Mapping[str, str]:
-    # a scheduler of an earlier release does not send it
     return entry.get("cause") or {
         "code": ERROR,
         "subject": entry.get("error") or "",

@@ -15,10 +15,11 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.claims.session import NothingSent
 from scheduler.decisions import document as documents
-from scheduler.decisions.explanation import Failure, FailureExplainer, World
-from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.failed_constraints import FailedConstraints
+from scheduler.decisions.failure import Failure
+from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
-from scheduler.decisions.why_not import FailedConstraints
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex

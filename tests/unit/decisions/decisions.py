@@ -3,13 +3,15 @@
 import numpy as np
 
 from scheduler.decisions.document import Candidates
-from scheduler.decisions.host_verdicts import Names
+from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
+from scheduler.placement.mirror import Mirror, Nodes
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
 from tests.builders import CELL, OTHER_CELL, Instances, make_table
@@ -25,6 +27,22 @@ def pending_on(table, rows):
 
 
 NAMES = Names({CELL: "cell1", OTHER_CELL: "cell2"}, "default zone")
+
+
+class NoMirror:
+    """A mirror that has read no node."""
+
+    full_nodes = ()
+    known = Mirror()
+
+    def known_nodes(self, aggregates, *, reads=True):
+        return Nodes()
+
+
+def explainer_of(table, chain, instances, pending):
+    """Explains failures of requests without a query."""
+    mapped = lambda host: True  # noqa: E731
+    return FailureExplainer(World(lambda: table, NoMirror(), None, lambda: chain, mapped, instances, pending))
 
 
 def decide(
@@ -43,9 +61,8 @@ def decide(
         Instances(hosts),
         pending,
     )
-    driver = FilterDriver(
-        conf, FilterChain(load_filters.load(conf)), load_weighers.load(conf), Fitter(), lambda host: True
-    )
+    chain = FilterChain(load_filters.load(conf))
+    driver = FilterDriver(conf, chain, load_weighers.load(conf), Fitter(), lambda host: True)
     trace = make(request, names=lambda: NAMES, **options)
     trace.decision.candidates = Candidates(source=source, hosts=len(hosts))
     error = None
@@ -53,5 +70,5 @@ def decide(
         driver.select(view, request, claims or FakeClaims(), observer=trace)
     except NoValidHost as caught:
         error = caught
-    trace.finish(error)
+    trace.finish(error, explainer_of(table, chain, Instances(hosts), pending).explain)
     return trace

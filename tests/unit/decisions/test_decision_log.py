@@ -44,11 +44,11 @@ def lines(directory):
 def test_a_decision_is_written_as_it_is_documented(tmp_path):
     log = DecisionLog(DecisionFile(str(tmp_path), 1 << 20, 1))
     log.start()
-    log.add(make_document())
-    log.add(make_document(memory_mb=2000))
+    log.add(make_document)
+    log.add(lambda: make_document(memory_mb=2000))
     log.stop(10)
     served, short = lines(tmp_path)
-    assert served["version"] == 3
+    assert served["version"] == 4
     assert served["result"] == "scheduled"
     assert served["flavor"]["memory_mb"] == 64
     assert served["spec"]["nova_object.data"]["flavor"]["nova_object.data"]["memory_mb"] == 64
@@ -61,9 +61,9 @@ def test_a_decision_is_written_as_it_is_documented(tmp_path):
     ]
     assert [served["hosts"]["host"][number] for number in served["best"]["host"]] == ["h2", "h1"]
     assert [(one["filter"], one["start"], one["end"]) for one in short["filters"]] == [("RamFilter", 2, 1)]
-    (rejected,) = [number for number, one in enumerate(short["verdicts"]) if one["outcome"] == "rejected"]
-    assert (short["verdicts"][rejected]["step"], short["verdicts"][rejected]["count"]) == (0, 1)
-    assert short["hosts"]["host"][short["hosts"]["verdict"].index(rejected)] == "h1"
+    rejected = short["hosts"]["outcome"].index("rejected")
+    assert (short["hosts"]["host"][rejected], short["hosts"]["step"][rejected]) == ("h1", 0)
+    assert [(one["hosts"], one["names"]) for one in short["filters"][0]["out"]] == [(1, ["h1"])]
 
 
 def test_a_full_file_is_followed_by_the_next(tmp_path, open_file):
@@ -134,6 +134,6 @@ def test_after_its_file_was_removed_the_log_goes_on_in_another(tmp_path, open_fi
 def test_a_directory_that_cannot_be_written_is_reported(tmp_path, caplog):
     log = DecisionLog(DecisionFile(str(tmp_path / "none"), 1000, 1))
     log.start()
-    log.add(make_document())
+    log.add(make_document)
     log.stop(10)
     assert "Cannot write the decision log" in caplog.text

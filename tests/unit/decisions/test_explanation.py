@@ -42,7 +42,7 @@ def test_the_reason_of_a_filter_is_kept_if_it_rejects_other_hosts_too():
     image = objects.ImageMeta(properties=objects.ImageMetaProps.from_dict({"hw_architecture": "aarch64"}))
     decision, cause = explained(cloud, flavor(), image=image)
     assert alone(decision) == {"ImagePropertiesFilter": MANY - 5}
-    assert cause.code is CauseCode.CAPABILITIES
+    assert cause.code == CauseCode.CAPABILITIES
     assert "aarch64" in cause.words
 
 
@@ -94,7 +94,7 @@ class Asking:
 
     def explain(self, failure):
         before = len(self._client.asked)
-        self.first = self._explainer.explain(failure, asks=False)
+        self.first = self._explainer.explain(failure, asks=False).why
         self.reads = len(self._client.asked) - before
         return self._explainer.explain(failure)
 
@@ -143,9 +143,9 @@ def test_equal_refusals_cost_placement_one_analysis(monkeypatch):
     for number in range(64):
         of_one = SchedulingRequest.of(spec.obj_clone(), [uuid_of(f"new {number}")])
         failure = Failure(of_one, planned.snapshot.candidate_hosts.queries(of_one))
-        known = planned.explainer.explain(failure, asks=False)
+        known = planned.explainer.explain(failure, asks=False).why
         assert (known.incomplete, [one.kind for one, _ in known.alone()]) == (True, ["group"])
-        found.append(planned.explainer.explain(failure))
+        found.append(planned.explainer.explain(failure).why)
     assert {(why.incomplete, why.failing[0].hosts) for why in found} == {(False, MANY - 1)}
     assert len(asked) == len(set(asked)) > 0
 

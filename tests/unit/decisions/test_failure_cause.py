@@ -7,9 +7,8 @@ import pytest
 
 from scheduler.claims.claims import TOO_LATE
 from scheduler.decisions.cause_code import ConstraintKind
+from scheduler.decisions.constraints import STALE
 from scheduler.decisions.document import (
-    EXCLUDED,
-    REJECTED,
     Candidates,
     Constraint,
     Decision,
@@ -17,16 +16,12 @@ from scheduler.decisions.document import (
     Failing,
     Flavor,
     Reason,
-    Step,
-    Verdict,
     Why,
     decode,
     encode,
 )
-from scheduler.decisions.failure_cause import CauseCode, cause_of
-from scheduler.decisions.why_not import STALE
+from scheduler.decisions.failure_cause import CauseCode, cause_of, code_of_filter
 from scheduler.filters import builtin
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
 PAGE = Path(__file__).resolve().parents[3] / "doc/source/when-no-host-is-found.rst"
@@ -60,6 +55,9 @@ IGNORED = Constraint("ignored by the request", "ignored host")
 ANTI_AFFINITY = Constraint("ServerGroupAntiAffinityFilter", "filter", filter="ServerGroupAntiAffinityFilter")
 AFFINITY = Constraint("ServerGroupAffinityFilter", "filter", filter="ServerGroupAffinityFilter")
 DOWN = Constraint("ComputeFilter", "filter", filter="ComputeFilter")
+SAME = Constraint("NUMATopologyFilter", "filter", filter="NUMATopologyFilter")
+OWN = Constraint("OwnFilter", "filter", filter="OwnFilter")
+CLAIM = Constraint("a claim that Placement grants", "claim")
 ALIAS = Constraint("PCI alias gpu (1 CUSTOM_PCI)", "group", "flavor")
 GROUP = Constraint("group 1 (1 VGPU)", "group", "flavor")
 SEVERAL = Constraint("more than one constraint of the query", "several")
@@ -75,18 +73,6 @@ def sets(*found, kind="build", offered=0, **values):
     why = Why(sum(each.hosts for each in failing), constraints=constraints, failing=failing, **values)
     candidates = Candidates(source="placement", hosts=offered, known=offered, allowed=offered)
     return msgspec.structs.replace(failed(found=candidates), why=why, kind=kind)
-
-
-def step(name, start, end, instance="i"):
-    return Step(instance, name, start, end, applies=True)
-
-
-def filtered(*steps, verdicts=()):
-    return failed(filters=list(steps), verdicts=list(verdicts))
-
-
-def refused(next_step=ClaimState.NEXT_HOST):
-    return {"i": [ClaimEvent(1, "cmp-1", 409, "no room", next_step)]}
 
 
 @pytest.mark.parametrize(
@@ -155,81 +141,25 @@ def refused(next_step=ClaimState.NEXT_HOST):
         ),
         (sets(suitable=3), "changed", "", "3 hosts would be suitable now: the cloud has changed since"),
         (sets(), "not_offered", "", "no compute node is known"),
-        (failed(found=Candidates(source="placement")), "not_offered", "", "Placement offers no host"),
         (
             failed(found=Candidates(source="placement", hosts=2, known=0, allowed=0)),
             "unknown_hosts",
             "",
             "none of 2 hosts is known in a cell that takes part",
         ),
+        (failed(), "combination", "", "what each host fails could not be found out"),
         (
-            failed(
-                found=Candidates(source="mirror", hosts=2, known=2, allowed=0),
-                verdicts=[Verdict(EXCLUDED, None, "ignored", 1), Verdict(EXCLUDED, None, "not forced", 4)],
-            ),
-            "excluded",
-            "",
-            "the request excludes 2 hosts: not forced",
-        ),
-        (
-            filtered(step("ComputeFilter", 9, 5), step("NUMATopologyFilter", 5, 0)),
+            sets((5, SAME, Reason("no NUMA cell with 4 free CPUs", 5))),
             "numa",
             "NUMATopologyFilter",
-            "NUMATopologyFilter rejected 5 of 5 hosts",
+            "5 hosts are rejected only by NUMATopologyFilter: no NUMA cell with 4 free CPUs",
         ),
+        (sets((4, OWN)), "filter", "OwnFilter", "4 hosts are rejected only by OwnFilter"),
         (
-            filtered(step("IoOpsFilter", 9, 5), step("PciPassthroughFilter", 5, 4), step("OwnFilter", 4, 0)),
-            "filter",
-            "OwnFilter",
-            "OwnFilter rejected 4 of 4 hosts",
-        ),
-        (
-            filtered(
-                step("ComputeFilter", 9, 1),
-                step("IoOpsFilter", 1, 1),
-                step("ServerGroupAntiAffinityFilter", 1, 0, "j"),
-            ),
-            "server_group",
-            "ServerGroupAntiAffinityFilter",
-            "ServerGroupAntiAffinityFilter rejected 1 of 1 host",
-        ),
-        (
-            filtered(step("ComputeFilter", 9, 1), step("ComputeFilter", 4, 0)),
-            "compute_down",
-            "ComputeFilter",
-            "ComputeFilter rejected 4 of 4 hosts",
-        ),
-        (
-            filtered(
-                step("ComputeFilter", 3, 0),
-                verdicts=[
-                    Verdict(REJECTED, 0, "service last seen 84 s ago, limit 60 s", 1),
-                    Verdict(REJECTED, 0, "service disabled (kernel update)", 2),
-                ],
-            ),
-            "disabled",
-            "ComputeFilter",
-            "ComputeFilter rejected 3 of 3 hosts: service disabled (kernel update)",
-        ),
-        (
-            failed(claims=refused(), filters=[step("ComputeFilter", 3, 3)]),
+            sets((4, CLAIM, Reason("no room", 4))),
             "claims",
-            "",
-            "1 claim refused, the last on host cmp-1: no room",
-        ),
-        (
-            failed(
-                found=Candidates(source="placement"), claims=refused(), filters=[step("ComputeFilter", 3, 3)]
-            ),
-            "claims",
-            "",
-            "1 claim refused, the last on host cmp-1: no room",
-        ),
-        (
-            failed(filters=[step("ComputeFilter", 3, 3)], claims=refused(ClaimState.GRANTED)),
-            "claims",
-            "",
-            "hosts passed, but no claim was made on them",
+            CLAIM.text,
+            "4 hosts lack only a claim that Placement grants: no room",
         ),
         (
             failed(f"No valid host was found. {TOO_LATE}"),
@@ -311,5 +241,5 @@ def test_each_kind_of_constraint_and_each_filter_has_one_cause():
 
 
 def test_each_filter_of_nova_that_rejects_hosts_has_a_cause_of_its_own():
-    codes = {cls.__name__: cause_of(filtered(step(cls.__name__, 1, 0))).code for cls in builtin.defined()}
+    codes = {cls.__name__: code_of_filter(cls.__name__, "") for cls in builtin.defined()}
     assert {name for name, code in codes.items() if code == "filter"} == {"AllHostsFilter", "RetryFilter"}

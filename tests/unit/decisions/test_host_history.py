@@ -1,5 +1,7 @@
 """What became of a host in decisions: where it was lost, and what they do not tell."""
 
+from typing import NamedTuple
+
 import pytest
 
 from scheduler.decisions.document import (
@@ -17,19 +19,23 @@ from scheduler.decisions.document import (
     Failing,
     Flavor,
     Hosts,
+    Out,
     Step,
-    Verdict,
     Weights,
     Why,
 )
 from scheduler.decisions.host_history import NOT_NAMED, NOT_OFFERED, Loss, Unexplained, history_of, merged
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 DISABLED = Constraint("an enabled compute service", "disabled")
 
-FILTERS = [
-    Step("i", "ComputeFilter", 5, 4, applies=True),
-    Step("i", "NUMATopologyFilter", 4, 3, applies=True),
-]
+
+class Verdict(NamedTuple):
+    """What became of a host: the outcome, the index of the filter, and why."""
+
+    outcome: str
+    step: int | None = None
+    reason: str = ""
 
 
 def decision(number=1, *, failed=False, source="placement", disabled=(), flavor="m1", **verdicts):
@@ -37,6 +43,18 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
     found = list({"best": Verdict(CHOSEN), **verdicts}.items())
     names = [name for name, _ in found]
     ranked = [i for i, (_, each) in enumerate(found) if each.outcome in {CHOSEN, ALTERNATE, PASSED}]
+    filters = [
+        Step("i", "ComputeFilter", 5, 4, applies=True),
+        Step("i", "NUMATopologyFilter", 4, 3, applies=True),
+    ]
+    excluded, claims = [], []
+    for name, each in found:
+        if each.step is not None and each.reason:
+            filters[each.step].out.append(Out(each.reason, 1, [name]))
+        elif each.outcome == EXCLUDED:
+            excluded.append(Out(each.reason, 1, [name]))
+        elif each.outcome == REFUSED:
+            claims.append(ClaimEvent(1, name, 409, each.reason, ClaimState.NEXT_HOST))
     weights = Weights("RAMWeigher", [10.0 - i for i in range(len(ranked))], 0.0, 10.0, 1.0)
     return Decision(
         time=f"2026-11-23T12:00:{number:02}.000+00:00",
@@ -47,13 +65,23 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
         flavor=Flavor(name=flavor),
         availability_zone="az1",
         error=Error("NoValidHost", "-") if failed else None,
-        candidates=Candidates(source=source),
+        candidates=Candidates(source=source, excluded=excluded),
+        claims={"i": claims} if claims else {},
         why=Why(9, constraints=[DISABLED], failing=[Failing([0], len(disabled), list(disabled))])
         if disabled
         else None,
-        filters=FILTERS,
-        verdicts=[each for _, each in found],
-        hosts=Hosts(host=names, node=[f"{name}.domain" for name in names], verdict=list(range(len(names)))),
+        filters=filters,
+        hosts=Hosts(
+            host=names,
+            node=[f"{name}.domain" for name in names],
+            cell=[0] * len(names),
+            zone=[0] * len(names),
+            outcome=[each.outcome for _, each in found],
+            step=[-1 if each.step is None else each.step for _, each in found],
+            failing=[-1] * len(names),
+            cells={0: "cell1"},
+            zones={0: "az1"},
+        ),
         best=Best(ranked, [None] * len(ranked), [weights]),
     )
 

@@ -68,11 +68,21 @@ def test_documents_are_encoded_when_some_wait_or_one_is_wanted(monkeypatch):
     assert encoded == made
 
 
-def test_a_document_that_is_encoded_already_is_kept_as_it_is():
-    (made,) = decisions(1)
-    memory = DecisionMemory(10, PLENTY)
-    memory.add(made, b"{}")
-    assert list(memory.latest_first()) == [b"{}"]
+def test_a_document_that_changes_has_its_new_text_and_counts_with_its_new_size():
+    made = decisions(1, 1)
+    memory = memory_of(made)
+    first = memory.add(decisions(1)[0])
+    before = memory.text(first)
+    changed = decisions(1)[0]
+    changed.summary = "x" * 1000
+    memory.change(first, changed)
+    assert decode(memory.text(first)).summary == "x" * 1000
+    small = DecisionMemory(10, len(before) + 500)
+    kept_one = small.add(decisions(1)[0])
+    assert kept(small) == ["req-0"]
+    small.change(kept_one, changed)
+    assert kept(small) == []
+    assert decode(small.text(kept_one)).summary == "x" * 1000
 
 
 def test_bytes_are_those_of_the_documents():

@@ -2,11 +2,13 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 
 from scheduler.bounds.waits import waiting_for
 from scheduler.decisions import recorder as recorder_module
 from scheduler.decisions.document import Constraint, Failing, Why, decode
+from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import NoValidHost
 from scheduler.health.counters import Counters
@@ -65,7 +67,8 @@ def test_a_failed_request_is_kept_with_its_reason():
 def test_users_see_as_much_of_the_cause_as_the_operator_wants(wanted, appended):
     trait = Constraint("required trait CUSTOM_A", "trait", "flavor")
     why = Why(3, constraints=[trait], failing=[Failing([0], 3)])
-    recorder, *_ = recorder_with(explain=lambda _failure, *, asks: why, explain_no_valid_host=wanted)
+    explained = Explanation(why, np.zeros(3, int))
+    recorder, *_ = recorder_with(explain=lambda _failure, *, asks: explained, explain_no_valid_host=wanted)
     (decided,) = traces(1)
     error = NoValidHost(NOT_ENOUGH)
     with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):

@@ -2,15 +2,14 @@
 
 from collections import Counter
 from copy import deepcopy
-import math
 from random import Random
 
 import pytest
 
 from scheduler import objects
-from scheduler.decisions import host_verdicts, rendering, trace
+from scheduler.decisions import failed_constraints, named_hosts, rendering, trace
 from scheduler.decisions.document import LARGEST_SPEC, decode, encode
-from scheduler.decisions.host_verdicts import NAMED
+from scheduler.decisions.named_hosts import NAMED
 from scheduler.filters import builtin
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
@@ -43,12 +42,12 @@ def test_the_reason_is_known_of_an_instance_beyond_those_that_are_noted(monkeypa
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
     uuids = [f"i{number}" for number in range(7)]
     decision = decide(conf, hosts, SchedulingRequest.of(make_spec(instance_uuid="i0"), uuids)).decision
-    assert (
-        decision.summary == "Placement offers 2 hosts; NumInstancesFilter rejected 1 (3 instances, limit 3)"
+    assert decision.summary == (
+        "for instance 7 of 7; 6 found a host, which was released; 2 hosts are rejected only by "
+        "NumInstancesFilter: 3 instances, limit 3"
     )
     last = list(rendering.funnel(decision))[-1]
     assert (last.name, last.start, last.end) == ("NumInstancesFilter", 1, 0)
-    assert [one.reason for one in last.causes] == ["3 instances, limit 3"]
 
 
 def test_a_host_that_is_alone_has_no_weights():
@@ -115,18 +114,17 @@ def test_of_a_served_request_some_hosts_are_named_for_each_filter():
     assert decision.hosts.host == ["good", *(f"full{number}" for number in range(NAMED))]
     assert not decision.hosts.complete
     (stage,) = [one for one in rendering.funnel(decision) if one.kind == "filter"]
-    assert (stage.start, stage.end, stage.unexplained) == (21, 1, 20 - NAMED)
+    assert (stage.start, stage.end, [one.hosts for one in stage.out]) == (21, 1, [NAMED])
 
 
-def test_of_a_failed_request_all_hosts_are_named_and_some_explained(monkeypatch):
-    monkeypatch.setattr(trace, "EXPLAINED", 7)
+def test_of_a_failed_request_all_hosts_are_named_with_what_they_fail():
     conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=3)
     full = [host_with_candidate(f"full{number}").num_instances(3) for number in range(20)]
     decision = decide(conf, full, SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])).decision
     assert sorted(decision.hosts.host) == sorted(host.columns["host"] for host in full)
     assert decision.hosts.complete
     reasons = Counter(one.reason for one in rendering.hosts(decision))
-    assert reasons == {"3 instances, limit 3": 7, "": 13}
+    assert reasons == {"3 instances, limit 3": 20}
     assert {one.filter for one in rendering.hosts(decision)} == {"NumInstancesFilter"}
 
 
@@ -204,10 +202,10 @@ def random_spec(random):
 
 def test_documents_of_random_requests_say_what_each_filter_alone_says(conf, monkeypatch):
     """With all hosts, as of a failed request: each is rejected by the first filter that the host does not pass."""
-    for module in (trace, host_verdicts):
+    for module in (trace, named_hosts):
         monkeypatch.setattr(module, "NAMED", 100)
     monkeypatch.setattr(trace, "BEST", 100)
-    monkeypatch.setattr(trace, "PATIENCE", math.inf)  # this process may have to wait for a processor
+    monkeypatch.setattr(failed_constraints, "MOST_SETS", 100)
     seen = Counter()
     for seed in range(FLEETS):
         random = Random(seed)

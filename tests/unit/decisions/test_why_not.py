@@ -7,7 +7,9 @@ from scheduler import objects
 from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.constraints import parts_of, without
 from scheduler.decisions.document import Constraint, Reason
-from scheduler.decisions.why_not import FailedConstraints, PlainJudge, Refusals, texts
+from scheduler.decisions.failed_constraints import FailedConstraints
+from scheduler.decisions.plain_judge import PlainJudge, Refusals
+from scheduler.decisions.words import failing_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import Inventory, ProviderState
@@ -37,7 +39,7 @@ def names(why):
 
 
 def test_hosts_that_fail_the_same_are_one_entry_and_those_that_fail_least_come_first():
-    why = failed(6, A=[0, 1, 2, 3], B=[3, 4], C=[5]).why(lambda at: f"h{at}")
+    why = failed(6, A=[0, 1, 2, 3], B=[3, 4], C=[5]).why(lambda at: f"h{at}")[0]
     assert names(why) == [
         ("A", 3, ["h0", "h1", "h2"]),
         ("B", 1, ["h4"]),
@@ -48,20 +50,20 @@ def test_hosts_that_fail_the_same_are_one_entry_and_those_that_fail_least_come_f
 
 
 def test_hosts_that_fail_nothing_are_counted():
-    assert failed(3, A=[0]).why(str).suitable == 2
+    assert failed(3, A=[0]).why(str)[0].suitable == 2
 
 
 def test_sets_of_many_constraints_are_distinct():
     """More constraints than an integer has bits; each pair of hosts differs in one."""
     entries = {f"T{number}": [number] for number in range(130)}
-    why = failed(131, **entries, ALL=list(range(131))).why(str)
+    why = failed(131, **entries, ALL=list(range(131))).why(str)[0]
     assert sorted(each.hosts for each in why.failing) == [1] * len(why.failing)
     assert names(why)[0] == ("ALL", 1, ["130"])
 
 
 def test_of_two_queries_the_one_counts_that_a_host_fails_less_of():
     easier = failed(3, A=[0], B=[0, 1]).or_easier(failed(3, C=[0], D=[1, 2]))
-    assert names(easier.why(str)) == [("B", 1, ["1"]), ("C", 1, ["0"])]
+    assert names(easier.why(str)[0]) == [("B", 1, ["1"]), ("C", 1, ["0"])]
 
 
 def state(uuid, traits=(), aggregates=(), used=(), **inventories):
@@ -115,17 +117,17 @@ def test_traits_aggregates_and_amounts_are_judged_for_each_host():
         state("u2", [], [], **room),
         state("u3", ["A"], ["g1"], {"VCPU": 6}, **room),
     )
-    assert names(found.why(str)) == [
+    assert names(found.why(str)[0]) == [
         ("forbidden trait B", 1, ["1"]),
         ("4 VCPU", 1, ["3"]),
         ("required aggregate g1 or g2+required trait A", 1, ["2"]),
     ]
-    assert found.why(str).suitable == 1
+    assert found.why(str)[0].suitable == 1
 
 
 def test_what_instances_before_took_is_used():
     found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), charged=[2])
-    (each,) = found.why(str).failing
+    (each,) = found.why(str)[0].failing
     assert each.reasons == [[Reason("at most 0 VCPU free", 1, "free", 0)]]
 
 
@@ -170,7 +172,9 @@ def test_what_is_said_of_sets():
         np.arange(7) >= 4,
         lambda at: [Reason("busy", 2)],
     )
-    assert texts(found.why(str)) == [
+    why, sets = found.why(str)
+    assert sets.tolist() == [0, 0, 0, 2, 1, 1, 1]
+    assert [failing_text(why, each) for each in why.failing] == [
         "3 hosts lack only A",
         "3 hosts are rejected only by OwnFilter: busy on 2 hosts",
         "1 host lacks A and B",

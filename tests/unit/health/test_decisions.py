@@ -6,7 +6,7 @@ import pytest
 
 from scheduler import errors
 from scheduler.cmd.traffic import traffic_counter
-from scheduler.decisions.document import Candidates, Error, Step
+from scheduler.decisions.document import Candidates, Cause, Error, Step
 from scheduler.decisions.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -69,14 +69,11 @@ def test_requests_and_instances_are_counted_by_outcome(count, error, outcome):
     assert outcome in catalogue.OUTCOMES
 
 
-@pytest.mark.parametrize(("kind", "is_counted"), [("NoValidHost", 1), ("HostsUnknown", 0)])
-def test_failures_without_a_host_are_counted_by_cause(count, kind, is_counted):
-    steps = [Step("i", "ComputeFilter", 12, 0, applies=True)]
-    text = "No valid host was found. There are not enough hosts available."
-    found = Candidates(source="placement", hosts=12, known=12, allowed=12)
-    counts = count(noted(filters=steps, error=Error(kind, text), candidates=found))
+@pytest.mark.parametrize("cause", [Cause("compute_down", "ComputeFilter", "-", "-"), None])
+def test_failures_without_a_host_are_counted_by_cause(count, cause):
+    counts = count(noted(error=Error("NoValidHost" if cause else "HostsUnknown", "-"), cause=cause))
     causes = {key: value for key, value in counts.items() if key[0] == "berth_no_valid_host_total"}
-    assert causes == ({("berth_no_valid_host_total", ("compute_down",)): 1} if is_counted else {})
+    assert causes == ({("berth_no_valid_host_total", ("compute_down",)): 1} if cause else {})
 
 
 def test_times_are_counted_by_stage_and_as_a_whole(count):

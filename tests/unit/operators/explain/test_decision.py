@@ -5,27 +5,33 @@ import pytest
 from scheduler.decisions.document import (
     Best,
     Candidates,
+    Cause,
+    Constraint,
     Decision,
     Error,
+    Failing,
     Flavor,
     Hosts,
+    Out,
+    Reason,
     Step,
-    Verdict,
     Weights,
+    Why,
 )
-from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.rendering import Host
 from scheduler.operators.explain import decision as shown_decision
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from tests.support.pages import Page
 from tests.support.shown import html_of
 
-OFFERED = Candidates(source="placement", hosts=3, known=3, allowed=3)
-SERVED = {"error": None, "result": "scheduled"}
+RAM = Constraint("RamFilter", "filter", filter="RamFilter")
+WHY = Why(3, constraints=[RAM], failing=[Failing([0], 2, ["h3", "h4"], [[Reason("few", 2)]])])
+CAUSE = Cause("resources", "RamFilter", "2 hosts are rejected only by RamFilter: few", "Add capacity.")
+SERVED = {"error": None, "cause": None, "why": None, "result": "scheduled"}
 
 
 def host(name, **weights):
-    return Host(name, name, "c", "z", "passed", "", "", None, sum(weights.values()), list(weights.items()))
+    return Host(name, name, "c", "z", "passed", "", "", sum(weights.values()), list(weights.items()))
 
 
 def made(**changes):
@@ -40,12 +46,24 @@ def made(**changes):
         "availability_zone": None,
         "result": "failed",
         "error": Error("NoValidHost", "none"),
-        "summary": "RamFilter rejected 2",
+        "summary": CAUSE.words,
+        "cause": CAUSE,
+        "why": WHY,
         "queries": ["GET /allocation_candidates"],
         "candidates": Candidates(source="placement", hosts=3),
         "filters": [Step("i", "RamFilter", 3, 1, applies=True)],
-        "verdicts": [Verdict("passed", count=1), Verdict("rejected", 0, "few", 2)],
-        "hosts": Hosts(True, ["h1", "h3"], ["h1", "n3"], [0, 0], [0, 0], [0, 1], {0: "c"}, {0: "z"}),
+        "hosts": Hosts(
+            True,
+            ["h1", "h3"],
+            ["h1", "n3"],
+            [0, 0],
+            [0, 0],
+            ["passed", "rejected"],
+            [-1, 0],
+            [-1, 0],
+            {0: "c"},
+            {0: "z"},
+        ),
         "best": Best(
             [0],
             [0.5],
@@ -67,15 +85,13 @@ def test_the_page_has_a_picture_of_each_stage():
 
 
 def test_cause_and_remedy_come_first():
-    error = Error("NoValidHost", "No valid host was found. There are not enough hosts available.")
-    decision = made(filters=[Step("i", "RamFilter", 3, 0, applies=True)], candidates=OFFERED, error=error)
-    texts = Page(render(decision)).texts
+    texts = Page(render(made())).texts
     assert texts[texts.index("Result") + 1 :][:5] == [
-        "no host (NoValidHost): RamFilter rejected 2",
+        "no host (NoValidHost)",
         "Cause",
-        "RamFilter rejected 3 of 3 hosts: few (resources)",
+        "2 hosts are rejected only by RamFilter: few (resources)",
         "Remedy",
-        cause_of(decision).remedy,
+        "Add capacity.",
     ]
     assert texts.index("Project") > texts.index("Remedy")
 
@@ -83,7 +99,9 @@ def test_cause_and_remedy_come_first():
 def test_words_are_those_of_the_terminal():
     """The titles of its tables, and why hosts are out."""
     shown = shown_decision.shown(made(), "memory", None)
-    page, (stages, hosts) = Page(html_of(shown)), shown.tables
+    page, (stages, failed, hosts) = Page(html_of(shown)), shown.tables
+    assert [tuple(map(str, row)) for row in page.tables[1][1:]] == [("2", "RamFilter: few", "h3, h4")]
+    assert list(failed.columns) == page.tables[1][0]
     assert [name for name in page.tables[0][0] if name] == list(stages.without_pictures()[0])
     assert [name for name in page.tables[-1][0] if name] == list(hosts.columns)
     assert [(row[4], row[5]) for row in page.tables[-1][1:]] == [
@@ -109,11 +127,17 @@ def test_the_query_is_readable():
     ]
 
 
-@pytest.mark.parametrize("part", ["request_id", "summary", "project_id", "availability_zone"])
+@pytest.mark.parametrize("part", ["request_id", "project_id", "availability_zone"])
 def test_texts_of_the_document_are_no_markup(part):
     html = render(made(**{part: "<script>alert(1)</script>"}))
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert" in html
+
+
+def test_a_stage_that_left_hosts_says_why_others_are_out():
+    steps = [Step("i", "A", 9, 3, applies=True, out=[Out("few", 2, ["h1", "h2"])])]
+    found = shown_decision.funnel(made(filters=steps, claims={}, **SERVED))
+    assert list(found.without_pictures()[1][-1][3]) == ["few (h1, h2)", "4 more hosts, reason not computed"]
 
 
 def stages_of(*stages, failed=True, hosts=200):

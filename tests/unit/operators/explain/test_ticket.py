@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.document import Constraint, Error, Failing, Why
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.operators.explain.ticket import for_ticket, for_user
 from tests.unit.operators.explain.test_main import config, make_trace, run, scheduler, trace
 
@@ -22,7 +23,7 @@ def test_five_lines_say_what_was_requested_and_why_there_is_no_host():
     assert lines[0].endswith("project p")
     assert lines[1].startswith("Decided: ")
     assert lines[2] == "Result: no host (NoValidHost)"
-    assert lines[3].startswith("Cause: RamFilter rejected 2 of 2 hosts: ")
+    assert lines[3].startswith("Cause: 2 hosts are rejected only by RamFilter: ")
     assert lines[3].endswith("(resources)")
     assert lines[4].startswith("Remedy: Add capacity")
 
@@ -67,6 +68,7 @@ MEMORY, GROUP = ("2048 MEMORY_MB", "amount"), ("group 1 (1 VGPU)", "group")
 def test_the_user_reads_whether_the_whole_cloud_lacks_room(why, words):
     decision = make_trace().decision
     decision.why, decision.error = why, Error("NoValidHost", "No valid host was found. ")
+    decision.cause = cause_of(decision)
     first, advice = for_user(decision)
     assert words in first
     assert not [word for word in OF_OPERATORS if word in f"{first} {advice}"]
@@ -83,17 +85,15 @@ def test_the_user_reads_whether_the_whole_cloud_lacks_room(why, words):
 )
 def test_an_error_that_is_no_refusal_is_shown_as_what_it_is(kind, remedy, words):
     decision = make_trace().decision
-    decision.error, decision.summary = Error(kind, "h1"), "h1"
+    decision.error, decision.cause, decision.summary = Error(kind, "h1"), None, "h1"
     assert remedy in for_ticket(decision)[4]
     assert words in for_user(decision)[0]
 
 
 def test_an_outage_is_no_cause():
     decision = make_trace().decision
-    decision.error, decision.summary = (
-        Error("PlacementUnavailable", "h1: timed out"),
-        "Placement is unavailable",
-    )
+    decision.error, decision.cause = Error("PlacementUnavailable", "h1: timed out"), None
+    decision.summary = "Placement is unavailable"
     assert for_ticket(decision)[3] == "Cause: Placement is unavailable"
     first, advice = for_user(decision)
     assert first.endswith("was not served: a part of the cloud was unavailable.")
@@ -102,7 +102,7 @@ def test_an_outage_is_no_cause():
 
 def test_a_request_with_a_host():
     decision = make_trace().decision
-    decision.error = None
+    decision.error = decision.cause = None
     assert for_ticket(decision)[2].startswith("Result: scheduled to")
     assert for_user(decision)[0].endswith("has got a place.")
 

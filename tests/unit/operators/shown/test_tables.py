@@ -45,10 +45,10 @@ def test_lines_of_a_cell_stay_lines():
     ("node", "shown"), [("cmp-1", False), ("cmp-1.example.net", False), ("baremetal-7", True)]
 )
 def test_nodes_are_shown_if_their_names_are_not_those_of_their_hosts(node, shown):
-    hosts = document.Hosts(True, ["cmp-1"], [node], [0], [0], [0], {0: "c"}, {0: "z"})
+    hosts = document.Hosts(True, ["cmp-1"], [node], [0], [0], ["passed"], [-1], [-1], {0: "c"}, {0: "z"})
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     decision = Trace(request).decision
-    decision.hosts, decision.verdicts = hosts, [document.Verdict("passed", count=1)]
+    decision.hosts = hosts
     columns, rows = shown_decision.hosts(decision, None).without_pictures()
     assert ("Node" in columns) is shown
     assert (node in rows[0]) is (shown or node == "cmp-1")

@@ -1,0 +1,222 @@
+"""The set of constraints that each host fails, by arrays.
+
+Hosts that fail the same constraints are one entry. A constraint that hosts fail alone is *sufficient*:
+without it these hosts would have the request.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.decisions.document import Constraint, Failing, Reason, Why
+
+#: Sets of several constraints that are kept, and hosts that are named of each set.
+MOST_SETS = 10
+NAMED = 20
+
+#: Reasons that are kept of one constraint.
+MOST_REASONS = 4
+
+#: Masks after which the codes of hosts are made small again: they are bits of an integer.
+_FOLDED = 40
+
+
+Explain = Callable[[np.ndarray], Sequence[Reason]]
+"""Returns why some hosts, by their positions, fail a constraint."""
+
+
+class _Entry(NamedTuple):
+    """A constraint, which hosts fail it, and what explains some of them; of sources the first one counts."""
+
+    constraint: Constraint
+    mask: np.ndarray
+    sources: tuple[tuple[np.ndarray, "Explain"], ...] = ()
+
+    def among(self, hosts: np.ndarray) -> "_Entry":
+        """Return the same for some hosts; bool, shape (hosts,)."""
+        sources = ((mask & hosts, explain) for mask, explain in self.sources)
+        return _Entry(self.constraint, self.mask & hosts, tuple(sources))
+
+    def explain(self, positions: np.ndarray) -> list[Reason]:
+        """Return why some hosts fail the constraint, the reason of most hosts first."""
+        found: dict[str, list[Reason]] = {}
+        for mask, explain in self.sources:
+            known = mask[positions]
+            for reason in explain(positions[known]) if known.any() else ():
+                found.setdefault(reason.text, []).append(reason)
+            positions = positions[~known]
+        return sorted(map(_together, found.values()), key=lambda reason: -reason.hosts)
+
+
+def _together(reasons: Sequence[Reason]) -> Reason:
+    """Return one reason for equal ones; the number of hosts is 0, for unknown, if it is so of one."""
+    complete = all(each.hosts for each in reasons)
+    hosts = sum(each.hosts for each in reasons) if complete else 0
+    most = max((each.most for each in reasons if each.most is not None), default=None)
+    return Reason(reasons[0].text, hosts, reasons[0].limit, most)
+
+
+def no_reasons(_positions: np.ndarray) -> Sequence[Reason]:
+    return ()
+
+
+class FailedConstraints:
+    """The constraints that each of some hosts fails."""
+
+    def __init__(self, hosts: int) -> None:
+        """Let no host fail anything."""
+        self._hosts = hosts
+        self._entries: dict[str, _Entry] = {}
+        self._others: dict[str, _Entry] = {}
+
+    def add_alternative(
+        self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons
+    ) -> None:
+        """Note hosts that would suit without another constraint than the one that they fail, too.
+
+        Two constraints may exclude a host together only, as a zone and a disk of a pool outside of the zone.
+        """
+        if mask.any():
+            self._others[constraint.text] = _Entry(constraint, mask, ((mask, explain),))
+
+    def add(self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons) -> None:
+        """Note which hosts fail a constraint, besides those that fail it already; bool, shape (hosts,)."""
+        if not mask.any():
+            return
+        self._add(_Entry(constraint, mask, () if explain is no_reasons else ((mask, explain),)))
+
+    def _add(self, entry: _Entry) -> None:
+        text = entry.constraint.text
+        if (known := self._entries.get(text)) is not None:
+            entry = _Entry(entry.constraint, entry.mask | known.mask, (*known.sources, *entry.sources))
+        if entry.mask.any():
+            self._entries[text] = entry
+
+    def explain(self, text: str, explain: Callable[[Explain], Explain]) -> None:
+        """Replace the reasons of a constraint by what is made of them."""
+        if known := self._entries.get(text):
+            self._entries[text] = known._replace(sources=((known.mask, explain(known.explain)),))
+
+    def failed(self, text: str) -> np.ndarray:
+        """Return which hosts fail the constraint of this name."""
+        known = self._entries.get(text)
+        return np.zeros(self._hosts, bool) if known is None else known.mask
+
+    def counts(self) -> np.ndarray:
+        """Return how many constraints each host fails."""
+        total = np.zeros(self._hosts, np.int64)
+        for entry in self._entries.values():
+            total += entry.mask
+        return total
+
+    def or_easier(self, other: "FailedConstraints") -> "FailedConstraints":
+        """Return what each host fails of another query if that is less, otherwise of this one."""
+        use = other.counts() < self.counts()
+        merged = FailedConstraints(self._hosts)
+        for mine, part in ((self, ~use), (other, use)):
+            for entry in mine._entries.values():  # noqa: SLF001 - of the same class
+                merged._add(entry.among(part))
+        return merged
+
+    def without(self, hosts: np.ndarray) -> "FailedConstraints":
+        """Return the same, but for some hosts, which fail nothing; bool, shape (hosts,)."""
+        kept = FailedConstraints(self._hosts)
+        for entry in self._entries.values():
+            kept._add(entry.among(~hosts))
+        return kept
+
+    def with_all(self, other: "FailedConstraints") -> "FailedConstraints":
+        """Return what hosts fail of both."""
+        both = FailedConstraints(self._hosts)
+        both.merge(self)
+        both.merge(other)
+        return both
+
+    def merge(self, other: "FailedConstraints") -> None:
+        """Note what hosts fail besides."""
+        for entry in other._entries.values():  # noqa: SLF001 - of the same class
+            self._add(entry)
+        self._others |= other._others  # noqa: SLF001
+
+    def of(self, position: int) -> list[tuple[Constraint, Sequence[Reason]]]:
+        """Return what one host fails, with the reasons."""
+        at = np.array([position])
+        return [(one.constraint, one.explain(at)) for one in self._entries.values() if one.mask[position]]
+
+    def why(
+        self, name: Callable[[int], str], cut: Mapping[str, bool] | None = None
+    ) -> tuple[Why, np.ndarray]:
+        """Return the sets of failed constraints, and the index of that of each host: int64, shape (hosts,).
+
+        The index is -1 for hosts that fail nothing, or one of the sets that are not kept.
+
+        Args:
+            name: Returns the name of a host by its position.
+            cut: Constraints by name for which there may be more hosts that fail them alone.
+        """
+        entries = list(self._entries.values())
+        why = Why(self._hosts, constraints=[entry.constraint for entry in entries])
+        found = sorted(self._sets(), key=lambda pair: (len(pair[0]), -len(pair[1]), pair[0]))
+        why.suitable = sum(len(positions) for numbers, positions in found if not numbers)
+        singles = [one for one in found if len(one[0]) == 1]
+        several = [one for one in found if len(one[0]) > 1][:MOST_SETS]
+        sets = np.full(self._hosts, -1)
+        for numbers, positions in singles:
+            sets[positions] = len(why.failing)
+            why.failing.append(
+                _failing([entries[number] for number in numbers], list(numbers), positions, name)
+            )
+            why.failing[-1].cut = bool(cut and cut.get(entries[numbers[0]].constraint.text))
+        self._add_alternatives(why, name)
+        for numbers, positions in several:
+            sets[positions] = len(why.failing)
+            why.failing.append(
+                _failing([entries[number] for number in numbers], list(numbers), positions, name)
+            )
+        return why, sets
+
+    def _add_alternatives(self, why: Why, name: Callable[[int], str]) -> None:
+        alone = self.counts() == 1
+        for other in self._others.values():
+            positions = np.flatnonzero(other.mask & alone & ~self.failed(other.constraint.text))
+            if not len(positions):
+                continue
+            known = next((each for one, each in why.alone() if one.text == other.constraint.text), None)
+            if known is not None:
+                known.hosts += len(positions)
+                known.names = [*known.names, *_names(positions, name)][:NAMED]
+                continue
+            texts = [one.text for one in why.constraints]
+            if other.constraint.text not in texts:
+                why.constraints.append(other.constraint)
+                texts.append(other.constraint.text)
+            why.failing.append(_failing([other], [texts.index(other.constraint.text)], positions, name))
+
+    def _sets(self) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+        """Yield each distinct set of failed constraints with the positions of its hosts."""
+        if not self._hosts:
+            return
+        masks = [entry.mask for entry in self._entries.values()]
+        codes = np.zeros(self._hosts, np.int64)
+        for number, mask in enumerate(masks):
+            codes = codes * 2 + mask
+            if number % _FOLDED == _FOLDED - 1:
+                codes = np.unique(codes, return_inverse=True)[1]
+        _, firsts, which, counts = np.unique(
+            codes, return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(which, kind="stable")
+        for first, positions in zip(firsts, np.split(order, np.cumsum(counts)[:-1]), strict=True):
+            yield tuple(number for number, mask in enumerate(masks) if mask[first]), positions
+
+
+def _failing(
+    entries: Sequence[_Entry], numbers: list[int], positions: np.ndarray, name: Callable[[int], str]
+) -> Failing:
+    reasons = [entry.explain(positions)[:MOST_REASONS] for entry in entries]
+    return Failing(numbers, len(positions), _names(positions, name), reasons)
+
+
+def _names(positions: np.ndarray, name: Callable[[int], str]) -> list[str]:
+    return [name(int(at)) for at in positions[:NAMED]]

@@ -1,0 +1,100 @@
+"""What a request saw until it found no valid host."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from scheduler.filters.chain import PreparedChain, Step
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.placement.answer import AllocationCandidate, Candidates
+from scheduler.request.query import Query
+from scheduler.request.scheduling_request import SchedulingRequest
+
+
+@dataclass
+class Failure:
+    """What a request saw until it failed.
+
+    Attributes:
+        offered: The hosts that were ranked last; None if there were none.
+        judged: Those that the request itself allows, with what it has consumed of them.
+        chain: The filters for them.
+        number: The instance that has no host, from 0.
+        placed: For each instance that had found one, the row of its host and what it took.
+        steps: What each filter did for that instance.
+        refused: Why claims on hosts were refused, by row.
+        answer: Placement's answer; None if the mirror named the hosts.
+    """
+
+    request: SchedulingRequest
+    queries: Sequence[Query]
+    offered: HostView | None = None
+    judged: HostView | None = None
+    chain: PreparedChain | None = None
+    number: int = 0
+    placed: Mapping[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
+    steps: Sequence[Step] = ()
+    refused: Mapping[int, str] = field(default_factory=dict)
+    answer: Candidates | None = None
+
+    @property
+    def shared(self) -> list[AllocationCandidate]:
+        """What instances took from providers that other hosts share."""
+        return [one for _, one in self.placed.values() if one is not None and len(one.roots) > 1]
+
+
+@dataclass(frozen=True)
+class KnownHosts:
+    """The hosts of a table. Arrays have an entry for each of them, by row.
+
+    Attributes:
+        offered: Which were offered to the request; bool.
+        charged: How many instances of the request each has; int64.
+    """
+
+    table: HostTable
+    offered: np.ndarray
+    charged: np.ndarray
+
+    @classmethod
+    def of(cls, table: HostTable, failure: Failure) -> Self:
+        offered, charged = np.zeros(len(table), bool), np.zeros(len(table), np.int64)
+        if failure.offered is not None:
+            offered[failure.offered.table_rows] = True
+        np.add.at(charged, np.array([row for row, _ in failure.placed.values()], np.int64), 1)
+        return cls(table, offered, charged)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def none(self) -> np.ndarray:
+        return np.zeros(len(self.table), bool)
+
+    def among(self, uuids: Collection[str]) -> np.ndarray:
+        """Return which hosts these compute nodes are; none of a cell that takes no part."""
+        found = self.none()
+        found[self.table.find(uuids)] = True
+        return found
+
+    def uuids(self, hosts: np.ndarray) -> list[str]:
+        """Return the UUIDs of some hosts; bool, shape (hosts,)."""
+        rows = self.table.rows
+        return [rows[row].uuid for row in np.flatnonzero(hosts).tolist()]
+
+
+@dataclass
+class Gaps:
+    """What an explanation does not know.
+
+    Attributes:
+        incomplete: Whether Placement, or a database, is still to be asked.
+        notes: What was not looked at.
+        cut: Constraints by name for which there may be more hosts that fail them alone.
+    """
+
+    incomplete: bool = False
+    notes: list[str] = field(default_factory=list)
+    cut: dict[str, bool] = field(default_factory=dict)

@@ -1,0 +1,76 @@
+"""What hosts fail, in the words of log, fault, lists, terminal and pages."""
+
+from collections.abc import Sequence
+
+from scheduler.decisions.cause_code import ConstraintKind
+from scheduler.decisions.document import Constraint, Failing, Reason, Why
+from scheduler.logs import count_text
+
+
+def failed_words(constraint: Constraint, reasons: Sequence[Reason]) -> str:
+    """Return what one host fails, such as 'lacks 2 VCPU: at most 1 VCPU free'."""
+    return _phrase(constraint, with_reasons(constraint, reasons, 1), one=True, only=False)
+
+
+def with_reasons(constraint: Constraint, reasons: Sequence[Reason], hosts: int) -> str:
+    """Return a constraint with why hosts fail it."""
+    words = reasons_text(reasons, hosts)
+    return constraint.words + (f": {words}" if words else "")
+
+
+def reasons_text(reasons: Sequence[Reason], hosts: int) -> str:
+    """Return why hosts fail a constraint; reasons that are not of all ``hosts`` have their number."""
+    return ", ".join(
+        each.text if each.hosts in {0, hosts} else f"{each.text} on {count_text(each.hosts, 'host')}"
+        for each in reasons
+    )
+
+
+def _phrase(constraint: Constraint, words: str, *, one: bool, only: bool) -> str:
+    alone = " only" if only else ""
+    be = "is" if one else "are"
+    match constraint.kind:
+        case ConstraintKind.FILTER:
+            return f"{be} rejected{alone} by {words}"
+        case ConstraintKind.HOST | ConstraintKind.CELL:
+            return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} not {words}"
+        case ConstraintKind.IGNORED:
+            return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} {words}"
+        case ConstraintKind.SEVERAL:
+            return f"{'fails' if one else 'fail'} {words}"
+    if constraint.text.startswith("forbidden"):
+        return f"{'has' if one else 'have'}{alone} {words}"
+    return f"{'lacks' if one else 'lack'}{alone} {words}"
+
+
+def failing_text(why: Why, failing: Failing) -> str:
+    """Return what hosts fail, such as '31 hosts lack only required trait CUSTOM_GPU (flavor)'."""
+    hosts = ("at least " if failing.cut else "") + count_text(failing.hosts, "host")
+    return f"{hosts} {_failed(why.of(failing), failing)}"
+
+
+def constraints_text(why: Why, failing: Failing) -> str:
+    """Return what hosts fail, without their number."""
+    return " and ".join(each.words for each in why.of(failing))
+
+
+def _failed(constraints: Sequence[Constraint], failing: Failing) -> str:
+    one = failing.hosts == 1
+    if len(constraints) == 1:
+        words = with_reasons(constraints[0], failing.first_reasons, failing.hosts)
+        return _phrase(constraints[0], words, one=one, only=True)
+    phrases: list[str] = []
+    before = ""
+    for constraint in sorted(constraints, key=lambda each: _phrase(each, "", one=one, only=False)):
+        phrase = _phrase(constraint, "", one=one, only=False)
+        phrases.append(constraint.words if phrase == before else phrase + constraint.words)
+        before = phrase
+    return " and ".join(phrases)
+
+
+def instance_text(why: Why) -> str:
+    """Return which instance of several has no host, or ""."""
+    if why.instances <= 1:
+        return ""
+    placed = f"; {why.placed} found a host, which was released" if why.placed else ""
+    return f"for instance {why.number} of {why.instances}{placed}"
