@@ -17,7 +17,7 @@ from scheduler.decisions.document import (
     Failing,
     Hosts,
     Out,
-    Reason,
+    Reason as WhyReason,
     Step,
     Weights,
     Why,
@@ -185,7 +185,7 @@ def failed():
     ]
     last = Step("i", "AggregateInstanceExtraSpecsFilter", 3, 0, applies=True)
     rule = Constraint(last.filter, "filter", filter=last.filter)
-    reason = Reason(f"extra spec {LONG}={LONG} is not met", 3)
+    reason = WhyReason(f"extra spec {LONG}={LONG} is not met", 3)
     return made(
         request_id="req-1153c1f3-d5ca-4917-8903-1e576291d389",
         error=Error("NoValidHost", "No valid host was found. There are not enough hosts available."),

@@ -20,7 +20,7 @@ from scheduler.decisions.remedies import OF_AGGREGATES
 from scheduler.decisions.words import failed_words
 from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.rows import HostRow
-from scheduler.operators.plan.command_base import quiet
+from scheduler.operators.plan.command import quiet
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.placement.providers import ABSENT, Inventory, ProviderState
