@@ -348,7 +348,7 @@ def _other_end(decision: Decision) -> str:
     """Return what ended a request that was not refused, with what Placement has said."""
     found, lost = decision.candidates, decision.refused_claims
     detail = found.reason if found.failed else lost[-1].cause if lost else ""
-    text = decision.error.text.strip() if decision.error else ""
+    text = f"{decision.error.kind}: {decision.error.text.strip()}" if decision.error else ""
     return f"{text} ({detail})" if detail else text
 
 

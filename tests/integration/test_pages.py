@@ -17,10 +17,12 @@ from scheduler.decisions.document import (
     Failing,
     Hosts,
     Out,
-    Reason as WhyReason,
     Step,
     Weights,
     Why,
+)
+from scheduler.decisions.document import (
+    Reason as WhyReason,
 )
 from scheduler.operators.explain import decision as shown_decision
 from scheduler.operators.plan.drain import DrainMove, DrainPlan, Share, Target

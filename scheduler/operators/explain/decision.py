@@ -117,8 +117,8 @@ def _candidates(found: Candidates) -> Iterator[str]:
 
 
 def _sayings(decision: Decision) -> Iterator[Saying]:
-    other = f": {decision.summary}" if decision.error and not decision.cause else ""
-    yield Saying(rendering.result(decision) + other, "Result")
+    _, _, other = decision.summary.partition(": ") if decision.error and not decision.cause else ("",) * 3
+    yield Saying(": ".join(filter(None, (rendering.result(decision), other))), "Result")
     if cause := decision.cause:
         yield Saying(f"{cause.words} ({cause.code})", "Cause")
         yield Saying(cause.remedy, "Remedy")
@@ -274,7 +274,9 @@ def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LI
     nodes = any(one.node.partition(".")[0] != one.host.partition(".")[0] for one in found)
     columns: Columns = {
         "Host": lambda one: _link(one.host, links), **({"Node": "node"} if nodes else {}),
-        "Cell": "cell", "Zone": "zone", "Outcome": "outcome", "Why": why,
+        "Cell": "cell", "Zone": "zone", "Outcome": "outcome",
+        # the table of the sets has the reasons
+        "Why": lambda one: one.filter if one.filter and decision.why else why(one),
         "Weight": lambda one: None if one.total is None else f"{one.total:.4g}",
     }  # fmt: skip
     note = "The hosts that matter most come first."

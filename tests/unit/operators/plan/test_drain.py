@@ -66,7 +66,7 @@ def test_members_of_an_anti_affinity_group_are_kept_apart_at_every_step():
     plan = plan_of(cloud, "h1", "h2")
     assert moves_of(plan) == {uuid_of("m1"): "h3"} or moves_of(plan) == {uuid_of("m2"): "h3"}
     (text,) = reasons_of(plan).values()
-    assert "ServerGroupAntiAffinityFilter rejected" in text
+    assert "rejected only by ServerGroupAntiAffinityFilter" in text
 
 
 def test_members_of_an_affinity_group_cannot_leave_their_host():
@@ -75,7 +75,7 @@ def test_members_of_an_affinity_group_cannot_leave_their_host():
     cloud.put("m1", "h1", in_group=together).put("m2", "h1", in_group=together)
     plan = plan_of(cloud, "h1")
     assert not plan.moves
-    assert all("ServerGroupAffinityFilter rejected" in text for text in reasons_of(plan).values())
+    assert all("ServerGroupAffinityFilter" in text for text in reasons_of(plan).values())
 
 
 def pinned_spec():
@@ -110,7 +110,7 @@ def test_pinned_guests_do_not_share_cpus_at_any_step():
     plan = plan_of(cloud, "h1")
     assert sorted(moves_of(plan).values()) == ["h2", "h3"]
     (text,) = reasons_of(plan).values()
-    assert "NUMATopologyFilter rejected" in text
+    assert "rejected only by NUMATopologyFilter" in text
 
 
 @pytest.mark.parametrize("state", ["error", "resized", "soft-delete", "suspended"])

@@ -134,7 +134,7 @@ def test_instances_without_a_place_are_told_with_the_reason(run, cloud):
     status, output, _ = run("drain", "h0")
     assert status == NO_PLACE
     assert "1 instance without a place, missing 1 DISK_GB, 1024 MEMORY_MB, 1 VCPU" in output
-    assert "ServerGroupAntiAffinityFilter rejected 3" in output
+    assert "3 hosts are rejected only by ServerGroupAntiAffinityFilter" in output
 
 
 def test_commands_are_all_that_is_printed(run):
