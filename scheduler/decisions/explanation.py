@@ -9,6 +9,7 @@ host, and for a few nodes that the mirror does not know well.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+import math
 import time
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ from scheduler.selection.headroom import Headroom
 from scheduler.selection.narrowing import conditions, is_filtered
 
 LOG = logging.getLogger(f"nova.{__name__}")
+
+#: Seconds after which the age of the mirror is named: Placement may have changed since.
+OLD_MIRROR = 10.0
 
 #: Seconds of one explanation in all.
 MOST_SECONDS = 5.0
@@ -109,6 +113,8 @@ class FailureExplainer:
         why.instances = len(failure.request.instance_uuids)
         why.number, why.placed = failure.number + 1, len(failure.placed)
         why.notes, why.incomplete = gaps.notes, gaps.incomplete
+        if OLD_MIRROR < (age := self._world.mirror.age()) < math.inf:
+            why.notes.append(f"What hosts have in Placement is as of {age:.0f} s before")
         return Explanation(why, sets)
 
     def failed(self, failure: Failure) -> FailedConstraints:

@@ -35,7 +35,7 @@ def test_nothing_else_is_documented():
             [
                 "  problem: lacks an enabled compute service: service disabled (kernel update)\n",
                 "\nRemedy: Enable the compute services, or wait until their maintenance ends.\n",
-                "1 host lacks an enabled compute service and required trait CUSTOM_GPU (flavor)\n",
+                "1 host lacks required trait CUSTOM_GPU (flavor) and an enabled compute service\n",
             ],
         ),
         (

@@ -35,6 +35,9 @@ class NoMirror:
     full_nodes = ()
     known = Mirror()
 
+    def age(self):
+        return 0.0
+
     def known_nodes(self, aggregates, *, reads=True):
         return Nodes()
 

@@ -7,12 +7,21 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler import objects
+from scheduler.claims.session import NothingSent
 from scheduler.decisions.cause_code import CauseCode
-from scheduler.decisions.explanation import Failure
+from scheduler.decisions.document import decode
+from scheduler.decisions.explanation import FailureExplainer
+from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import OfferedHosts
+from scheduler.decisions.recorder import DecisionRecorder
+from scheduler.errors import NoValidHost
+from scheduler.operators.explain.ticket import for_user
+from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
-from tests.builders import uuid_of
+from scheduler.workflow.decide import decide
+from tests.builders import CELL, uuid_of
+from tests.support.options import make_conf
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, node
 from tests.unit.operators.plan.test_capacity import request
 from tests.unit.operators.plan.test_drain import host_cells, pinned_spec
@@ -150,6 +159,34 @@ def test_equal_refusals_cost_placement_one_analysis(monkeypatch):
     assert len(asked) == len(set(asked)) > 0
 
 
+def test_callers_wait_for_no_question_and_placement_gets_one_analysis(monkeypatch):
+    """A burst of equal refusals while Placement takes three seconds for each answer."""
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
+    planned, asked, now = cloud.planned(), [], [0.0]
+
+    def offer(text):
+        asked.append(text)
+        now[0] += 3.0
+        return OfferedHosts()
+
+    monkeypatch.setattr(planned.snapshot.questions, "offer", offer)
+    monkeypatch.setattr(planned._world.offers, "find", lambda queries: Candidates({}))
+    explainer = FailureExplainer(planned.explainer._world, lambda: now[0])
+    recorder = DecisionRecorder(make_conf(), lambda: now[0], explain=explainer.explain)
+    _, spec = request(cloud, flavor("gpu", resources1__VGPU="1", group_policy="none"))
+    for number in range(64):
+        of_one = SchedulingRequest.of(spec.obj_clone(), [uuid_of(f"new {number}")])
+        trace = recorder.begin(of_one)
+        with pytest.raises(NoValidHost), recorder.recording(trace):
+            decide(of_one, planned._world, NothingSent, trace)
+        assert "lack only group 1 (1 VGPU)" in trace.decision.cause.words
+    assert (now[0], asked) == (0.0, [])
+    recorder.completion.complete_now()
+    assert len(asked) == len(set(asked)) > 0
+    assert now[0] == 3.0 * len(asked)
+    assert not decode(recorder.memory.find(uuid_of("new 63"))).why.incomplete
+
+
 @pytest.mark.parametrize("there", [MANY, 3])
 def test_hosts_that_placement_does_not_know_in_the_zone_are_named(there):
     hosts = [node(f"h{number}").az("here" if number < there else "elsewhere") for number in range(MANY)]
@@ -158,3 +195,27 @@ def test_hosts_that_placement_does_not_know_in_the_zone_are_named(there):
     assert alone(decision)[text] == there
     assert cause.remedy == "Copy nova's aggregates to Placement: nova-manage placement sync_aggregates."
     assert re.match(rf"{there} hosts lack only {re.escape(text)}", cause.words)
+
+
+def test_hosts_of_a_disabled_cell_are_known_and_the_user_is_told_so():
+    cloud = MadeCloud(node("h1"), node("h2"))
+    _, spec = request(cloud, flavor())
+    planned = cloud.planned()
+    planned.snapshot.table.disabled_cells = frozenset({CELL})
+    decision = planned.decide(spec, [spec.instance_uuid], explain=True).document
+    assert (decision.cause.code, decision.cause.words) == (
+        CauseCode.CELL,
+        "2 hosts suit but are not in an enabled cell",
+    )
+    assert "out of service" in for_user(decision)[0]
+
+
+def test_an_old_mirror_is_named():
+    cloud = MadeCloud(node("h1", ram=512))
+    _, spec = request(cloud, flavor())
+    planned, age = cloud.planned(), [3.0]
+    planned.snapshot.mirror.age = lambda: age[0]
+    notes = []
+    for age[0] in (3.0, 32.4):
+        notes += planned.decide(spec, [spec.instance_uuid], explain=True).document.why.notes
+    assert notes == ["What hosts have in Placement is as of 32 s before"]
