@@ -32,8 +32,8 @@ def all_win(_nodes: Collection[str]) -> Mapping[str, str]:
 class Reservations(Protocol):
     """Where hosts are reserved for instances."""
 
-    def remove(self, instances: Iterable[str]) -> None:
-        """Release what is reserved for these instances."""
+    def remove(self, instances: Iterable[str]) -> int:
+        """Release what is reserved for these instances; return how many had something."""
 
 
 @dataclass(frozen=True)

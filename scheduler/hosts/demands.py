@@ -48,6 +48,7 @@ class PendingDemands:
         self._fitter = fitter
         self._of_node: dict[str, dict[str, InstanceDemand]] = {}
         self._count = 0
+        self.forgotten = 0  # how many demands were forgotten so far, though their placements stay
         self._applied: LRUCache[str, _Applied] = LRUCache(MAX_CACHED)
         # Hosts in equal states have the same object, so that rules judge it once.
         self._distinct: LRUCache[Any, Any] = LRUCache(MAX_CACHED)
@@ -75,7 +76,9 @@ class PendingDemands:
 
     def forget(self, instances: Mapping[str, str]) -> int:
         """Count these instances no more on the nodes that are given; return how many were counted."""
-        return sum([self.remove(node, instance) for instance, node in instances.items()])
+        freed = sum([self.remove(node, instance) for instance, node in instances.items()])
+        self.forgotten += freed
+        return freed
 
     def on(
         self, table: HostTable, rows: TableRows, earlier: Iterable[tuple[str, str, InstanceDemand]] = ()

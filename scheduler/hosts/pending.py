@@ -11,9 +11,8 @@ were read before: at each moment a table and what is pending on it have each ins
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 import math
@@ -26,7 +25,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.bounds.waits import waiting_for
+from scheduler.bounds.locks import KeyedLocks
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition
 from scheduler.hosts.demands import Demands, PendingDemands
 from scheduler.hosts.recent_builds import RecentBuilds
@@ -41,9 +40,6 @@ AMOUNTS = GUARDED + COUNTERS
 
 # Seconds after which a placement that no compute has reported is given up.
 LIFETIME = 180.0
-
-# Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
-SERIALIZED_TIMEOUT = 1.0
 
 # Placements of other schedulers that are kept at most; further ones are left out. Two hundred a second that
 # no compute reports within ``LIFETIME`` are 36,000; anyone on the bus can announce more.
@@ -156,6 +152,9 @@ class PendingPlacements:
     """The pending placements of one process, at most one for an instance. Any thread may use it.
 
     Attributes:
+        now: Returns the time, in seconds of the clock that all moments here are of.
+        turns: Held by requests that choose and reserve a host.
+        changes: How many placements were added and removed so far.
         listener: Receives the placements that this scheduler decides; None: nothing does.
         claims: What Placement may not have counted of them.
         demands: What they need of NUMA cells and PCI devices.
@@ -165,7 +164,6 @@ class PendingPlacements:
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        serialized_timeout: float = SERIALIZED_TIMEOUT,
         most_shared: int = MOST_SHARED,
         fitter: Fitter | None = None,
         most_shared_demands: int = MOST_SHARED_DEMANDS,
@@ -176,15 +174,15 @@ class PendingPlacements:
             fitter: Fits the NUMA topologies of placements that are laid over hosts; None: a new one.
         """
         self.listener: PlacementListener | None = None
-        self._clock = clock
+        self._clock = self.now = clock
+        self.turns = KeyedLocks()
+        self.changes = 0
         self._most_shared = most_shared
         self._most_shared_demands = most_shared_demands
-        self._serialized_timeout = serialized_timeout
         self._lock = threading.RLock()
         self.claims = RecentClaims(self._lock, clock)
         self.demands = PendingDemands(self._lock, fitter or Fitter())
         self.builds = RecentBuilds(clock)
-        self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
         self._settled: list[tuple[float, PendingPlacement]] = []  # by when a table was read that has it
         self._row_of_uuid: Mapping[str, TableRow] = {}
@@ -238,9 +236,8 @@ class PendingPlacements:
         table: HostTable,
         row: TableRow,
         amounts: Amounts,
-        expected: Amounts | None = None,
         demand: InstanceDemand | None = None,
-    ) -> PendingPlacement | None:
+    ) -> tuple[PendingPlacement, int]:
         """Add a placement of an instance, in place of the one that it may have.
 
         Args:
@@ -248,25 +245,22 @@ class PendingPlacements:
             table: The table that the request looks at.
             row: The row of the chosen node.
             amounts: What the instance takes, in the order of ``AMOUNTS``.
-            expected: What the caller believes to be pending on the row.
             demand: What it needs of NUMA cells and PCI devices; None for nothing.
 
         Returns:
-            The placement; None, and nothing is added, if something else than ``expected`` is pending on the
-            row.
+            The placement, and how many changes this was.
         """
         node = table.rows[row]
         expires_at = self._clock() + LIFETIME
         placement = PendingPlacement(instance, node.uuid, amounts, node.updated, expires_at, demand=demand)
         with self._lock:
-            sums = self._sums_of(table)
-            if expected is not None and not np.array_equal(sums[:, row], expected):
-                return None
+            before = self.changes
             self._remove([instance])
             self._put(placement)
+            made = self.changes - before
         if self.listener is not None:
             self.listener.reserved(placement)
-        return placement
+        return placement, made
 
     def grant(self, instance: str) -> None:
         """Note that Placement has granted the claim for the pending placement of an instance."""
@@ -274,10 +268,6 @@ class PendingPlacements:
             placement = self._placements.get(instance)
             if placement is not None:
                 self.claims.end(placement.node, instance, granted=True)
-
-    def now(self) -> float:
-        """Return the time, in seconds of the clock that all moments here are of."""
-        return self._clock()
 
     def share(
         self,
@@ -326,27 +316,14 @@ class PendingPlacements:
                 if self._placements.get(instance) is placement:
                     self._remove([instance])
 
-    @contextmanager
-    def serialized(self) -> Iterator[None]:
-        """Let requests whose host was taken by another one choose one after the other.
-
-        The wait for this is bounded. A request that has waited for so long chooses without waiting further.
-        """
-        with waiting_for("its turn among requests whose host was taken"):
-            acquired = self._serialized.acquire(timeout=self._serialized_timeout)
-        try:
-            yield
-        finally:
-            if acquired:
-                self._serialized.release()
-
-    def remove(self, instances: Iterable[str]) -> None:
-        """Remove the placements of these instances; those without one do not matter."""
+    def remove(self, instances: Iterable[str]) -> int:
+        """Remove the placements of these instances; return how many had one."""
         with self._lock:
             removed = self._remove(instances)
         for placement in removed:
             if self.listener is not None and not placement.shared:
                 self.listener.unreserved(placement)
+        return len(removed)
 
     def on_changed_rows(self, table: HostTable) -> list[PendingPlacement]:
         """Return the placements on nodes whose row has changed since: the compute may have reported them.
@@ -402,6 +379,7 @@ class PendingPlacements:
         return sums
 
     def _put(self, placement: PendingPlacement) -> None:
+        self.changes += 1
         self._placements[placement.instance] = placement
         self.claims.begin(placement.node, placement.instance)
         self.demands.put(placement.node, placement.instance, placement.demand)
@@ -413,6 +391,7 @@ class PendingPlacements:
             for instance in instances
             if (placement := self._placements.pop(instance, None)) is not None
         ]
+        self.changes += len(removed)
         for placement in removed:
             self._add_to(self._sums, placement, -1)
             self.claims.end(placement.node, placement.instance)

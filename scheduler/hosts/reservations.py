@@ -40,6 +40,7 @@ class Reservations:
         self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
         self.demands: Mapping[ViewPosition, Demands] = {}
         self._reserved: dict[str, tuple[ViewPosition, PendingPlacement]] = {}
+        self._seen = -1  # the number of changes of ``pending``, its own ones counted
 
     def catch_up(self) -> tuple[ViewPositions, Amounts]:
         """Look again at what others have pending.
@@ -48,6 +49,10 @@ class Reservations:
             The positions at which it is not what it was, and by how much it is more there than before: int64,
             shape (amounts, positions).
         """
+        changes = self.pending.changes + self.pending.demands.forgotten
+        if self._seen == changes:
+            return ViewPositions(np.arange(0)), np.zeros((len(AMOUNTS), 0), np.int64)
+        self._seen = changes
         for instance, (_, placement) in list(self._reserved.items()):
             if self.pending.get(instance) is not placement:  # another scheduler decides for it now
                 del self._reserved[instance]
@@ -83,27 +88,17 @@ class Reservations:
         instance_uuid: str,
         amounts: Mapping[str, int],
         demand: InstanceDemand | None = None,
-        *,
-        anyway: bool = False,
-    ) -> bool:
+    ) -> None:
         """Add a placement of an instance on a host.
 
         Args:
             amounts: What it takes, by the names in ``AMOUNTS``.
             demand: What it needs of NUMA cells and PCI devices; None for nothing.
-            anyway: Add it even if others' placements on the host are not what they were.
-
-        Returns:
-            Whether the placement was added.
         """
-        taken = _as_array(amounts)
-        own = [one.amounts for at, one in self._reserved.values() if at == position]
-        expected = None if anyway else sum(own, self.others[:, position])
         row = TableRow(int(self._rows[position]))
-        placement = self.pending.add(instance_uuid, self._table, row, taken, expected, demand)
-        if placement is not None:
-            self._reserved[instance_uuid] = position, placement
-        return placement is not None
+        placement, changes = self.pending.add(instance_uuid, self._table, row, _as_array(amounts), demand)
+        self._seen += changes
+        self._reserved[instance_uuid] = position, placement
 
     def refuse(self, position: ViewPosition, amounts: Mapping[str, int]) -> None:
         """Note that Placement has refused a claim for these amounts, by the names in ``AMOUNTS``."""
@@ -152,7 +147,7 @@ class Reservations:
         if instance_uuid in self._reserved:
             _, placement = self._reserved.pop(instance_uuid)
             if self.pending.get(instance_uuid) is placement:
-                self.pending.remove([instance_uuid])
+                self._seen += self.pending.remove([instance_uuid])
 
     def _node(self, position: ViewPosition) -> str:
         return self._table.rows[self._rows[position]].uuid

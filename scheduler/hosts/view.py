@@ -385,8 +385,9 @@ class HostView:
     def refresh_pending(self) -> ViewPositions:
         """Read what others have reserved since; return the positions in the root view of such hosts."""
         positions = self._shared.refresh_pending()
-        for name in COUNTERS:
-            self._numbers.pop(name, None)
-        for name in TOPOLOGY:
-            self._coded.pop(name, None)
+        if len(positions):
+            for name in COUNTERS:
+                self._numbers.pop(name, None)
+            for name in TOPOLOGY:
+                self._coded.pop(name, None)
         return positions

@@ -1,7 +1,6 @@
 """One instance of a request after the other gets its host (spec: placement-and-workflow 5.4, 5.5)."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from itertools import islice, tee
 
 from oslo_log import log as logging
@@ -14,7 +13,7 @@ from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume
-from scheduler.selection.host_claiming import Chosen, HostClaiming
+from scheduler.selection.host_claiming import HostClaiming
 from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
 
@@ -49,13 +48,14 @@ class Choosing:
         self._fitter = fitter
         self._default_zone = default_zone
         self._observer = observer
-        self._last = NO_HOST
+        self._last = NO_HOST  # of the instance that was charged last, until others are judged by it
+        self._planned: tuple[int, ViewIndex, AllocationCandidate | None] | None = None
 
     def choose_all(self) -> list[Selection]:
         """Choose a host for each instance, and claim it.
 
-        Several are chosen first and claimed together; those that were refused are then claimed one by one.
-        Not so in a server group: what one member gets decides what is left to the next.
+        All are planned, and claimed together; those that were refused are planned again. Not so in a server
+        group: what one member gets decides what is left to the next.
 
         Raises:
             NoValidHost: An instance is left without a host.
@@ -63,37 +63,49 @@ class Choosing:
             InvalidRequest: Placement maps no provider to a request group.
         """
         uuids = self._request.instance_uuids
-        together = self._claiming.claims and len(set(uuids)) > 1 and not self._request.server_group
-        choose = self._claiming.choose_best if together else self._claiming.claim_best
+        together = self._claiming.claims and not self._request.server_group
         chosen: dict[int, Selection] = {}
-        left = list(enumerate(uuids))
+        left = list(range(len(uuids)))
         while left:
-            for number, uuid in left:
-                chosen[number] = self._choose_one(number, partial(choose, uuid), len(chosen))
-            refused = self._claiming.claim_chosen()
-            left = [(number, uuid) for number, uuid in left if uuid in refused]
-            for number, _ in left:
-                del chosen[number]
-            choose = self._claiming.claim_best
+            planned = left if together else left[:1]
+            for number in planned:
+                chosen[number] = self._plan(number, len(chosen))
+            refused = set(self._claiming.claim())
+            if self._planned is not None and uuids[self._planned[0]] in refused:
+                self._planned = None
+            self._charge()
+            left = [number for number in left if number not in chosen or uuids[number] in refused]
+            chosen = {number: one for number, one in chosen.items() if number not in left}
         return [chosen[number] for number in range(len(uuids))]
 
-    def _choose_one(self, number: int, choose: Callable[[], Chosen], done: int) -> Selection:
-        """Choose for one instance, and take it off the view for those that follow."""
+    def _plan(self, number: int, done: int) -> Selection:
+        """Plan a host for one instance, beside those that were planned before."""
+        self._charge()
         request, ranking = self._request, self._ranking
         request.progress.instance_uuid = request.instance_uuids[number]
         if self._last != NO_HOST:
             ranking.refresh(max(number, 1), self._last)
+            self._last = NO_HOST
         try:
-            self._last, candidate = choose()
+            index, candidate = self._claiming.plan(request.instance_uuids[number])
         except NoValidHost:
             wanted = len(request.instance_uuids)
             LOG.debug("There are %d hosts available but %d instances requested to build", done, wanted)
             raise
-        made = self._selection(self._last, candidate)
-        note_providers(request, candidate)
-        consume(ranking.hosts, self._last, request, self._fitter)
-        self._observer.consumed(number, ranking.hosts, self._last, candidate)
-        return made
+        self._planned = number, index, candidate
+        return self._selection(index, candidate)
+
+    def _charge(self) -> None:
+        """Take what was planned last off the view, for the instances that follow."""
+        if self._planned is None:
+            return
+        number, index, candidate = self._planned
+        self._planned, self._last = None, index
+        if LOG.isEnabledFor(logging.DEBUG):
+            LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
+        note_providers(self._request, candidate)
+        consume(self._ranking.hosts, index, self._request, self._fitter)
+        self._observer.consumed(number, self._ranking.hosts, index, candidate)
 
     def with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more.

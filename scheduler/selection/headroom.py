@@ -37,6 +37,10 @@ class Headroom:
         for provider, name, amount in _shares(candidate):
             self._planned[provider, name] += amount
 
+    def forget(self) -> None:
+        """Count nothing as planned any more: Placement counts what it has granted."""
+        self._planned.clear()
+
     def _has(self, provider: str, name: str, amount: int) -> bool:
         planned = self._planned[provider, name]
         usage = (self._usages(provider) or {}).get(name) if planned else None

@@ -1,4 +1,8 @@
-"""Claiming the best host that Placement grants (spec: placement-and-workflow 4, 5.4)."""
+"""Claiming the best hosts that Placement grants (spec: placement-and-workflow 4, 5.4).
+
+Hosts are planned, what is planned is claimed, and what was refused is planned again without the refused
+candidate. A host of which no candidate is left is passed over.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,24 +34,31 @@ NEXT_HOST = "Claim for instance %s on host %s refused (%s); trying the next host
 
 NOT_ENOUGH = "There are not enough hosts available."
 
+# Requests take turns to choose and reserve a host. That costs no time, as it is work of one interpreter. Only
+# an operator's slow rule takes longer than the seconds after which a request chooses without its turn.
+TURN, TURN_TIMEOUT = "hosts", 1.0
+
 # What Placement refused for one candidate mostly holds for its host; nova tries but one.
 CANDIDATES_A_HOST = 3
 
 Chosen = tuple[ViewIndex, AllocationCandidate | None]
 """The host of an instance and the candidate that is claimed on it; None if the request claims nothing."""
 
-Claim = Callable[[ViewIndex, str], AllocationCandidate | None]
-
 DemandOf = Callable[[HostView, ViewIndex, AllocationCandidate | None], InstanceDemand | None]
 """Returns what the instance needs of a host's NUMA cells and devices, by a candidate; None: nothing."""
 
 
 class Planned(NamedTuple):
-    """A host that was chosen for an instance and is yet to be claimed."""
+    """A host that was chosen for an instance and is yet to be claimed, and its candidates."""
 
     candidate: AllocationCandidate
+    candidates: Sequence[AllocationCandidate]
     position: ViewPosition
     host: str
+
+
+Refusal = tuple[AllocationCandidate, Written]
+"""A candidate that was refused, and why."""
 
 
 def all_mapped(_host: str) -> bool:
@@ -63,6 +74,7 @@ class HostClaiming:
     """The claims of one request on the hosts of its ranking.
 
     Before a host is claimed it is reserved, so that other requests of this process choose others meanwhile.
+    They choose one after the other, each with what the ones before have reserved.
 
     Attributes:
         tries: How many hosts were claimed, by instance uuid.
@@ -86,7 +98,7 @@ class HostClaiming:
             amounts: What an instance consumes, by column.
             is_mapped: Whether conductors know the cell of a service host. They put instances that are sent to
                 other hosts into error.
-            headroom: What Placement has left, for choices that are not claimed at once.
+            headroom: What Placement has left, for what is planned together.
             demand: What the current instance needs of NUMA cells and devices, for reservations.
             project: The project of the instances.
         """
@@ -99,158 +111,113 @@ class HostClaiming:
         self._demand = demand
         self._project = project
         self._planned: dict[str, Planned] = {}
-        self._refused: list[ViewPosition] = []  # hosts that the current instance cannot have
+        self._refusals: dict[tuple[str, ViewPosition], list[Refusal]] = {}
+        self._passed_over: dict[str, list[ViewPosition]] = {}  # hosts that an instance cannot have
         self._rest: Iterator[ViewIndex] = iter(())
+        self._last = ""
 
     @property
     def claims(self) -> bool:
         """Whether anything is claimed at all."""
         return self._claims is not None
 
-    def claim_best(self, instance_uuid: str) -> Chosen:
-        """Claim the best host that is granted.
+    def plan(self, instance_uuid: str) -> Chosen:
+        """Reserve the best host for an instance, and plan to claim one of its candidates.
 
         Raises:
-            NoValidHost: No host is left, or trying others would be of no use or not safe.
-            AllocationUpdateFailed: Another writer changed the allocations of the instance.
-            ReturnedToBroker: Nothing is claimed any more.
+            NoValidHost: No host is left.
         """
-        return self._choose(instance_uuid, self._claim_on)
+        self._last = instance_uuid
+        chosen: Chosen | None = None
+        if self._claims is None:
+            self._rest = self._ranking.best_first()
+            index = next(self._rest, None)
+            if index is not None:
+                chosen = index, None
+        else:
+            turn = "its turn among requests that choose a host"
+            with self._ranking.hosts.reservations.pending.turns.hold([TURN], TURN_TIMEOUT, turn):
+                self._ranking.refresh_pending()
+                chosen = self._reserve_best(instance_uuid)
+        if chosen is None:
+            if self._passed_over.get(instance_uuid):
+                LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
+            raise NoValidHost(NOT_ENOUGH)
+        return chosen
 
-    def choose_best(self, instance_uuid: str) -> Chosen:
-        """Choose as ``claim_best`` does, but leave the claim to ``claim_chosen``."""
-        return self._choose(instance_uuid, self._plan_on)
-
-    def claim_chosen(self) -> list[str]:
-        """Claim what was chosen, in few calls.
+    def claim(self) -> list[str]:
+        """Claim what is planned, together.
 
         Returns:
-            The instances that were refused; another host may be granted to them.
+            The instances that were refused; another candidate or host may be granted to them.
 
         Raises:
-            NoValidHost: As ``claim_best``.
-            AllocationUpdateFailed: As ``claim_best``.
-            ReturnedToBroker: As ``claim_best``.
+            NoValidHost: Trying others would be of no use or not safe.
+            AllocationUpdateFailed: Another writer changed the allocations of an instance.
+            PlacementUnavailable: It is not known whether there is a host.
+            ReturnedToBroker: Nothing is claimed any more.
         """
         planned, self._planned = self._planned, {}
-        if not self._claims or not planned:
+        if self._claims is None or not planned:
             return []
-        self.tries.update(planned.keys())
+        self._headroom.forget()
+        self.tries.update(uuid for uuid, one in planned.items() if (uuid, one.position) not in self._refusals)
         results = self._claims.claim({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].done]
         for uuid in planned.keys() - refused:
             self._ranking.hosts.reservations.grant(uuid, self._project)
         for uuid in refused:
-            self._ranking.hosts.reservations.unreserve(uuid)
-            self._ranking.refuse(planned[uuid].position)
-            if not results[uuid].try_next:
-                raise final_refusal(uuid, results[uuid])
-            LOG.info(NEXT_HOST, uuid, planned[uuid].host, results[uuid].reason)
+            self._note_refusal(uuid, planned[uuid], results[uuid])
         return refused
 
     def others(self) -> Iterator[ViewIndex]:
-        """Yield the hosts that ``claim_best`` passed over, in its order; those that refused come last."""
+        """Yield the hosts behind the one planned last, in their order; those that refused come last."""
         positions = self._ranking.hosts.positions
-        refused = (ViewIndex(int(i)) for one in self._refused for i in np.flatnonzero(positions == one))
-        return chain(self._rest, refused)
-
-    def _choose(self, instance_uuid: str, claim: Claim) -> Chosen:
-        hosts = self._ranking.hosts
-        self._refused = []
-        self._rest = self._best_first()
-        while (index := self._reserve_next(instance_uuid)) is not None:
-            candidate = claim(index, instance_uuid) if self.claims else None
-            if candidate is not None or not self.claims:
-                if LOG.isEnabledFor(logging.DEBUG):
-                    LOG.debug("Selected host: %s", repr(hosts.host(index)))
-                return index, candidate
-            hosts.reservations.unreserve(instance_uuid)
-            position = hosts.position(index)
-            self._refused.append(position)
-            self._ranking.refuse(position)
-        if self._refused:
-            LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
-        raise NoValidHost(NOT_ENOUGH)
-
-    def _best_first(self) -> Iterator[ViewIndex]:
-        hosts = unrefused(self._ranking, self._refused)
-        return full_last(self._ranking.hosts, hosts, self._amounts) if self.claims else hosts
-
-    def _reserve_next(self, instance_uuid: str) -> ViewIndex | None:
-        """Reserve and return the best host that did not refuse the instance; None if none is left."""
-        index = next(self._rest, None)
-        if index is None or self._reserve(index, instance_uuid):
-            return index
-        with self._ranking.hosts.reservations.pending.serialized():
-            for is_last in (False, False, True):
-                self._ranking.refresh_pending()
-                self._rest = self._best_first()
-                index = next(self._rest, None)
-                if index is None or self._reserve(index, instance_uuid, anyway=is_last):
-                    break
-        return index
-
-    def _reserve(self, index: ViewIndex, instance_uuid: str, *, anyway: bool = False) -> bool:
-        """Return False if other requests reserved this host since the ranking was made."""
-        if not self.claims:
-            return True
-        hosts = self._ranking.hosts
-        demand = self._demand(hosts, index, next(iter(hosts.candidates(index)), None))
-        return hosts.reservations.reserve(
-            hosts.position(index), instance_uuid, self._amounts, demand, anyway=anyway
+        refused = self._passed_over.get(self._last, ())
+        return chain(
+            self._rest, (ViewIndex(int(i)) for at in refused for i in np.flatnonzero(positions == at))
         )
 
-    def _serve_by(self, index: ViewIndex, instance_uuid: str, candidate: AllocationCandidate) -> None:
-        """Reserve the host again if another candidate than its first is to serve the instance."""
-        hosts = self._ranking.hosts
-        demand = self._demand(hosts, index, candidate)
-        if demand is not None and candidate is not hosts.candidates(index)[0]:
-            hosts.reservations.reserve(
-                hosts.position(index), instance_uuid, self._amounts, demand, anyway=True
-            )
-
-    def _plan_on(self, index: ViewIndex, instance_uuid: str) -> AllocationCandidate | None:
-        """Plan to claim the first candidate of a host that fits with those planned before."""
-        hosts = self._ranking.hosts
-        candidate = next(filter(self._headroom.fits, hosts.candidates(index)), None)
-        if candidate is None or not self._has_cell(index):
-            return None
-        self._serve_by(index, instance_uuid, candidate)
-        self._headroom.plan(candidate)
-        self._planned[instance_uuid] = Planned(candidate, hosts.position(index), hosts.row(index).host)
-        return candidate
-
-    def _has_cell(self, index: ViewIndex) -> bool:
-        host = self._ranking.hosts.row(index).host
-        mapped = self.is_mapped(host)
-        if not mapped:
-            LOG.debug("Host %s has no host mapping; trying the next host", host)
-        return mapped
-
-    def _claim_on(self, index: ViewIndex, instance_uuid: str) -> AllocationCandidate | None:
-        """Claim one of the first candidates of a host; None if all are refused."""
-        if self._claims is None or not self._has_cell(index):
-            return None
-        hosts = self._ranking.hosts
-        self.tries[instance_uuid] += 1
-        refusals: list[tuple[AllocationCandidate, Written]] = []
-        for candidate in hosts.candidates(index)[:CANDIDATES_A_HOST]:
-            if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
-                continue
-            self._serve_by(index, instance_uuid, candidate)
-            result = self._claims.claim({instance_uuid: candidate})[instance_uuid]
-            if result.done:
-                hosts.reservations.grant(instance_uuid, self._project)
-                return candidate
-            if not result.try_next:
-                raise final_refusal(instance_uuid, result)
-            refusals.append((candidate, result))
-        if refusals:
-            if all(result.outcome is Outcome.REFUSED for _, result in refusals):
-                hosts.reservations.refuse(hosts.position(index), self._amounts)
-            LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
-            self._end_if_shared(instance_uuid, *refusals[-1])
+    def _reserve_best(self, instance_uuid: str) -> Chosen | None:
+        hosts, passed_over = self._ranking.hosts, self._passed_over.setdefault(instance_uuid, [])
+        order = (index for index in self._ranking.best_first() if hosts.position(index) not in passed_over)
+        self._rest = full_last(hosts, order, self._amounts)
+        for index in self._rest:
+            position, row = hosts.position(index), hosts.row(index)
+            candidates = hosts.candidates(index)
+            refusals = self._refusals.get((instance_uuid, position), ())
+            candidate = next(filter(self._headroom.fits, _untried(candidates, refusals)), None)
+            if candidate is not None and self.is_mapped(row.host):
+                demand = self._demand(hosts, index, candidate)
+                hosts.reservations.reserve(position, instance_uuid, self._amounts, demand)
+                self._headroom.plan(candidate)
+                self._planned[instance_uuid] = Planned(candidate, candidates, position, row.host)
+                return index, candidate
+            if candidate is not None:
+                LOG.debug("Host %s has no host mapping; trying the next host", row.host)
+            self._ranking.refuse(position)
         return None
+
+    def _note_refusal(self, instance_uuid: str, planned: Planned, result: Written) -> None:
+        """Withdraw a reservation, and pass the host over if no candidate of it is left.
+
+        Raises:
+            BerthError: No other host may be tried.
+        """
+        reservations, position = self._ranking.hosts.reservations, planned.position
+        reservations.unreserve(instance_uuid)
+        if not result.try_next:
+            raise final_refusal(instance_uuid, result)
+        refusals = self._refusals.setdefault((instance_uuid, position), [])
+        refusals.append((planned.candidate, result))
+        if any(_untried(planned.candidates, refusals)):
+            return
+        if all(each.outcome is Outcome.REFUSED for _, each in refusals):
+            reservations.refuse(position, self._amounts)
+        self._passed_over[instance_uuid].append(position)
+        self._ranking.refuse(position)
+        LOG.info(NEXT_HOST, instance_uuid, planned.host, result.reason)
+        self._end_if_shared(instance_uuid, planned.candidate, result)
 
     def _end_if_shared(self, instance_uuid: str, refused: AllocationCandidate, result: Written) -> None:
         """End the request if all candidates take as much from the provider that refused one of them.
@@ -275,10 +242,14 @@ class HostClaiming:
             raise NoValidHost(NOT_ENOUGH)
 
 
-def unrefused(ranking: Ranking, refused: Sequence[ViewPosition]) -> Iterator[ViewIndex]:
-    """Yield the hosts in the order in which to try them, without those that refused the instance."""
-    positions = ranking.hosts.positions
-    return (index for index in ranking.best_first() if positions[index] not in refused)
+def _untried(
+    candidates: Sequence[AllocationCandidate], refusals: Sequence[Refusal]
+) -> Iterator[AllocationCandidate]:
+    """Yield the candidates of a host for which none of the refusals of others holds."""
+    if len(refusals) < CANDIDATES_A_HOST:
+        for candidate in candidates:
+            if not any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
+                yield candidate
 
 
 def full_last(hosts: HostView, order: Iterable[ViewIndex], amounts: Mapping[str, int]) -> Iterator[ViewIndex]:

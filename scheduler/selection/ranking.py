@@ -98,7 +98,9 @@ class Ranking:
 
     def refresh_pending(self) -> None:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
-        self._judge_again(self._number, self.hosts.refresh_pending(), only_these=True)
+        positions = self.hosts.refresh_pending()
+        if len(positions):
+            self._judge_again(self._number, positions, only_these=True)
 
     def _judge_again(self, number: int, positions: np.ndarray, *, only_these: bool) -> None:
         """Judge for instance ``number`` after the hosts at these positions of the root view have changed.

@@ -372,7 +372,7 @@ def test_a_request_without_host_is_one_line_with_its_reason(make_world, decision
     with pytest.raises(NoValidHost):
         ask(make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED}), uuids=("i1", "i2"))
     (line,) = decisions()
-    assert line.startswith("No host for instance i1 and 1 more: 1 candidate -> 1 passed, 3 tries, N ms, ")
+    assert line.startswith("No host for instance i1 and 1 more: 1 candidate -> 1 passed, 2 tries, N ms, ")
     assert ": No valid host was found. There are not enough hosts available. " in line
 
 

@@ -98,7 +98,7 @@ def test_what_a_host_has_no_longer_is_not_taken_of_it(pending):
 def test_a_view_sees_what_others_take_when_it_catches_up_and_keeps_what_it_took_itself(pending):
     table = two()
     hosts = view(table, pending)
-    assert hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE, GPU)
+    hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE, GPU)
     taken = consume_instance(Fitter(), hosts.coded("numa_topology")[0], hosts.coded("pci_stats")[0], GPU)
     hosts.consume_demand(0, GPU, (taken.host, taken.pools))
     assert free(hosts) == [3, 1]

@@ -1,5 +1,4 @@
 from datetime import datetime
-import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,15 +54,6 @@ def test_an_instance_has_one_placement(pending):
     assert (on(pending, table, 0), on(pending, table, 2)) == (NOTHING.tolist(), ONE.tolist())
 
 
-def test_a_placement_is_refused_if_something_else_than_expected_is_pending(pending):
-    table = table_of(three())
-    assert pending.add("i1", table, 0, ONE, expected=NOTHING)
-    assert not pending.add("i2", table, 0, ONE, expected=NOTHING)
-    assert pending.node_of("i2") is None
-    assert pending.add("i2", table, 0, ONE, expected=ONE)
-    assert on(pending, table, 0) == (2 * ONE).tolist()
-
-
 def test_tables_with_other_rows_show_the_same(pending):
     hosts = three()
     old, new = table_of(hosts), table_of([make_host("h0"), *hosts[1:]])
@@ -111,9 +101,7 @@ def test_what_was_reported_goes_on_to_count_for_tables_that_were_read_before(pen
     assert on(pending, table, 0) == (3 * ONE).tolist()
     assert on(pending, later, 0) == NOTHING.tolist()
     assert (pending.row_of("i1", table), pending.row_of("i1", later)) == (0, None)
-    assert not pending.add("i4", table, 0, ONE, expected=NOTHING)
-    assert pending.add("i4", table, 0, ONE, expected=3 * ONE)
-    assert on(pending, make_table(three(), read_at=5.7), 0) == (3 * ONE).tolist()
+    assert on(pending, make_table(three(), read_at=5.7), 0) == (2 * ONE).tolist()
 
 
 def test_a_placement_that_nothing_confirms_is_removed_after_its_lifetime(pending, clock):
@@ -292,7 +280,6 @@ def test_a_listener_is_told_of_own_placements_only(pending):
     pending.listener = Listener()
     table = table_of(three())
     pending.add("i1", table, 0, ONE)
-    assert not pending.add("i2", table, 0, ONE, expected=NOTHING)
     pending.share("i3", uuid_of("h2"), ONE, None)
     pending.remove(["i1", "i3", "unknown"])
     pending.add("i4", table, 0, ONE)
@@ -318,22 +305,8 @@ def test_sums_are_those_of_what_is_there(steps):
     assert pending.overlay(table, np.arange(3))[AMOUNTS.index("num_instances")].tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("timeout", "expected"),
-    [(10.0, ["first", "another"]), (0.01, ["another", "first"])],
-    ids=["until the first is done", "until the timeout"],
-)
-def test_serialized_requests_wait_for_each_other(timeout, expected):
-    pending, order = PendingPlacements(serialized_timeout=timeout), []
-
-    def choose():
-        with pending.serialized():
-            order.append("another")
-
-    thread = threading.Thread(target=choose)
-    with pending.serialized():
-        thread.start()
-        thread.join(0.1 if timeout > 1 else 10)
-        order.append("first")
-    thread.join(60)
-    assert order == expected
+def test_each_change_is_counted(pending):
+    table = table_of(three())
+    assert [pending.add("i1", table, row, ONE)[1] for row in (0, 1)] == [1, 2]
+    pending.share("i2", uuid_of("h2"), ONE, None)
+    assert (pending.remove(["i1", "i1", "unknown"]), pending.changes) == (1, 5)

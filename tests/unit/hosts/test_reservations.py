@@ -45,23 +45,25 @@ def test_an_instance_counts_where_it_is_to_be_on_every_node_of_the_host(pending)
 
 def test_a_view_sees_what_others_reserve_when_it_catches_up(table, pending):
     first, second = view(table, pending), view(table, pending)
-    assert first.reservations.reserve(first.position(0), "i1", AMOUNTS_OF_ONE)
+    first.reservations.reserve(first.position(0), "i1", AMOUNTS_OF_ONE)
     part = second.at([0, 1])
     part.consume(1, num_instances=1)
-    assert not part.reservations.reserve(part.position(0), "i2", AMOUNTS_OF_ONE)
-    part.refresh_pending()
+    assert part.numbers("num_instances").tolist() == [0, 1]
+    assert part.refresh_pending().tolist() == [0]
     assert part.numbers("num_instances").tolist() == [1, 1]
     assert part.expected("free_disk_mb").tolist() == [99999 - 20480, 99999]
-    assert part.reservations.reserve(part.position(0), "i2", AMOUNTS_OF_ONE)
+    part.reservations.reserve(part.position(0), "i2", AMOUNTS_OF_ONE)
+    assert part.refresh_pending().tolist() == []
+    assert first.refresh_pending().tolist() == [0]
 
 
 def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
     hosts = view(table, pending)
-    assert hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE)
+    hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE)
     hosts.refresh_pending()
     assert hosts.expected("free_ram_mb").tolist() == [4000] * 3
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
-    assert hosts.reservations.reserve(hosts.position(0), "i2", AMOUNTS_OF_ONE)
+    hosts.reservations.reserve(hosts.position(0), "i2", AMOUNTS_OF_ONE)
     for instance in ("i1", "i2", "i2"):
         hosts.reservations.unreserve(instance)
     hosts.refresh_pending()
@@ -71,17 +73,9 @@ def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
 
 def test_a_reservation_that_another_scheduler_takes_over_counts_as_others(table, pending):
     hosts = view(table, pending)
-    assert hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE)
+    hosts.reservations.reserve(hosts.position(0), "i1", AMOUNTS_OF_ONE)
     pending.share("i1", uuid_of("h2"), ONE, None)
     hosts.refresh_pending()
     assert hosts.numbers("num_instances").tolist() == [0, 1, 0]
     hosts.reservations.unreserve("i1")
     assert pending.node_of("i1") == uuid_of("h2")
-    assert hosts.reservations.reserve(hosts.position(0), "i2", AMOUNTS_OF_ONE)
-
-
-def test_anyway_reserves_beside_what_others_have_added(table, pending):
-    first, second = view(table, pending), view(table, pending)
-    first.reservations.reserve(first.position(0), "i1", AMOUNTS_OF_ONE)
-    assert second.reservations.reserve(second.position(0), "i2", AMOUNTS_OF_ONE, anyway=True)
-    assert len(pending) == 2

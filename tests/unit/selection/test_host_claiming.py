@@ -52,6 +52,14 @@ def two_hosts():
     return [host_with_candidate("h1").ram(9000), host_with_candidate("h2").ram(8000)]
 
 
+def claim_best(claiming, uuid):
+    """Plan a host for an instance and claim it, until it is granted."""
+    while True:
+        chosen = claiming.plan(uuid)
+        if not claiming.claim():
+            return chosen
+
+
 def name_of(ranking, chosen):
     return ranking.hosts.row(chosen[0]).host
 
@@ -63,7 +71,7 @@ def info_lines(caplog):
 def test_a_refused_claim_is_logged_with_its_cause_and_the_next_host_is_claimed(caplog):
     caplog.set_level(logging.INFO)
     ranking, claiming = claiming_on(two_hosts(), FakeClaims({uuid_of("h1"): REFUSED}))
-    assert name_of(ranking, claiming.claim_best("i1")) == "h2"
+    assert name_of(ranking, claim_best(claiming, "i1")) == "h2"
     assert info_lines(caplog) == [NEXT_HOST % ("i1", "h1")]
     assert [ranking.hosts.row(index).host for index in claiming.others()] == ["h1"]
 
@@ -72,8 +80,8 @@ def test_claims_refused_together_are_logged_and_their_hosts_come_last(caplog):
     caplog.set_level(logging.INFO)
     ranking, claiming = claiming_on(two_hosts(), FakeClaims({uuid_of("h1"): REFUSED}))
     for uuid in ("i1", "i2"):
-        claiming.choose_best(uuid)
-    assert claiming.claim_chosen() == ["i1", "i2"]
+        claiming.plan(uuid)
+    assert claiming.claim() == ["i1", "i2"]
     assert info_lines(caplog) == [NEXT_HOST % (uuid, "h1") for uuid in ("i1", "i2")]
     assert [ranking.hosts.row(index).host for index in ranking.best_first()] == ["h2", "h1"]
 
@@ -81,7 +89,7 @@ def test_claims_refused_together_are_logged_and_their_hosts_come_last(caplog):
 def test_nothing_is_logged_for_a_claim_that_is_granted(caplog):
     caplog.set_level(logging.INFO)
     ranking, claiming = claiming_on(two_hosts(), FakeClaims())
-    assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+    assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
     assert info_lines(caplog) == []
 
 
@@ -89,22 +97,21 @@ def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
     caplog.set_level(logging.DEBUG)
     claims = FakeClaims()
     ranking, claiming = claiming_on(two_hosts(), claims, is_mapped=lambda host: host != "h1")
-    assert name_of(ranking, claiming.claim_best("i1")) == "h2"
+    assert name_of(ranking, claim_best(claiming, "i1")) == "h2"
     assert claims.tried == [("i1", uuid_of("h2"))]
     assert "Host h1 has no host mapping; trying the next host" in caplog.text
 
 
-@pytest.mark.parametrize("claim", ["claim_best", "choose_best"])
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [(Outcome.CHANGED, AllocationUpdateFailed), (Outcome.UNSENT, PlacementUnavailable)],
     ids=["another writer", "Placement away"],
 )
-def test_a_refusal_that_holds_for_all_hosts_ends_the_request(claim, outcome, error):
+def test_a_refusal_that_holds_for_all_hosts_ends_the_request(outcome, error):
     claims = FakeClaims({uuid_of("h1"): Written(outcome, reason="cause")})
     _, claiming = claiming_on(two_hosts(), claims)
     with pytest.raises(error):
-        getattr(claiming, claim)("i1"), claiming.claim_chosen()
+        claim_best(claiming, "i1")
     assert len(claims.tried) == 1
 
 
@@ -128,7 +135,7 @@ def test_a_provider_that_all_hosts_share_is_tried_once(caplog, pools, tried):
     claims = FakeClaims({host.columns["uuid"]: refusal for host in hosts})
     _, claiming = claiming_on(hosts, claims)
     with pytest.raises(NoValidHost):
-        claiming.claim_best("i1")
+        claim_best(claiming, "i1")
     assert len(claims.tried) == tried
     assert ("by provider pool, which all hosts share" in caplog.text) is (tried == 1)
 
@@ -136,7 +143,7 @@ def test_a_provider_that_all_hosts_share_is_tried_once(caplog, pools, tried):
 def test_a_planned_claim_leaves_less_headroom_to_the_next_instance():
     usages = {uuid_of("h1"): {"VCPU": Usage(4, 1)}}.get
     ranking, claiming = claiming_on(two_hosts(), FakeClaims(), headroom=Headroom(usages))
-    assert [name_of(ranking, claiming.choose_best(uuid)) for uuid in ("i1", "i2")] == ["h1", "h2"]
+    assert [name_of(ranking, claiming.plan(uuid)) for uuid in ("i1", "i2")] == ["h1", "h2"]
 
 
 @pytest.mark.parametrize(
@@ -152,15 +159,14 @@ def test_another_candidate_of_a_host_is_tried_only_if_the_refusal_may_not_hold_f
     )
     _, claiming = claiming_on([host], claims)
     with pytest.raises(NoValidHost):
-        claiming.claim_best("i1")
+        claim_best(claiming, "i1")
     assert len(claims.tried) == tried
 
 
 def test_without_claims_the_best_host_is_chosen_without_a_candidate():
     ranking, claiming = claiming_on(two_hosts(), None)
-    chosen = claiming.claim_best("i1")
+    chosen = claim_best(claiming, "i1")
     assert (name_of(ranking, chosen), chosen[1]) == ("h1", None)
-    assert claiming.claim_chosen() == []
 
 
 class TestHostsFilledMeanwhile:
@@ -191,21 +197,21 @@ class TestHostsFilledMeanwhile:
     def test_they_are_tried_after_those_with_room(self, pending):
         claims = FakeClaims({uuid_of("h2"): REFUSED})
         ranking, claiming = self.claiming(pending, claims)
-        assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+        assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
         assert [host for _, host in claims.tried] == [uuid_of("h2"), uuid_of("h1")]
 
     def test_they_are_the_last_alternates(self, pending):
         ranking, claiming = self.claiming(pending, FakeClaims(), free=(1100, 1200, 1300))
-        assert name_of(ranking, claiming.claim_best("i1")) == "h2"
+        assert name_of(ranking, claim_best(claiming, "i1")) == "h2"
         assert [ranking.hosts.row(index).host for index in claiming.others()] == ["h3", "h1"]
 
     def test_they_are_claimed_if_there_are_no_others(self, pending):
         ranking, claiming = self.claiming(pending, FakeClaims(), filled=("h1", "h2"))
-        assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+        assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
 
     def test_a_host_with_room_left_is_tried_in_its_place(self, pending):
         ranking, claiming = self.claiming(pending, FakeClaims(), free=(1600, 1700))
-        assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+        assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
 
     @pytest.mark.parametrize(
         ("granted_at", "chosen"),
@@ -221,7 +227,7 @@ class TestHostsFilledMeanwhile:
             clock.now = granted_at
             pending.grant("h1 1")
             pending.grant("h1 2")
-        assert name_of(ranking, claiming.claim_best("i1")) == chosen
+        assert name_of(ranking, claim_best(claiming, "i1")) == chosen
 
     @pytest.mark.parametrize(
         ("answer", "asked_at", "order"),
@@ -236,17 +242,15 @@ class TestHostsFilledMeanwhile:
         self, pending, answer, asked_at, order
     ):
         _, claiming = self.claiming(pending, FakeClaims({uuid_of("h1"): answer}), filled=())
-        claiming.claim_best("another")
+        claim_best(claiming, "another")
         pending.remove(["another"])
         ranking, claiming = self.claiming(pending, FakeClaims(), filled=(), asked_at=asked_at)
-        hosts = [claiming.claim_best("i1")[0], *claiming.others()]
+        hosts = [claim_best(claiming, "i1")[0], *claiming.others()]
         assert [ranking.hosts.row(index).host for index in hosts] == order
 
-    @pytest.mark.parametrize("claim", ["claim_best", "choose_best"])
-    def test_the_next_request_learns_what_this_one_was_granted(self, pending, claim):
+    def test_the_next_request_learns_what_this_one_was_granted(self, pending):
         _, claiming = self.claiming(pending, FakeClaims(), free=(600,), filled=())
-        getattr(claiming, claim)("i1")
-        claiming.claim_chosen()
+        claim_best(claiming, "i1")
         h1 = uuid_of("h1")
         assert pending.claims.has_newer(h1, self.ASKED_AT)
         assert not pending.claims.has_newer(h1, self.ASKED_AT + 1)
@@ -263,6 +267,6 @@ def test_the_candidate_that_is_claimed_says_which_devices_are_taken():
         return InstanceDemand(mappings=candidate.mappings)
 
     _, claiming = claiming_in(view, FakeClaims({node: [REFUSED]}), demand=demand)
-    _, claimed = claiming.claim_best("i1")
+    _, claimed = claim_best(claiming, "i1")
     assert claimed is candidates[1]
     assert pending.get("i1").demand.mappings == {"g": ["p1"]}

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from scheduler.bounds.keystone_access import GuardedAccess
@@ -12,6 +13,7 @@ from scheduler.bounds.waits import Waits, noting
 from scheduler.errors import HostsUnknown, PlacementUnavailable
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
@@ -21,8 +23,11 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.write_policy import Timing
 from scheduler.placement.write_queue import WriteQueue
 from scheduler.selection.server_groups import ServerGroups
+from tests.builders import make_table
 from tests.support.waiting import eventually
 from tests.unit.placement.test_write_queue import DONE, unit
+from tests.unit.selection.requests import FakeClaims
+from tests.unit.selection.test_host_claiming import claiming_in, two_hosts
 from tests.unit.selection.test_server_groups import UUID, FakeSource, spec
 
 CELLS = [Cell(number, f"u{number}", f"cell{number}", None, True) for number in (1, 2)]
@@ -183,16 +188,17 @@ def test_cells_that_are_read_again(held):
         assert noted(reader.reread, CELLS, held=held) == "another request that reads cells again"
 
 
-def test_a_host_that_was_taken(held):
-    pending = PendingPlacements()
+def test_the_turn_to_choose(held):
+    pending, table = PendingPlacements(), make_table(two_hosts())
 
-    def choose(work):
-        with pending.serialized():
-            work()
+    def choose(uuid, demand):
+        candidates = [host.candidates for host in two_hosts()]
+        view = HostView.of(table, np.arange(2), candidates, None, pending)
+        claiming_in(view, FakeClaims(), demand=demand)[1].plan(uuid)
 
-    with held.by_another(choose, held):
-        text = "its turn among requests whose host was taken"
-        assert noted(choose, lambda: None, held=held) == text
+    with held.by_another(choose, "i1", held):
+        text = "its turn among requests that choose a host"
+        assert noted(choose, "i2", lambda *_: None, held=held) == text
 
 
 @pytest.mark.parametrize(
