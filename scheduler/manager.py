@@ -110,7 +110,11 @@ class SchedulerManager:
         )
         self.decisions = DecisionRecorder(conf, self._clock, on_decision, self.explainer.explain, self.names)
         self.outages = Outages(
-            self._find_outage, lambda: conf.berth.outage_patience, self._lacks_hosts, self._clock
+            self._find_outage,
+            lambda: conf.berth.outage_patience,
+            # Hosts that are unknown here another scheduler may be able to read.
+            lambda: not all(each.usable for each in self._readings()),
+            self._clock,
         )
         self.use_rules()
 
@@ -230,10 +234,6 @@ class SchedulerManager:
             if not any(each.usable for each in readings):
                 return HostsUnknown(each.cell for each in readings)
         return None
-
-    def _lacks_hosts(self) -> bool:
-        """Return whether the hosts of a cell are unknown, which another scheduler may be able to read."""
-        return not all(each.usable for each in self._readings())
 
     def _readings(self) -> list[Any]:
         return [each for each in self.hosts.reader.cell_readings() if each.cell.enabled]

@@ -314,6 +314,11 @@ class Claims:
         """
         return self.writer.reader.read_many(instance_uuids, context)
 
+    def note_refusal(self, result: Written) -> None:
+        """Notify the listeners of a refused claim; another host may be granted."""
+        for listener in self.listeners:
+            listener.refused(result.provider, result.resource_class)
+
     def _refusal(self, deadline: float) -> Refusal | None:
         """Return why nothing may be claimed any more; None while it may."""
         if self._stopping.is_set():

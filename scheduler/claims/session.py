@@ -1,11 +1,11 @@
 """Claiming for a request, until the outcome of its reply is known: kept then, released, or left in doubt."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 import math
 import time
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from scheduler.claims.checks import Added, Check, Finding, look_after
 from scheduler.claims.claims import TOO_LATE, Claims, Requester, Results, end_of, unsent
@@ -13,7 +13,7 @@ from scheduler.claims.doubts import Answered
 from scheduler.errors import AgainstGroupPolicy
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate, Resources
-from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
@@ -53,7 +53,7 @@ class Pass:
     group: Check | None = None
 
 
-class Session:
+class Session(AbstractContextManager):
     """The claims of a request.
 
     As a context manager it releases claims and reservations if it ends with an error. If it ends well, its
@@ -122,8 +122,11 @@ class Session:
         with self._timed():
             results = self._unsent(candidates)
             if left := {uuid: one for uuid, one in candidates.items() if uuid not in results}:
-                with self._noting_lost_on_error(left):
+                try:
                     results |= self._claims.claim(left, self._pass.requester, self._request.deadline)
+                except BaseException:
+                    self._note_lost(left)  # nobody knows how far the claim came
+                    raise
             self._remember(results, candidates)
             # Only what a claim added: what the instance keeps was there before.
             added = {uuid: _rows(one.held, self._kept[uuid]) for uuid, one in results.items() if one.done}
@@ -133,7 +136,7 @@ class Session:
                 for uuid, finding in broken.items():
                     del added[uuid]
                     results[uuid] = _refused(results[uuid], finding)
-                    self._tell_refusal(results[uuid])
+                    self._claims.note_refusal(results[uuid])
                 self._release({uuid: self.made.pop(uuid) for uuid in broken})
         return results
 
@@ -178,15 +181,15 @@ class Session:
         timing, policy = self._claims.writer.timing, self._claims.writer.policy
         found = look_after(check, added, timing, policy, is_first=is_first)
         for uuid, one in found.items():
-            self._add_event(uuid, one.state, one.cause)
+            events = self._events.setdefault(uuid, [])
+            history = ClaimHistory(uuid, events[-1].host if events else "", events)
+            history.add(one.state, one.cause)
+            events.append(history.events[-1])
             if one.hosts:
                 raise AgainstGroupPolicy(uuid, one.cause, one.hosts)
         return {uuid: one for uuid, one in found.items() if one.is_released}
 
     # -- the end ---------------------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
         """Release claims and reservations after an error."""
@@ -206,13 +209,18 @@ class Session:
         host_of = self._pass.requester.host_of
         self._claims.doubts.note_answered({uuid: Answered(host_of(one), one) for uuid, one in rows.items()})
 
-    def doubt(self) -> None:
-        """Leave the claims in doubt: another run was first, or nobody knows whether the reply was delivered.
+    def doubt(self, instances: Collection[str] | None = None) -> None:
+        """Leave claims in doubt: another run was first, or nobody knows whether the reply was delivered.
 
         What no reply names is released later. The next run may find no host in what the instances hold: then
         nobody else would release it.
+
+        Args:
+            instances: None: all of the request.
         """
-        self._note_unknown(self.made)
+        requester = self._pass.requester
+        uuids = self.made if instances is None else instances
+        self._claims.doubts.note_unknown(uuids, requester.owner, requester.kept)
 
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
@@ -220,7 +228,7 @@ class Session:
         # Another run of the message wrote it, or may have. That one may be answered with it, without a
         # fence if it does not know that it is not the only one. What nova says later decides.
         unclear = made.keys() & (self._unclear | self._lost)
-        self._note_unknown(unclear)
+        self.doubt(unclear)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
         self._reservations.remove(self._request.instance_uuids)
 
@@ -262,24 +270,11 @@ class Session:
         finally:
             self.seconds += self._clock() - started
 
-    @contextmanager
-    def _noting_lost_on_error(self, uuids: Iterable[str]) -> Iterator[None]:
-        """After an error in a claim it is not known how far the claim came."""
-        try:
-            yield
-        except BaseException:
-            self._note_lost(uuids)
-            raise
-
     def _note_lost(self, lost: Iterable[str]) -> None:
         """Note instances whose writes had no response, and may come yet."""
         uuids, requester = set(lost), self._pass.requester
         self._lost |= uuids
         self._claims.doubts.note_lost(uuids, requester.owner, requester.kept)
-
-    def _note_unknown(self, uuids: Iterable[str]) -> None:
-        requester = self._pass.requester
-        self._claims.doubts.note_unknown(uuids, requester.owner, requester.kept)
 
     def _remember(self, results: Results, candidates: Mapping[str, AllocationCandidate]) -> None:
         tries = (event.attempt for result in results.values() for event in result.events)
@@ -297,17 +292,7 @@ class Session:
                 for listener in self._claims.listeners:
                     listener.claimed(uuid, candidates[uuid].allocations)
             elif result.try_next:
-                self._tell_refusal(result)
-
-    def _tell_refusal(self, result: Written) -> None:
-        for listener in self._claims.listeners:
-            listener.refused(result.provider, result.resource_class)
-
-    def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:
-        events = self._events.setdefault(uuid, [])
-        history = ClaimHistory(uuid, events[-1].host if events else "", events)
-        history.add(state, cause)
-        events.append(history.events[-1])
+                self._claims.note_refusal(result)
 
 
 class NothingSent(Session):

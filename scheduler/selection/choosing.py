@@ -79,7 +79,7 @@ class Choosing:
         return [chosen[number] for number in range(len(uuids))]
 
     def _plan(self, number: int, done: int) -> Selection:
-        """Plan a host for one instance, beside those that were planned before."""
+        """Plan a host for one instance, besides those that were planned before."""
         self._charge()
         request, ranking = self._request, self._ranking
         request.progress.instance_uuid = request.instance_uuids[number]

@@ -1,7 +1,7 @@
 """Claiming the best hosts that Placement grants (spec: placement-and-workflow 4, 5.4).
 
 Hosts are planned, what is planned is claimed, and what was refused is planned again without the refused
-candidate. A host of which no candidate is left is passed over.
+candidate. A host is passed over once no candidate of it is left.
 """
 
 from collections import Counter

@@ -18,6 +18,7 @@ import pytest
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds.outages import Lacks
+from scheduler.claims.claims import Claims
 from scheduler.conf.partitions import Partition
 from scheduler.decisions.document import Chosen, Place, decode
 from scheduler.errors import (
@@ -161,6 +162,7 @@ class FakePlacement:
     doubts = NoDoubts()
     writer = SimpleNamespace(timing=Timing(sleep=lambda _seconds: None), policy=WritePolicy())
     listeners = ()
+    note_refusal = Claims.note_refusal
 
     def __init__(self, hosts, answers=None):
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}

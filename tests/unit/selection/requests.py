@@ -5,7 +5,7 @@ import functools
 from types import SimpleNamespace
 
 from scheduler import objects
-from scheduler.claims.claims import Requester, owner_of
+from scheduler.claims.claims import Claims, Requester, owner_of
 from scheduler.claims.session import Pass, Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.allocations import ConsumerAllocations
@@ -105,6 +105,8 @@ class FakeClaimer:
 
     def fence(self, held, requester, deadline):
         return {uuid: Written(Outcome.DONE, held=one) for uuid, one in held.items()}
+
+    note_refusal = Claims.note_refusal
 
     def release(self, held, left, kept, context=None):
         self.claims.released.extend(held)
