@@ -1,7 +1,7 @@
 """Plans of berth-plan, carried out: each situation, what is done with its plan, and what must hold then."""
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import contextlib
 import itertools
 import json
@@ -127,7 +127,7 @@ class World:
             yield
 
     @contextlib.contextmanager
-    def with_servers(self, kinds: Collection[str]) -> Iterator[None]:
+    def with_servers(self, kinds: Sequence[str]) -> Iterator[None]:
         """Boot servers on the host, and delete them in the end; no kinds: the cloud is filled already."""
         with self._cleaned() if kinds else contextlib.nullcontext():
             if kinds:
@@ -136,7 +136,7 @@ class World:
                 self.host = self.fullest()
             yield
 
-    def boot(self, kinds: Iterable[str], host: str | None, *, wait: bool = True) -> list[str]:
+    def boot(self, kinds: Sequence[str], host: str | None, *, wait: bool = True) -> list[str]:
         """Boot servers on a host (members of groups and None: anywhere), and make of them what they are."""
         booted = []
         for kind in kinds:

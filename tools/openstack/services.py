@@ -13,6 +13,7 @@ import time
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
+import psutil
 import requests
 import sqlalchemy as sa
 from supervisor.xmlrpc import SupervisorTransport
@@ -59,7 +60,6 @@ PROGRAM = """\
 [program:{name}]
 command = {command}
 environment = {environment}
-priority = {priority}
 autostart = false
 autorestart = false
 startsecs = 0
@@ -163,14 +163,22 @@ class Services:
             time.sleep(0.1)
 
     def shut_down(self) -> None:
-        """Stop all services, all at once but those that others need, and supervisor."""
+        """Stop all services, all at once but those that others need, and supervisor.
+
+        Raises:
+            TimeoutExpired: supervisor does not end in time (psutil).
+        """
         if not self.supervised:
             return
-        self.stop(*(name for name in self.states() if name not in NEEDED))
+        started = self.states()
+        self.stop(*(name for name in started if name not in NEEDED))
+        for name in reversed(NEEDED):
+            if name in started:
+                self.stop(name)
+        # It answers nothing once it shuts down, so its end is that of its process
+        supervisor = psutil.Process(_call(self._layout, "getPID"))
         _call(self._layout, "shutdown")
-        deadline = time.monotonic() + START_TIMEOUT
-        while self.supervised and time.monotonic() < deadline:
-            time.sleep(0.1)
+        supervisor.wait(START_TIMEOUT)
 
     def states(self) -> dict[str, str]:
         """Return what supervisor says of each service that was started, such as its process ID, by name."""
@@ -226,7 +234,6 @@ class Services:
             name=name,
             command=" ".join(f'"{word}"' for word in command).replace("%", "%%"),
             environment=",".join(pairs).replace("%", "%%"),
-            priority=NEEDED.index(name) if name in NEEDED else len(NEEDED),
             stop_timeout=STOP_TIMEOUT,
             log=self._layout.directory / "logs" / f"{name}.log",
         )

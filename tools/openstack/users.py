@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 import random
 import threading
@@ -54,6 +54,7 @@ class Users:
         self._wishes = [{}, *({"availability_zone": zone} for zone in zones)]
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(callers)
+        self._working: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -61,6 +62,8 @@ class Users:
     def __exit__(self, *exc_info: object) -> None:
         self._ended.set()
         self._pool.shutdown()
+        if exc_info[0] is None:
+            self._raise()
 
     def boot(
         self, prefix: str, number: int, times: Sequence[float] = (), **more: Any
@@ -87,8 +90,13 @@ class Users:
 
     def work(self) -> None:
         """Let each user boot a server, do something with it, delete it, and begin again, until the end."""
-        for caller in range(self._callers):
-            self._pool.submit(self._serve, caller)
+        self._working = [self._pool.submit(self._serve, caller) for caller in range(self._callers)]
+
+    def _raise(self) -> None:
+        """Raise what has ended a user that works, which is an error of this program."""
+        for each in self._working:
+            if each.done():
+                each.result()
 
     def wait_for_more(self, number: int, patience: float) -> None:
         """Wait until so many more operations have ended.
@@ -99,6 +107,7 @@ class Users:
         wanted = len(self.outcomes) + number
         deadline = time.monotonic() + patience
         while len(self.outcomes) < wanted:
+            self._raise()
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{len(self.outcomes)} operations have ended, not {wanted}")
             time.sleep(0.2)

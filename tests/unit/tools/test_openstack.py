@@ -9,9 +9,10 @@ import sys
 
 import openstack
 from openstack.compute.v2 import server
+import psutil
 import pytest
 
-from tools.openstack import api, burst, outage, software, tempest, tempest_results, users
+from tools.openstack import api, burst, outage, plans, software, tempest, tempest_results, users
 from tools.openstack.command import COMMANDS
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import Layout
@@ -45,7 +46,9 @@ def sleeper(layout, monkeypatch):
     services = Services(layout)
     services.supervise()
     yield services["sleeper"]
+    pids = [services["sleeper"].pid, int((layout.directory / "supervisord.pid").read_text())]
     services.shut_down()
+    assert not any(map(psutil.pid_exists, filter(None, pids)))
     assert not services.supervised
 
 
@@ -291,3 +294,26 @@ def test_nova_is_asked_for_the_servers_of_a_host(layout, nova):
     asked = nova.get(f"{layout.url('compute')}/servers/detail", json=answer)
     assert api.Api(layout).on("cmp-01") == ["s1"]
     assert asked.last_request.qs == {"host": ["cmp-01"], "all_tenants": ["true"]}
+
+
+@pytest.mark.parametrize("name", plans.RUNS)
+def test_each_run_has_servers_of_known_kinds_and_a_row_on_the_page(name):
+    kinds = plans.RUNS[name].servers
+    assert kinds
+    assert set(kinds) <= {"active", *plans.WISHES, *plans.STATES}
+    page = (ROOT / "doc" / "source" / "real-cloud.rst").read_text()
+    assert re.search(rf"^{name}  ", page, re.MULTILINE)
+
+
+class Broken:
+    """An API with an error of its own."""
+
+    def boot(self, *_, **__):
+        raise AttributeError("no such operation")
+
+
+def test_a_user_who_is_ended_by_an_error_of_the_program_ends_the_scenario():
+    crowd = users.Users(Broken(), 1)
+    crowd.work()
+    with pytest.raises(AttributeError, match="no such"):
+        crowd.wait_for_more(1, patience=30)
