@@ -24,8 +24,8 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.placement.write_policy import WritePolicy
 from scheduler.request.query import Query
-from tests.support.faulty_proxy import FaultyProxy
 from tests.support.waiting import eventually
+from tools.rig.faulty_proxy import FaultyProxy
 from tools.rig.providers import HEADERS, Provider, create_fleet
 
 # The same rules as a daemon's, with shorter times.

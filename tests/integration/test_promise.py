@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from conductor_client import errors
 from conductor_client.client import SchedulerClient
 from scheduler.nova_db.schema import instance_mappings
-from tests.support.faulty_proxy import FaultyProxy, delayed
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
 from tools.rig import providers
+from tools.rig.faulty_proxy import delayed
 from tools.rig.world import Daemon, RunningWorld, World
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -33,12 +33,7 @@ database_start_timeout = 60
 
 
 class PromisedCloud(RunningWorld):
-    """Placement behind a proxy, databases, and schedulers that a test starts."""
-
-    def _prepare(self):
-        self.behind = self.placement_url
-        self.proxy = self.enter_context(FaultyProxy(self.behind))
-        self.placement_url = self.proxy.url
+    """A cloud whose schedulers a test starts."""
 
     def start_scheduler(self, name, **options):
         """Start a scheduler of its own host name, and wait until it answers."""
@@ -88,7 +83,7 @@ class PromisedCloud(RunningWorld):
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory, rabbit):
-    world = World(HOSTS, options=MORE, daemons=())
+    world = World(HOSTS, faulty=True, options=MORE, daemons=())
     with PromisedCloud(world, tmp_path_factory.mktemp("cloud"), rabbit) as cloud:
         yield cloud
 

@@ -18,8 +18,8 @@ load, building         requests as conductors send them, sent by many callers
 rows                   what other services of nova write to its databases
 truth                  what Placement has, against the replies that callers got
 faults, cluster_faults,
-tcp_proxy,             what can be broken, and healed
-machine, loopback
+tcp_proxy, loopback,   what can be broken, and healed
+faulty_proxy, machine
 rounds                 rounds of load, a fault, its healing and the truth
 usage, plot            what programs use; drawing into files
 """

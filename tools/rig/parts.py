@@ -15,6 +15,7 @@ from conductor_client import servers as stand_ins
 from conductor_client.bus import Bus
 from conductor_client.cells import client_of_each_cell
 from tools.rig import cluster, servers
+from tools.rig.faulty_proxy import FaultyProxy
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import send
 from tools.rig.service import ServiceProcess
@@ -136,6 +137,10 @@ def placement(cloud: "RunningWorld") -> None:
     cloud.placement = PlacementProcess(database, port, log=log)
     cloud.placement_url = cloud.enter_context(cloud.placement)
     cloud.placement_port = cloud.way("placement", port)
+    if cloud.world.faulty:
+        cloud.behind = cloud.placement_url
+        cloud.proxy = cloud.enter_context(FaultyProxy(cloud.behind))
+        cloud.placement_url = cloud.proxy.url
 
 
 def gunicorn(cloud: "RunningWorld") -> None:

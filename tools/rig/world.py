@@ -24,6 +24,7 @@ from conductor_client.journal import Journal
 from scheduler import conf as configuration
 from tools.rig import instances, parts, servers
 from tools.rig.cluster import Members
+from tools.rig.faulty_proxy import FaultyProxy
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.machine import Clock, SmallDisk
 from tools.rig.providers import fill
@@ -101,6 +102,7 @@ class World:
         placement: ``process``, ``gunicorn``, ``balanced``, or the URL of a Placement that is there already.
         bus: ``rabbitmq``, ``cluster``, or ``memory`` if there is no other process.
         proxied: Whether daemons reach all servers through proxies. Callers and Placement never do.
+        faulty: Whether Placement is behind a proxy that misbehaves on demand.
         options: Sections of the configuration of daemons and callers.
         queues: Options of ``[oslo_messaging_rabbit]`` of both.
         daemons: The schedulers and routers.
@@ -119,6 +121,7 @@ class World:
     placement: str = "process"
     bus: str = "rabbitmq"
     proxied: bool = False
+    faulty: bool = False
     options: str = ""
     queues: str = ""
     daemons: tuple[Daemon, ...] = (Daemon(),)
@@ -152,6 +155,7 @@ class RunningWorld(contextlib.ExitStack):
         vhost: The virtual host of daemons and callers.
         bus: The bus, as callers connect to it.
         proxies: By the name of the server behind each: broker, mariadb, postgresql, placement.
+        proxy, behind: The proxy before a faulty Placement, and the URL of that Placement.
         ways_to_placement: The proxy of each breakable daemon, between it and that of Placement.
         disks: The directories with the decision log of each of these.
         clock: That of the daemon with a clock of its own; None where it cannot be changed.
@@ -168,6 +172,8 @@ class RunningWorld(contextlib.ExitStack):
     postgresql: servers.Database
     members: Members
     placement: ServiceProcess
+    proxy: FaultyProxy
+    behind: str
     placement_url = "http://127.0.0.1:1"
     placement_port = 0
     fleet: Fleet

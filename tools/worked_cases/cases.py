@@ -11,7 +11,7 @@ from pathlib import Path
 import re
 import uuid
 
-from tests.support.faulty_proxy import after_doing
+from tools.rig.faulty_proxy import after_doing
 from tools.rig.fleet import DISABLED, Host
 from tools.rig.rows import set_service
 from tools.rig.servers import Rabbit

@@ -13,7 +13,6 @@ from conductor_client.client import SchedulerClient
 from scheduler.nova_db import schema
 from scheduler.placement.providers import list_path
 from scheduler.rpc.context import RequestContext
-from tests.support.faulty_proxy import FaultyProxy
 from tools.rig.fleet import Aggregate, Cell, Fleet, Host
 from tools.rig.load import PROJECT, BootRequest, Flavor
 from tools.rig.providers import PlacementAdmin
@@ -78,7 +77,7 @@ class CasesCloud(RunningWorld):
 
     def __init__(self, directory: str | Path, rabbit: Rabbit | None) -> None:
         """Describe a cloud, on a virtual host of a RabbitMQ if that runs already; it is started on entry."""
-        super().__init__(World(HOSTS, options=SECTIONS), directory, rabbit)
+        super().__init__(World(HOSTS, faulty=True, options=SECTIONS), directory, rabbit)
 
     def _start(self) -> None:
         super()._start()
@@ -92,10 +91,8 @@ class CasesCloud(RunningWorld):
         return fleet
 
     def _prepare(self) -> None:
-        self.admin = PlacementAdmin(self.placement_url)
+        self.admin = PlacementAdmin(self.behind)
         self.admin.call("PUT", "/traits/CUSTOM_GPU")
-        self.proxy = self.enter_context(FaultyProxy(self.placement_url))
-        self.placement_url = self.proxy.url
         with self.connection("api") as connection:
             write_flavors(connection, FLAVORS)
 

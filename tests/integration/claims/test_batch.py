@@ -6,7 +6,7 @@ import pytest
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
 from tests.integration.placement_fixtures import request_for
-from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
+from tools.rig.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
 POST = ("POST", "/allocations")
 

@@ -10,7 +10,7 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.placement.session import Timeouts
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, QUICK_WRITES, make_claimer, put, request_for
-from tests.support.faulty_proxy import (
+from tools.rig.faulty_proxy import (
     after_doing,
     concurrent_update,
     delayed,

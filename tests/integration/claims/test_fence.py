@@ -8,7 +8,7 @@ from scheduler.claims.claims import Requester
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, put, request_for
-from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error
+from tools.rig.faulty_proxy import concurrent_update, drop_after, drop_before, error
 
 POST = ("POST", "/allocations")
 

@@ -8,7 +8,7 @@ from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.providers import read_provider
 from scheduler.selection.headroom import Headroom
 from tests.integration.placement_fixtures import make_claimer, request_for
-from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
+from tools.rig.faulty_proxy import delayed, drop_after, drop_before, error, html
 
 GET = ("GET", "/allocation_candidates")
 

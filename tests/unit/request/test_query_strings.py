@@ -24,7 +24,8 @@ from tests.unit.request.builders import (
     make_spec,
 )
 
-REFERENCE = Path(__file__).parents[3] / "doc/source/reference/placement-and-workflow.md"
+REFERENCE = Path(__file__).parents[3] / "doc/source/reference"
+EXAMPLES = "### 1.14 Worked examples"
 
 UUID_A = "a0000000-0000-0000-0000-00000000000a"
 UUID_B = "b0000000-0000-0000-0000-00000000000b"
@@ -232,7 +233,8 @@ CASES = [
 def strings_of_the_reference():
     """Number -> query strings: that of an example, and that of its fallback if there is one."""
     found = {}
-    for line in REFERENCE.read_text().split("### 1.14 ")[1].split("###")[0].splitlines():
+    (chapter,) = [text for path in REFERENCE.glob("*.md") if EXAMPLES in (text := path.read_text())]
+    for line in chapter.split(EXAMPLES)[1].split("###")[0].splitlines():
         if row := re.fullmatch(r"\| (\d+)f? \|.*\| `(.*)` \|", line):
             found.setdefault(row[1], []).append(row[2])
     return found

@@ -87,7 +87,7 @@ def late(seconds: float) -> Fault:
 
 
 class FaultyProxy:
-    """A context manager. Rules are tried in the order they were added; a rule whose faults are used up is gone."""
+    """A context manager. Rules are tried in their order; one whose faults are used up is gone."""
 
     def __init__(self, upstream: str) -> None:
         self._upstream = urlsplit(upstream)
