@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from oslo_log import log
 
-from scheduler.claims.doubts import NOTHING_KEPT, ComeTo, Doubts, Kept, NodesOfHosts, no_nodes, none_come
+from scheduler.claims.doubts import NOTHING_KEPT, ComeTo, Doubts, Kept, NodesOfHosts
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import (
     COMPUTE,
@@ -69,11 +69,6 @@ Results = dict[str, Written]
 """Instance UUID -> what became of its claim."""
 
 
-def as_it_is(provider: str) -> str:
-    """Return the UUID of a provider, for want of the name of its host."""
-    return provider
-
-
 @dataclass(frozen=True, slots=True)
 class Requester:
     """What is the same for all instances of a request.
@@ -84,14 +79,15 @@ class Requester:
         kept: Compute nodes whose allocations an instance keeps besides: the hosts that the request ignores.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
-        host_name: Returns the name of the host of a compute node, by its UUID, for the log.
+        host_name: Returns the name of the host of a compute node, by its UUID, for the log; if that is not
+            known, the UUID.
     """
 
     owner: Owner
     context: Any = None
     kept: Kept = NOTHING_KEPT
     nodes: Container[str] = ()
-    host_name: Callable[[str], str] = as_it_is
+    host_name: Callable[[str], str] = str
 
     def host_of(self, allocations: Resources) -> str:
         """Return the host of what an instance holds besides what it keeps; "" if it is not known."""
@@ -133,8 +129,8 @@ class Claims:
         writer: AllocationWriter,
         states_of: ReadStates = all_waiting,
         batch_size: int = BATCH_SIZE,
-        nodes_of_hosts: NodesOfHosts = no_nodes,
-        come_to: ComeTo = none_come,
+        nodes_of_hosts: NodesOfHosts = lambda _hosts: (),
+        come_to: ComeTo = lambda _hosts: (),
         listeners: Sequence[Listener] = (),
     ) -> None:
         """Begin without claims.
@@ -180,48 +176,33 @@ class Claims:
         """
         # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
         ordered = sorted(candidates, key=lambda uuid: candidates[uuid].root)
+        histories: dict[str, ClaimHistory] = {}
         for uuid in ordered:
             LOG.debug("Attempting to claim resources in the placement API for instance %s", uuid)
-        results: Results = {}
-        until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
-        for start in range(0, len(ordered), self.batch_size):
-            piece = {uuid: candidates[uuid] for uuid in ordered[start : start + self.batch_size]}
-            results |= self._claim_together(piece, requester, deadline, until)
-            last = next((result for result in results.values() if result.hopeless), None)
-            if last:
-                return dict.fromkeys(ordered, Written(last.outcome, reason=last.reason)) | results
-        return results
-
-    def _claim_together(
-        self,
-        candidates: Mapping[str, AllocationCandidate],
-        requester: Requester,
-        deadline: float,
-        until: float,
-    ) -> Results:
-        histories = {
-            uuid: ClaimHistory(uuid, requester.host_name(one.root), on_event=self.on_event)
-            for uuid, one in candidates.items()
-        }
+            host = requester.host_name(candidates[uuid].root)
+            histories[uuid] = ClaimHistory(uuid, host, on_event=self.on_event)
         if why := self._refusal(deadline):
             return {uuid: _ended(unsent(*why), history) for uuid, history in histories.items()}
         results: Results = {}
         sources: dict[str, ConsumerAllocations] = {}
-        for uuid in candidates:
+        for uuid in ordered:
             try:
                 sources[uuid] = _source_of(uuid, requester, self.writer.reader)
             except PlacementSilent as error:
                 results[uuid] = _ended(unsent(Outcome.UNSENT, str(error)), histories[uuid])
             except _Another as error:
                 results[uuid] = _ended(Written(Outcome.CHANGED, error.held), histories[uuid])
-        writes = {
-            uuid: _write_of(source, candidates[uuid], requester.owner, histories[uuid])
-            for uuid, source in sources.items()
-        }
-        written = self._write(writes, requester, deadline, until) if writes else {}
-        for uuid, one in written.items():
-            results[uuid] = _ended(one, histories[uuid], sources[uuid], requester.host_name)
-        return results
+        write, left = self._writing(requester, deadline), list(sources)
+        while left and not any(one.hopeless for one in results.values()):
+            piece, left = left[: self.batch_size], left[self.batch_size :]
+            writes = {
+                uuid: _write_of(sources[uuid], candidates[uuid], requester.owner, histories[uuid])
+                for uuid in piece
+            }
+            for uuid, one in write(writes).items():
+                results[uuid] = _ended(one, histories[uuid], sources[uuid], requester.host_name)
+        last = next((one for one in results.values() if one.hopeless), None)
+        return results | {uuid: Written(last.outcome, reason=last.reason) for uuid in left if last}
 
     def fence(
         self, held: Mapping[str, ConsumerAllocations], requester: Requester, deadline: float = math.inf
@@ -246,23 +227,14 @@ class Claims:
             uuid: Write(one.allocations, requester.owner, one.generation, history=histories[uuid])
             for uuid, one in held.items()
         }
-        until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
-        written = self._write(writes, requester, deadline, until, all_or_none=True)
+        written = self._writing(requester, deadline)(writes, all_or_none=True)
         return {uuid: _ended(one, histories[uuid]) for uuid, one in written.items()}
 
-    def _write(
-        self,
-        writes: Mapping[str, Write],
-        requester: Requester,
-        deadline: float,
-        until: float,
-        *,
-        all_or_none: bool = False,
-    ) -> Mapping[str, Written]:
-        return self.writer.write(
-            writes,
-            all_or_none=all_or_none,
-            until=until,
+    def _writing(self, requester: Requester, deadline: float) -> Callable[..., Mapping[str, Written]]:
+        """Return what writes for a claim that begins now."""
+        return partial(
+            self.writer.write,
+            until=min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT),
             refusal=partial(self._refusal, deadline),
             context=requester.context,
         )
@@ -376,7 +348,7 @@ def _ended(
     written: Written,
     history: ClaimHistory,
     source: ConsumerAllocations = NOTHING,
-    host_name: Callable[[str], str] = as_it_is,
+    host_name: Callable[[str], str] = str,
 ) -> Written:
     """Return how a claim ended, and note that in its history."""
     outcome, cause = written.outcome, written.cause

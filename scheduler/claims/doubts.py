@@ -70,20 +70,10 @@ NodesOfHosts = Callable[[Collection[str]], Collection[str]]
 """Host names -> the uuids of their compute nodes."""
 
 
-def no_nodes(_hosts: Collection[str]) -> Collection[str]:
-    """Return that no host is known."""
-    return ()
-
-
 NOTHING_KEPT = Kept()
 
 ComeTo = Callable[[Mapping[str, str]], Collection[str]]
 """Service host by instance UUID -> those instances that are on it, or on their way there, for nova."""
-
-
-def none_come(_hosts: Mapping[str, str]) -> Collection[str]:
-    """Return that no instance comes to its host."""
-    return ()
 
 
 class Answered(NamedTuple):
@@ -130,8 +120,8 @@ class Doubts:
         self,
         writer: AllocationWriter,
         states_of: ReadStates,
-        nodes_of_hosts: NodesOfHosts = no_nodes,
-        come_to: ComeTo = none_come,
+        nodes_of_hosts: NodesOfHosts = lambda _hosts: (),
+        come_to: ComeTo = lambda _hosts: (),
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
         """Begin without doubts.
