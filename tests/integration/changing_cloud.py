@@ -15,7 +15,12 @@ from tools.rig.rows import set_service
 
 HOSTS = 8
 #: What a cloud begins with, and what is asked of it: the rest comes by changes.
-KINDS = Kinds((HOSTS, HOSTS), frozenset({"trees", "pools", "states", "groups"}), few=(0.03, 0.08))
+KINDS = Kinds(
+    (HOSTS, HOSTS),
+    frozenset({"trees", "pools", "states", "groups"}),
+    also=frozenset({"forced", "memory steps"}),
+    few=(0.03, 0.08),
+)
 
 OPTIONS = """\
 [scheduler]
@@ -161,6 +166,7 @@ class Changes:
             return None
         del self.roots[host.uuid]
         self.fleet.hosts.remove(host)
+        self.fleet.placed = [each for each in self.fleet.placed if each.host != host]
         self.note("provider deleted", host.uuid)
         return host
 

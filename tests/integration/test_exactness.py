@@ -139,8 +139,6 @@ class Request:
     def __init__(self, cloud):
         rng, hosts = cloud.rng, cloud.fleet.hosts
         wanted = draw_request(rng, cloud.fleet, KINDS)
-        if rng.random() < 0.1:
-            wanted = replace(wanted, forced=(rng.choice(hosts).name,))
         if rng.random() < 0.3:
             wanted = replace(wanted, zone=rng.choice(ZONES))
         count = rng.choice((1, 1, 1, 2, 3))

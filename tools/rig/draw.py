@@ -35,11 +35,15 @@ class Kinds:
         without: What no cloud has: ``limits`` of single amounts, ``trees`` of devices, ``pools`` of disk, PCI
             ``devices``, ``states`` other than up, ``instances``, an ``isolated`` aggregate. What no request
             has: ``groups``.
+        also: What only some clouds have: ``memory steps``, which no nova-compute reports. What only some
+            requests have: ``forced`` hosts, ``hints``, a requested one of the ``cells``, groups with ``soft``
+            policies.
         few: The chances of each unusual wish, one of which a request has.
     """
 
     hosts: tuple[int, int] = (3, 9)
     without: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
     few: tuple[float, ...] = (0.15, 0.15, 0.3)
 
 
@@ -91,12 +95,14 @@ def _draw_hardware(rng: random.Random, kinds: Kinds, threads: int) -> Hardware:
     """Return a kind of machine. Instances of the flavor ``THERE`` are within all its limits."""
     memory_mb = rng.choice((8192, 16384, 32768))
     usual: tuple[dict, ...] = ({}, {}, {})
-    memory = ({"max_unit": memory_mb // 2}, {"min_unit": 512}, {"step_size": 512})
+    memory = ({"max_unit": memory_mb // 2},)
+    if "memory steps" in kinds.also:
+        memory += ({"min_unit": 512}, {"step_size": 512})
     step, least = {"step_size": 10}, {"min_unit": 10}
     limits = {
         "VCPU": rng.choice((*usual, {"max_unit": threads // 2})),
         "MEMORY_MB": rng.choice((*usual, *memory)),
-        "DISK_GB": rng.choice((*usual, step, least, step | least)),
+        "DISK_GB": rng.choice((*usual, *usual, step, least, step | least)),
     }
     return Hardware(
         threads,
@@ -133,7 +139,6 @@ def draw_request(rng: random.Random, fleet: Fleet, kinds: Kinds = SMALL) -> Want
     def perhaps(usual: Any, *others: Any) -> Any:
         return rng.choice(others) if rng.random() < share else usual
 
-    hosts = fleet.hosts
     wanted = Wanted(
         vcpus=perhaps(1, 2, 6, 12, 20, 40),
         memory_mb=perhaps(1024, 9000, 14000, 20000, 40000),
@@ -146,26 +151,46 @@ def draw_request(rng: random.Random, fleet: Fleet, kinds: Kinds = SMALL) -> Want
         devices=perhaps(0, 1, 2),
         numa=perhaps(False, True),
         fast=perhaps(False, True),
+        ironic=perhaps(False, True),
         count=perhaps(1, 2, 3, 5, 9),
     )
-    free = tuple(name for name in TRAITS if name not in wanted.traits)
+    free = [name for name in TRAITS if name not in wanted.traits]
     if rng.random() < share and free:
         wanted = replace(wanted, forbidden=(rng.choice(free),))
+    if rng.random() < 1.5 * share and "groups" not in kinds.without:
+        wanted = replace(wanted, **_draw_group(rng, fleet, kinds))
+    return replace(wanted, **_draw_places(rng, fleet, kinds, share))
+
+
+def _draw_group(rng: random.Random, fleet: Fleet, kinds: Kinds) -> dict[str, Any]:
+    soft = ("soft-affinity", "soft-anti-affinity") if "soft" in kinds.also else ()
+    members = {each.host.name: each.uuid for each in fleet.placed}
+    chosen = rng.sample(sorted(members), min(len(members), rng.randint(0, 2)))
+    return {
+        "policy": rng.choice(("affinity", "anti-affinity", *soft)),
+        "group_hosts": tuple(chosen),
+        "group_members": tuple(members[name] for name in chosen),
+    }
+
+
+def _draw_places(rng: random.Random, fleet: Fleet, kinds: Kinds, share: float) -> dict[str, Any]:
+    hosts, found = fleet.hosts, dict[str, Any]()
+
+    def also(what: str) -> bool:
+        return what in kinds.also and rng.random() < share
+
     if rng.random() < share:
-        wanted = replace(wanted, ignored=tuple(host.name for host in rng.sample(hosts, rng.randint(1, 2))))
+        found["ignored"] = tuple(host.name for host in rng.sample(hosts, rng.randint(1, 2)))
     if rng.random() < share:
         host = rng.choice(hosts)
-        wanted = replace(wanted, destination=(host.name, host.nodename))
-    if rng.random() < 1.5 * share and "groups" not in kinds.without:
-        members = {each.host.name: each.uuid for each in fleet.placed}
-        chosen = rng.sample(sorted(members), min(len(members), rng.randint(0, 2)))
-        wanted = replace(
-            wanted,
-            policy=rng.choice(("affinity", "anti-affinity")),
-            group_hosts=tuple(chosen),
-            group_members=tuple(members[name] for name in chosen),
-        )
-    return wanted
+        found["destination"] = host.name, host.nodename
+    elif also("cells"):
+        found["cell"] = rng.choice(fleet.cells).uuid
+    if also("forced"):
+        found["forced"] = (rng.choice(hosts).name,)
+    if also("hints") and fleet.placed:
+        found["different"] = (rng.choice(fleet.placed).uuid,)
+    return found
 
 
 def saved(fleet: Fleet, wanted: Wanted) -> str:

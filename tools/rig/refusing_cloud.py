@@ -171,7 +171,7 @@ class RefusingCloud(DrawnCloud):
 #: The filters, and whether each may reject hosts for a request. Without the first disabled hosts would pass.
 FILTERS: dict[str, Callable[[Wanted], bool]] = {
     "ComputeFilter": lambda _wanted: False,
-    "ComputeCapabilitiesFilter": lambda _wanted: False,
+    "ComputeCapabilitiesFilter": lambda wanted: wanted.ironic,
     "ImagePropertiesFilter": lambda _wanted: False,
     "ServerGroupAntiAffinityFilter": lambda wanted: wanted.policy == "anti-affinity",
     "ServerGroupAffinityFilter": lambda wanted: wanted.policy == "affinity",

@@ -22,8 +22,11 @@ class Wanted:
         vgpus: In a numbered group.
         tree_vgpus: In the unnumbered group.
         tenant: Whether it is of the project that has an aggregate.
-        group: The policy of its server group, and hosts of members.
+        ironic: Whether it wants a hypervisor that no host has.
+        policy: That of its server group.
         destination: The one host that it may go to.
+        cell: The UUID of the one cell that it may go to.
+        different: Instances whose hosts it must not have.
     """
 
     vcpus: int = 1
@@ -38,10 +41,13 @@ class Wanted:
     numa: bool = False
     devices: int = 0
     fast: bool = False
+    ironic: bool = False
     count: int = 1
     ignored: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
     destination: tuple[str, str] | None = None
+    cell: str | None = None
+    different: tuple[str, ...] = ()
     policy: str = ""
     group_hosts: tuple[str, ...] = ()
     group_members: tuple[str, ...] = ()
@@ -59,6 +65,8 @@ class Wanted:
             specs["resources:VGPU"] = str(self.tree_vgpus)
         if self.numa:
             specs["hw:numa_nodes"] = "1"
+        if self.ironic:
+            specs["capabilities:hypervisor_type"] = "s== ironic"
         if self.fast:
             specs["aggregate_instance_extra_specs:speed"] = "fast"
         return specs
@@ -73,6 +81,10 @@ class Wanted:
         if self.destination:
             host, node = self.destination
             spec.requested_destination = objects.Destination(host=host, node=node)
+        elif self.cell:
+            cell = objects.CellMapping(uuid=self.cell)
+            spec.requested_destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
+        spec.scheduler_hints = {"different_host": list(self.different)} if self.different else {}
         if self.policy:
             spec.instance_group = objects.InstanceGroup(
                 id=1, uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, uuids[0])), name="g", project_id=PROJECT,

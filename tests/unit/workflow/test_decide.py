@@ -50,9 +50,9 @@ class Watched:
     ids=["by the mirror", "by Placement"],
 )
 def test_the_step_of_a_request_is_known_at_any_time(uuids, steps):
-    one = Decisions(0, instances=1)
-    request = SchedulingRequest.of(one.request.spec(), uuids, one.context)
+    one = Decisions(11, instances=1)
+    request = SchedulingRequest.of(one.spec(), uuids, one.context)
     trace = Trace(request)
-    watched = Watched(one.worlds()[0], trace)
+    watched = Watched(one.world, trace)
     decide(request, watched, NothingSent, trace)
     assert watched.seen.items() >= steps.items()

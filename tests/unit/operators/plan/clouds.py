@@ -97,7 +97,7 @@ class MadeCloud:
             host.set(vcpus_used=vcpus, free_ram_mb=total - ram, num_instances=count)
             host.set(free_disk_mb=(host.columns["total_usable_disk_gb"] - disk) * 1024)
         table = make_table(self.hosts)
-        placement = Placement(*(self._provider(host, used) for host in self.hosts))
+        placement = Placement(*self._providers(used))
         ticks = iter(range(10**9))
         mirror = CandidateMirror(
             placement,
@@ -145,6 +145,9 @@ class MadeCloud:
 
     def planned(self):
         return PlannedCloud(self.snapshot())
+
+    def _providers(self, used):
+        return [self._provider(host, used) for host in self.hosts]
 
     def _provider(self, host, used):
         columns = host.columns

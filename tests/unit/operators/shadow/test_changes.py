@@ -9,7 +9,7 @@ from tests.builders import make_table
 from tests.unit.workflow.random_decisions import Decisions
 
 #: A cloud in which one instance gets a host, of several.
-SEED = 0
+SEED = 11
 
 
 class Followed:
