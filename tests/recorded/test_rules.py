@@ -47,13 +47,6 @@ def test_weigher(judged, name):
     assert not differing(judged, lambda verdicts: verdicts["weights"][name])
 
 
-def test_all_weighers_together(judged):
-    assert not differing(judged, lambda verdicts: verdicts["order"])
-
-
-def test_destination_ignored_and_forced_hosts(judged):
-    assert not differing(judged, lambda verdicts: verdicts["narrowed"])
-
-
-def test_one_instance_after_the_other(judged):
-    assert not differing(judged, lambda verdicts: verdicts["several"])
+@pytest.mark.parametrize("what", ["order", "narrowed", "several"])
+def test_all_weighers_targets_and_one_instance_after_the_other(judged, what):
+    assert not differing(judged, lambda verdicts: verdicts[what])

@@ -123,7 +123,7 @@ def daemons_in_turn(cloud: RunningWorld, seconds: float) -> Iterator[None]:
 def complete(cloud: RunningWorld) -> bool:
     """Return whether all members of Galera and RabbitMQ serve."""
     return all(node.synced() for node in cloud.members.galera.nodes) and all(
-        member.answers() for member in cloud.members.rabbits
+        member.accepts() for member in cloud.members.rabbits
     )
 
 

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 import secrets
 
-import kombu
-
 from tools.rig.namespaces import Network
-from tools.rig.servers import RABBIT_START_TIMEOUT, RabbitNode
+from tools.rig.servers import RabbitNode
 
 PORT, DIST_PORT = 5672, 25672
 CONFIGURATION = """\
@@ -64,24 +62,10 @@ class Member(RabbitNode):
         """The variables of the environment with which its programs work on it."""
         return super().variables | {"RABBITMQ_USE_LONGNAME": "true"}
 
-    def wait(self) -> None:
-        """Wait until clients can log in; raises as ``wait_until``."""
-        self.wait_until(self.answers, f"{self.name} does not start", RABBIT_START_TIMEOUT)
-
     def pauses(self) -> int:
         """Return how often it has stopped serving because it did not see most of the others."""
         log = self._directory / f"{self.name}.log"
         return log.read_text().count("Cluster minority/secondary status detected") if log.exists() else 0
-
-    def answers(self) -> bool:
-        """Return whether clients can log in."""
-        url = f"amqp://{self.user}:{self.user}@{self.address}:{PORT}//"
-        try:
-            with kombu.Connection(url, connect_timeout=5) as connection:
-                connection.transport.establish_connection().close()
-                return True
-        except Exception:  # noqa: BLE001 - of many libraries; it does not answer
-            return False
 
 
 def write_cookie(directory: Path) -> None:
@@ -105,8 +89,7 @@ class Brokers:
     def messages(self, _vhost: str, queue: str) -> int:
         """Return how many messages of a queue no consumer has, by the first node that answers."""
         for member in self._members:
-            if member.answers():
-                url = f"amqp://{member.user}:{member.user}@{member.address}:{PORT}//"
-                with kombu.Connection(url) as connection:
+            if member.accepts():
+                with member.connect() as connection:
                     return connection.channel().queue_declare(queue, passive=True).message_count
         raise RuntimeError("No node of RabbitMQ answers")

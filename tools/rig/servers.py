@@ -18,7 +18,7 @@ import tempfile
 from typing import Any
 import uuid
 
-from amqp.exceptions import AMQPError, NotFound
+from amqp.exceptions import NotFound
 import kombu
 import psutil
 import sqlalchemy as sa
@@ -119,11 +119,13 @@ class RabbitNode(Server):
 
     Attributes:
         name: The name of the node.
-        port: Its TCP port on loopback.
+        port: Its TCP port.
     """
 
     #: Name and password of its user, who has all rights on the default virtual host.
     user = "test"
+    #: Where it listens.
+    address = "127.0.0.1"
 
     def __init__(self, directory: Path, port: int, dist_port: int, more: str = "", erlang: str = "") -> None:
         """Describe a node; ``start`` runs it.
@@ -164,13 +166,19 @@ class RabbitNode(Server):
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": self._erlang,
         }
 
+    def connect(self) -> kombu.Connection:
+        """Return a connection of its user."""
+        url = f"amqp://{self.user}:{self.user}@{self.address}:{self.port}//"
+        return kombu.Connection(url, connect_timeout=5)
+
     def accepts(self) -> bool:
         """Return whether clients can log in."""
-        url = f"amqp://{self.user}:{self.user}@127.0.0.1:{self.port}//"
-        with contextlib.suppress(OSError, AMQPError), kombu.Connection(url, connect_timeout=5) as connection:
-            connection.transport.establish_connection().close()
-            return True
-        return False
+        try:
+            with self.connect() as connection:
+                connection.transport.establish_connection().close()
+                return True
+        except Exception:  # noqa: BLE001 - of many libraries; it does not answer
+            return False
 
     def wait(self) -> None:
         """Wait until clients can log in; raises as ``wait_until``."""

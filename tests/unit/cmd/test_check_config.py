@@ -130,10 +130,20 @@ def test_a_file_that_nothing_opens_may_be_missing(check, more):
     assert check(more=more)[0] == 0
 
 
-def test_a_missing_file_for_neutron_is_a_warning(check):
-    status, output, _ = check(more="[neutron]\ncertfile = /no/such")
+@pytest.mark.parametrize(
+    ("more", "warning"),
+    [
+        ("[neutron]\ncertfile = /no/such", "Warning: [neutron]/certfile: cannot open /no/such"),
+        (
+            "ram_weigth_multiplier = 2",
+            "ram_weigth_multiplier does not exist and is ignored; did you mean ram_weight_multiplier?",
+        ),
+    ],
+)
+def test_a_missing_file_for_neutron_and_a_misspelt_option_are_warnings(check, more, warning):
+    status, output, _ = check(more=more)
     assert status == 0
-    assert "Warning: [neutron]/certfile: cannot open /no/such" in output
+    assert warning in output
 
 
 def test_options_of_libraries_that_are_deprecated_may_be_set(check):
@@ -163,14 +173,6 @@ class Own(BaseHostFilter):
 
 def ends():
     raise SystemExit("ended")
-
-
-def test_a_misspelt_option_is_a_warning(check):
-    status, output, _ = check(more="ram_weigth_multiplier = 2")
-    assert status == 0
-    assert (
-        "ram_weigth_multiplier does not exist and is ignored; did you mean ram_weight_multiplier?" in output
-    )
 
 
 def test_it_says_where_the_log_goes(check, tmp_path):
