@@ -11,8 +11,11 @@ from scheduler.operators.plan import losing
 from scheduler.operators.plan.capacity import capacities
 from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.moves import Mover
+from scheduler.operators.snapshot.as_nova_api import guest_topology, pci_requests, read_aliases
 from scheduler.operators.snapshot.requests import of_flavor
-from tests.builders import OTHER_CELL
+from scheduler.pci.pools import from_flat
+from scheduler.request.flavor_and_image import FlavorAndImage
+from tests.builders import CELL, OTHER_CELL
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, node
 
@@ -20,24 +23,31 @@ FAST = "HW_CPU_X86_AVX512F"
 
 SIZES = {"small": flavor("small", ram=1024), "large": flavor("large", ram=4096, vcpus=2)}
 FAST_ONES = flavor("fast", ram=2048, **{f"trait__{FAST}": "required"})
-CELLS = flavor("cells", vcpus=2, ram=3000, hw__numa_nodes="1")
+CELLS = flavor("cells", vcpus=2, ram=3000, hw__numa_nodes="2")
 ODD = flavor("odd", ram=1700)
-ASKED = [*SIZES.values(), FAST_ONES, CELLS, ODD]
+DEVICE = flavor("device", pci_passthrough__alias="gpu:1")
+ALIAS = '{"name": "gpu", "vendor_id": "10de", "product_id": "1"}'
+ASKED = [*SIZES.values(), FAST_ONES, CELLS, ODD, DEVICE]
 
 
-def host_cell(memory):
-    """One NUMA cell with eight shared CPUs."""
-    cpus = frozenset(range(8))
-    siblings = tuple(frozenset({cpu}) for cpu in cpus)
-    return HostTopology((HostCell(id=0, cpuset=cpus, pcpuset=frozenset(), memory=memory, siblings=siblings),))
+def host_cells(memory):
+    """Two NUMA cells with four shared CPUs each."""
+    found = []
+    for number in range(2):
+        cpus = frozenset(range(4 * number, 4 * number + 4))
+        siblings = tuple(frozenset({cpu}) for cpu in cpus)
+        found.append(HostCell(number, cpus, frozenset(), memory // 2, siblings=siblings))
+    return HostTopology(tuple(found))
 
 
-def one_cell():
-    """What nova-api makes of the flavor ``cells``."""
-    cell = objects.InstanceNUMACell(
-        id=0, cpuset={0, 1}, pcpuset=set(), memory=CELLS.memory_mb, pagesize=None, cpu_policy=None
+def as_nova_api(wanted):
+    """What nova-api makes of a flavor: the guest's topology, and its requests for devices."""
+    wishes = FlavorAndImage(
+        objects.RequestSpec(flavor=wanted, image=objects.ImageMeta(properties=objects.ImageMetaProps()))
     )
-    return objects.InstanceNUMATopology(cells=[cell])
+    requests = pci_requests(wishes, read_aliases([ALIAS])) if wanted is DEVICE else None
+    more = {} if requests is None else {"pci_requests": requests}
+    return {"numa_topology": guest_topology(wishes), **more}
 
 
 def lost_one_by_one(cloud, wanted):
@@ -63,19 +73,16 @@ def lost_one_by_one(cloud, wanted):
 
 
 def made(hosts, instances, filters):
-    """A cloud of hosts that are fast, have a NUMA cell, and are in zones and cells, or not."""
-    nodes, fast, free = [], {}, []
-    for number, (ram, is_fast, cell_mb, zone, other) in enumerate(hosts):
-        one = (
-            node(f"h{number}", ram=ram, cell=OTHER_CELL).az(zone)
-            if other
-            else node(f"h{number}", ram=ram).az(zone)
-        )
-        nodes.append(one.numa(host_cell(cell_mb)) if cell_mb else one)
-        fast[f"h{number}"] = {FAST} if is_fast else set()
-        free.append([ram, 8])
+    """A cloud of hosts that are fast, have NUMA cells with devices, are in zones and cells, and mapped, or not."""
+    nodes, free = [], []
+    for number, (ram, _, cell_mb, zone, other, _) in enumerate(hosts):
+        one = node(f"h{number}", ram=ram, cell=OTHER_CELL if other else CELL).az(zone)
+        nodes.append(one.numa(host_cells(cell_mb)) if cell_mb else one)
+        free.append([ram, 8, 3 if cell_mb else 0])
     cloud = MadeCloud(*nodes, enabled_filters=filters, max_instances_per_host=4)
-    cloud.traits = fast
+    cloud.conf.set_override("alias", [ALIAS], "pci")
+    cloud.traits = {f"h{number}": {FAST} for number, one in enumerate(hosts) if one[1]}
+    cloud.unmapped = {f"h{number}" for number, one in enumerate(hosts) if one[5]}
     for number, (at, name) in enumerate(instances):
         host = at % len(hosts)
         wanted = {each.name: each for each in ASKED}[name]
@@ -83,9 +90,14 @@ def made(hosts, instances, filters):
             continue
         if (name == "fast" and not hosts[host][1]) or (name == "cells" and not hosts[host][2]):
             continue
+        if name == "device" and not free[host][2]:
+            continue
         free[host][0] -= wanted.memory_mb
         free[host][1] -= wanted.vcpus
-        cloud.put(f"i{number}", f"h{host}", wanted, numa_topology=one_cell() if name == "cells" else None)
+        free[host][2] -= name == "device"
+        cloud.put(f"i{number}", f"h{host}", wanted, **as_nova_api(wanted))
+    for one, (_, _, devices) in zip(nodes, free, strict=True):
+        one.pci(from_flat([{"vendor_id": "10de", "product_id": "1", "numa_node": 0, "count": devices}]))
     cloud.flavors |= {each.name: each for each in ASKED}
     return cloud
 
@@ -93,12 +105,13 @@ def made(hosts, instances, filters):
 HOSTS = st.lists(
     st.tuples(
         st.sampled_from([4096, 8192]), st.booleans(), st.sampled_from([0, 0, 6500]), st.sampled_from("ab"),
-        st.sampled_from([False, False, True]),
+        st.sampled_from([False, False, True]), st.sampled_from([False, False, False, True]),
     ),
     min_size=1, max_size=5,
 )  # fmt: skip
 INSTANCES = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from(["small", "large", "fast", "odd", "cells"])), max_size=9
+    st.tuples(st.integers(0, 4), st.sampled_from(["small", "large", "fast", "odd", "cells", "device"])),
+    max_size=9,
 )
 
 
@@ -107,6 +120,7 @@ INSTANCES = st.lists(
 @given(hosts=HOSTS, instances=INSTANCES)
 def test_the_figures_are_those_of_brute_force(with_counts, hosts, instances):
     filters = [name for name in FILTERS if with_counts or name != "NumInstancesFilter"]
+    filters.append("PciPassthroughFilter")
     cloud = made(hosts, instances, filters)
     planned = cloud.planned()
     before = planned.snapshot.table.numbers["free_ram_mb"].copy()
