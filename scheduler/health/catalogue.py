@@ -24,7 +24,7 @@ RELOADS = ("accepted", "refused")
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricEntry:
     """One metric.
 
     Attributes:
@@ -49,7 +49,7 @@ class Metric:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-REQUESTS = Metric(
+REQUESTS = MetricEntry(
     "berth_requests",
     "counter",
     "Requests that ended, by outcome: placed, no_valid_host, outage (a dependency was unavailable for longer "
@@ -57,23 +57,23 @@ REQUESTS = Metric(
     ("outcome",),
     OUTCOMES,
 )
-NO_VALID_HOST = Metric(
+NO_VALID_HOST = MetricEntry(
     "berth_no_valid_host",
     "counter",
     "Requests that found no valid host, by cause.",
     ("cause",),
     tuple(CauseCode),
 )
-INSTANCES = Metric(
+INSTANCES = MetricEntry(
     "berth_instances", "counter", "Instances of the requests that ended, by outcome.", ("outcome",), OUTCOMES
 )
-REQUEST_SECONDS = Metric(
+REQUEST_SECONDS = MetricEntry(
     "berth_request_duration_seconds",
     "histogram",
     "Time from the begin of a request to its decision, without the wait for a free thread.",
     buckets=SECONDS,
 )
-STAGE_SECONDS = Metric(
+STAGE_SECONDS = MetricEntry(
     "berth_stage_duration_seconds",
     "histogram",
     "Time that a request spent in one stage; queue is the wait for a free thread, outage for a dependency.",
@@ -81,7 +81,7 @@ STAGE_SECONDS = Metric(
     STAGES,
     SECONDS,
 )
-CANDIDATES = Metric(
+CANDIDATES = MetricEntry(
     "berth_candidates",
     "histogram",
     "Compute nodes that a request was offered, by where they came from.",
@@ -89,8 +89,8 @@ CANDIDATES = Metric(
     SOURCES,
     HOSTS,
 )
-FILTERED = Metric("berth_hosts_filtered", "counter", "Hosts that a filter rejected.", ("filter",))
-ANSWERED = Metric(
+FILTERED = MetricEntry("berth_hosts_filtered", "counter", "Hosts that a filter rejected.", ("filter",))
+ANSWERED = MetricEntry(
     "berth_candidate_answers",
     "counter",
     "How requests got their candidates: by a query of their own, by one that other requests shared, from the "
@@ -99,17 +99,17 @@ ANSWERED = Metric(
     ("answer",),
     ANSWERS,
 )
-CLAIMS = Metric(
+CLAIMS = MetricEntry(
     "berth_claims",
     "counter",
     "Claims that ended, by outcome: granted, next_host (refused, another host is tried), given_up.",
     ("outcome",),
     CLAIM_OUTCOMES,
 )
-CLAIM_TRIES = Metric(
+CLAIM_TRIES = MetricEntry(
     "berth_claim_tries", "histogram", "Tries that a claim needed until its end.", (), (), TRIES
 )
-CAPACITY_CHECKS = Metric(
+CAPACITY_CHECKS = MetricEntry(
     "berth_capacity_checks",
     "counter",
     "Granted claims that left a host little room and were checked, by result: within (its capacity), over "
@@ -117,72 +117,72 @@ CAPACITY_CHECKS = Metric(
     ("result",),
     CAPACITY_RESULTS,
 )
-REFUSED = Metric(
+REFUSED = MetricEntry(
     "berth_messages_refused", "counter", "Messages that could not be read and were answered with an error."
 )
-UNDELIVERED = Metric(
+UNDELIVERED = MetricEntry(
     "berth_replies_undelivered",
     "counter",
     "Replies that the broker did not take, or whose caller has timed out: their claims are released; or "
     "that the broker did not confirm: their claims are kept.",
 )
-DROPPED = Metric(
+DROPPED = MetricEntry(
     "berth_calls_dropped",
     "counter",
     "Calls that were not served, as nobody waited for their instances any more.",
 )
 
-IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.")
-UNANSWERED = Metric(
+IN_FLIGHT = MetricEntry("berth_requests_in_flight", "gauge", "Messages that threads handle.")
+UNANSWERED = MetricEntry(
     "berth_calls_unanswered",
     "gauge",
     "Calls that were received and not answered yet, those that wait for a thread included.",
 )
-WAITING = Metric(
+WAITING = MetricEntry(
     "berth_requests_waiting",
     "gauge",
     "Requests that wait for the end of an outage.",
 )
-PENDING = Metric(
+PENDING = MetricEntry(
     "berth_pending_placements",
     "gauge",
     "Placements that no compute has reported yet.",
 )
-CLEANUPS = Metric(
+CLEANUPS = MetricEntry(
     "berth_pending_cleanups",
     "gauge",
     "Instances in doubt: a claim could not be released, or it is not known what they hold.",
 )
-COMPUTE_NODES = Metric("berth_compute_nodes", "gauge", "Compute nodes in the host table.")
-CELL_AGE = Metric(
+COMPUTE_NODES = MetricEntry("berth_compute_nodes", "gauge", "Compute nodes in the host table.")
+CELL_AGE = MetricEntry(
     "berth_cell_age_seconds",
     "gauge",
     "Time since the rows of a cell were read; absent for a cell that was never read.",
     ("cell",),
 )
-MIRROR_AGE = Metric(
+MIRROR_AGE = MetricEntry(
     "berth_mirror_age_seconds",
     "gauge",
     "Time since the last refresh of the mirror of Placement began; up to ten minutes while no scheduler gets "
     "requests.",
 )
-DEPENDENCY_UP = Metric(
+DEPENDENCY_UP = MetricEntry(
     "berth_dependency_up",
     "gauge",
     "1 if the broker, the API database, Placement or the decision stream answered when it was last used, "
     "0 if not; absent if it was not used yet.",
     ("dependency",),
 )
-SCHEDULERS = Metric(
+SCHEDULERS = MetricEntry(
     "berth_schedulers",
     "gauge",
     "Schedulers that are alive and share their decisions, as far as this one knows.",
 )
-SERVING = Metric("berth_serving", "gauge", "1 if the daemon takes requests, 0 while it starts or stops.")
-RELOADED = Metric(
+SERVING = MetricEntry("berth_serving", "gauge", "1 if the daemon takes requests, 0 while it starts or stops.")
+RELOADED = MetricEntry(
     "berth_reloads", "counter", "Changes of the configuration on SIGHUP, by result.", ("result",), RELOADS
 )
-BUILD = Metric("berth_build_info", "gauge", "1; its label has the version.", ("version",))
+BUILD = MetricEntry("berth_build_info", "gauge", "1; its label has the version.", ("version",))
 
-METRICS = tuple(each for each in tuple(vars().values()) if isinstance(each, Metric))
+METRICS = tuple(each for each in tuple(vars().values()) if isinstance(each, MetricEntry))
 """All of them, in the order of this file."""

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from scheduler.health import catalogue
-from scheduler.health.catalogue import Metric
+from scheduler.health.catalogue import MetricEntry
 
 
 class Counters:
@@ -31,12 +31,12 @@ class Counters:
             for value in metric.values:
                 made.labels(value)
 
-    def add(self, metric: Metric, amount: float = 1.0, *labels: str) -> None:
+    def add(self, metric: MetricEntry, amount: float = 1.0, *labels: str) -> None:
         """Add to a counter."""
         counter = self._counters[metric.name]
         (counter.labels(*labels) if labels else counter).inc(amount)
 
-    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+    def observe(self, metric: MetricEntry, value: float, *labels: str) -> None:
         """Add a value to a histogram."""
         histogram = self._histograms[metric.name]
         (histogram.labels(*labels) if labels else histogram).observe(value)

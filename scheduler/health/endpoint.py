@@ -71,7 +71,7 @@ MALFORMED = _error("400 Bad Request")
 BROKEN = _error("500 Internal Server Error")
 
 
-class Endpoint:
+class MonitoringEndpoint:
     """Answers GET on some paths."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Endpoint:
         self.longest, self.access = longest, access
         self._kept: TTLCache[str, Page] = TTLCache(len(pages), KEPT, clock)
         self._making = threading.Lock()
-        self._server: _Server | None = None
+        self._server: _PageServer | None = None
         self._outage = OutageLog(
             LOG,
             f"Health checks and metrics cannot be served on {address}",
@@ -129,7 +129,7 @@ class Endpoint:
         except OSError as error:
             self._outage.report_failure(error)
         else:
-            self._server = _Server(listener, self)
+            self._server = _PageServer(listener, self)
             self._outage.report_success()
             LOG.info("Health checks and metrics are served on %s", self._address)
 
@@ -169,7 +169,7 @@ class _State:
     admitted: bool = False
 
 
-class _Server(ThreadingHTTPServer):
+class _PageServer(ThreadingHTTPServer):
     """Serves each connection in a thread, and ends those that take too long or make room for others.
 
     Attributes:
@@ -178,9 +178,9 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, listener: socket.socket, endpoint: Endpoint) -> None:
+    def __init__(self, listener: socket.socket, endpoint: MonitoringEndpoint) -> None:
         # not that of HTTPServer, which would bind a socket and look its own name up
-        socketserver.BaseServer.__init__(self, listener.getsockname(), _Handler)
+        socketserver.BaseServer.__init__(self, listener.getsockname(), _PageHandler)
         self.socket = listener
         self.endpoint = endpoint
         self.open: dict[Request, _State] = {}
@@ -234,10 +234,10 @@ class _Server(ThreadingHTTPServer):
             self._reports.warning("broken", "Cannot serve a client of the monitoring port: %r", error)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _PageHandler(BaseHTTPRequestHandler):
     """Serves one connection."""
 
-    server: _Server
+    server: _PageServer
     protocol_version = "HTTP/1.1"
 
     def handle(self) -> None:

@@ -26,7 +26,7 @@ from scheduler.health import catalogue, exposition, readiness
 from scheduler.health.access import Access
 from scheduler.health.address import Address
 from scheduler.health.counters import Counters
-from scheduler.health.endpoint import Endpoint, Page
+from scheduler.health.endpoint import MonitoringEndpoint, Page
 from scheduler.health.state import ServiceState
 from scheduler.health.systemd import Notifier
 from scheduler.version import version
@@ -103,7 +103,7 @@ class Monitor:
         address = conf.berth.monitoring_listen and Address.parse(conf.berth.monitoring_listen)
         self.endpoint = None
         if address:
-            self.endpoint = Endpoint(address, self._pages(), access=Access.from_conf(conf, address))
+            self.endpoint = MonitoringEndpoint(address, self._pages(), access=Access.from_conf(conf, address))
 
     def start(self) -> None:
         """Begin to watch and to serve."""

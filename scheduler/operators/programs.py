@@ -27,11 +27,11 @@ PROGRAMS = {
         "Explain the decisions of the schedulers.",
         {
             "decision": "explain.decision_commands:DecisionCommand",
-            "host": "explain.host_commands:Host",
-            "list": "explain.decision_commands:ListDecisions",
+            "host": "explain.host_commands:HostCommand",
+            "list": "explain.decision_commands:ListCommand",
             "report": "report.command:ReportCommand",
-            "why": "explain.ticket:Why",
-            "waiting": "explain.waiting_command:Waiting",
+            "why": "explain.ticket:WhyCommand",
+            "waiting": "explain.waiting_command:WaitingCommand",
         },
     ),
     "berth-plan": Program(
@@ -47,7 +47,7 @@ PROGRAMS = {
     ),
     "berth-shadow": Program(
         "Decide copies of nova-scheduler's requests, and compare the decisions.",
-        {"run": "shadow.commands:RunCommand", "report": "shadow.commands:ReportCommand"},
+        {"run": "shadow.commands:RunCommand", "report": "shadow.commands:ShadowReportCommand"},
     ),
     "berth-status": Program(
         "Check a deployment.",

@@ -25,12 +25,12 @@ from scheduler.decisions.document import (
     Reason as WhyReason,
 )
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.plan.drain import DrainMove, DrainPlan, Share, Target
-from scheduler.operators.plan.moves import Reason, Unplaced
-from scheduler.operators.report.hosts import Hosts as AllHosts
-from scheduler.operators.report.hosts import State
+from scheduler.operators.plan.drain import DrainMove, DrainPlan, Target, UsedShare
+from scheduler.operators.plan.moves import ReasonText, Unplaced
+from scheduler.operators.report.hosts import ReportedHosts as AllHosts
+from scheduler.operators.report.hosts import ReportedState
 from scheduler.operators.shadow import report as shadow_report
-from scheduler.operators.shadow.comparison import Verdict as Compared
+from scheduler.operators.shadow.comparison import ShadowVerdict as Compared
 from tests.integration import services
 from tests.support.shown import html_of
 from tests.unit.operators.explain.test_decision import made
@@ -205,7 +205,7 @@ def failed():
 
 def report_pages(count):
     """The pages of a report on so many hosts, in each state."""
-    states = list(State)
+    states = list(ReportedState)
     hosts = [
         test_site.host(
             f"{number}-{LONG}", state=states[number % len(states)], chosen=number % 2, words=f"see {LONG}"
@@ -232,14 +232,14 @@ def plan():
         DrainMove(**names, step=number, to=LONG, way="live", zone="az1", reset_state=False)
         for number in range(3)
     ]
-    stays = [Unplaced(**names, amounts={}, why=Reason(f"host {LONG} is full"))] * 3
+    stays = [Unplaced(**names, amounts={}, why=ReasonText(f"host {LONG} is full"))] * 3
     found = DrainPlan(
         hosts=[LONG],
         instances=6,
         moves=moves,
         without_place=stays,
         missing={"VCPU": 3},
-        targets=[Target(LONG, 3, 4096, Share(0.1, 0.4))],
+        targets=[Target(LONG, 3, 4096, UsedShare(0.1, 0.4))],
         all_placed=False,
     )
     return html_of(found.shown())

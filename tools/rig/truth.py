@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from scheduler.operators.audit.compare import inventories
 from scheduler.operators.audit.readers import PlacementReader
-from scheduler.operators.audit.values import Amounts, Kind, ProviderState
-from scheduler.operators.audit.values import Provider as Audited
+from scheduler.operators.audit.values import Amounts, AuditedState, Kind
+from scheduler.operators.audit.values import AuditedProvider as Audited
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from tools.rig.fleet import Fleet
@@ -62,7 +62,7 @@ class Truth:
     problems: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def of(cls, states: Iterable[ProviderState], expected: Expected, unknown: Collection[str] = ()) -> Self:
+    def of(cls, states: Iterable[AuditedState], expected: Expected, unknown: Collection[str] = ()) -> Self:
         """Compare what providers have with what is expected of all consumers."""
         truth, held = cls(), {}
         for state in states:
@@ -122,7 +122,7 @@ def check_database(engine: sa.Engine, expected: Expected, unknown: Collection[st
         for uuid, name, total, reserved, ratio in connection.execute(_INVENTORIES):
             capacity.setdefault(uuid, {})[name] = int((total - reserved) * ratio)
     states = (
-        ProviderState(each, capacity.get(each.uuid, {}), used[each.uuid], allocations)
+        AuditedState(each, capacity.get(each.uuid, {}), used[each.uuid], allocations)
         for each, allocations in held.items()
     )
     return Truth.of(states, expected, unknown)

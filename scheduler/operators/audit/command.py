@@ -16,7 +16,7 @@ from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.app import add_number, seconds
 from scheduler.operators.audit.readers import NovaReader, PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
-from scheduler.operators.audit.values import Finding, Report
+from scheduler.operators.audit.values import Audited, AuditFinding
 from scheduler.operators.shown.command import ShownCommand, records
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.placement.client import PlacementClient
@@ -57,7 +57,7 @@ class AuditCommand(ShownCommand):
         return shown(report)
 
 
-def shown(report: Report) -> Shown:
+def shown(report: Audited) -> Shown:
     """Return what is shown of an audit."""
     found = FOUND if report.findings else 0
     found_rows = [_row(one) for one in report.findings]
@@ -66,7 +66,7 @@ def shown(report: Report) -> Shown:
     return Shown(records(table), head, [table], status=found)
 
 
-def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
+def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Audited:
     """Run an audit with the connections that the options name.
 
     Raises:
@@ -84,12 +84,12 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
         engines.dispose()
 
 
-def summary(report: Report) -> str:
+def summary(report: Audited) -> str:
     counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
     total = len(report.findings) + report.left_out
     more = f" ({report.left_out} of them not shown)" if report.left_out else ""
     return f"Compared {counts or 'nothing'}. Findings: {total}{more}."
 
 
-def _row(one: Finding) -> tuple[str, ...]:
+def _row(one: AuditFinding) -> tuple[str, ...]:
     return one.kind.value, one.subject, one.host, one.detail, one.next_step

@@ -15,15 +15,15 @@ from scheduler.operators.audit.values import (
     UNSET,
     WAIT,
     Amounts,
-    ComputeNode,
+    AuditedProvider,
+    AuditedState,
+    AuditFinding,
     ConsumerRecords,
-    Finding,
     InstanceRecord,
     Kind,
     MigrationRecord,
+    NodeRecord,
     Place,
-    Provider,
-    ProviderState,
     finding,
 )
 
@@ -43,13 +43,13 @@ class Topology:
         sharing: roots of sharing providers, which serve instances of other hosts.
     """
 
-    providers: dict[str, Provider] = field(default_factory=dict)
+    providers: dict[str, AuditedProvider] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
-    _nodes: dict[str, ComputeNode] = field(default_factory=dict)
+    _nodes: dict[str, NodeRecord] = field(default_factory=dict)
     _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, str | None], set[str]] = field(default_factory=dict)
 
-    def add_nodes(self, nodes: Iterable[ComputeNode]) -> None:
+    def add_nodes(self, nodes: Iterable[NodeRecord]) -> None:
         """Add compute nodes, or replace what was known of them."""
         for node in nodes:
             self._nodes[node.uuid] = node
@@ -58,7 +58,7 @@ class Topology:
                 self._alike.setdefault(key, set()).add(node.uuid)
 
     @property
-    def nodes(self) -> Mapping[str, ComputeNode]:
+    def nodes(self) -> Mapping[str, NodeRecord]:
         """The compute nodes of all cells, by UUID."""
         return self._nodes
 
@@ -104,7 +104,7 @@ class ConsumerCheck:
     now: datetime
     grace: timedelta
 
-    def consumer(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+    def consumer(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
         """Return what is wrong with what a consumer holds; None if it is as nova says.
 
         ``holding`` may be part of what the consumer holds; the kind of a finding is right only for the whole.
@@ -119,7 +119,7 @@ class ConsumerCheck:
 
     # -- without an instance
 
-    def _migration(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+    def _migration(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
         if any(
             (one.in_flight and not one.instance_gone)
             or self._recent(one.changed_at)
@@ -142,7 +142,7 @@ class ConsumerCheck:
         home = migration.source[0] or "the source host"
         return finding(Kind.ENDED_MIGRATION, records.uuid, self._hosts(holding), detail, home=home)
 
-    def _unknown(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+    def _unknown(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
         mapping = records.mapping
         if records.build_requested and self._recent(records.build_requested_at):
             return None
@@ -162,7 +162,7 @@ class ConsumerCheck:
 
     # -- with one
 
-    def _instance(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+    def _instance(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
         if any(self._recent(instance.changed_at) for instance in records.instances):
             return None
         if not any(instance.host for instance in records.instances):
@@ -175,7 +175,7 @@ class ConsumerCheck:
             return None
         return self._misplaced(holding, records, roots, wrong)
 
-    def _without_host(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
+    def _without_host(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
         if not holding or self._moves(records):
             return None
         instance = records.instances[0]
@@ -185,7 +185,7 @@ class ConsumerCheck:
         )
         return finding(Kind.NO_HOST, records.uuid, self._hosts(holding), detail)
 
-    def _without_allocation(self, records: ConsumerRecords) -> Finding | None:
+    def _without_allocation(self, records: ConsumerRecords) -> AuditFinding | None:
         if self._moves(records):
             return None
         instance = _placed(records)
@@ -194,7 +194,7 @@ class ConsumerCheck:
 
     def _misplaced(
         self, holding: Holding, records: ConsumerRecords, roots: set[str], wrong: set[str]
-    ) -> Finding:
+    ) -> AuditFinding:
         homes = {self.topology.node_at(one.cell, one.place) for one in records.instances}
         instance = _placed(records)
         others = ", ".join(sorted(self.topology.label(root) for root in wrong))
@@ -271,18 +271,18 @@ class ConsumerCheck:
         return ", ".join(f"{name} {amount}" for name, amount in sorted(total.items()))
 
 
-def inventories(state: ProviderState, host: str) -> list[Finding]:
+def inventories(state: AuditedState, host: str) -> list[AuditFinding]:
     """Return what is wrong with the numbers of one provider."""
     return [*_over_committed(state, host), *_hidden(state, host)]
 
 
-def without_service(node: ComputeNode, host: str) -> Finding:
+def without_service(node: NodeRecord, host: str) -> AuditFinding:
     """Return the finding about a compute node whose host has no service record."""
     detail = "nova has no compute service record of this host, so that it gets no instances."
     return finding(Kind.NO_SERVICE, node.uuid, host, detail)
 
 
-def _over_committed(state: ProviderState, host: str) -> list[Finding]:
+def _over_committed(state: AuditedState, host: str) -> list[AuditFinding]:
     over = [
         f"{name} {used} of {state.capacity.get(name, 0)}"
         for name, used in sorted(state.used.items())
@@ -294,7 +294,7 @@ def _over_committed(state: ProviderState, host: str) -> list[Finding]:
     return [finding(Kind.OVER_COMMITTED, state.provider.uuid, host, detail)]
 
 
-def _hidden(state: ProviderState, host: str) -> list[Finding]:
+def _hidden(state: AuditedState, host: str) -> list[AuditFinding]:
     """Allocations that count as used but that no consumer shows (spec: placement-and-workflow 4.5)."""
     if not state.consistent:
         return []

@@ -34,19 +34,18 @@ from scheduler.nova_db.schema import (
     services,
 )
 from scheduler.operators.audit.values import (
-    ComputeNode,
+    AuditedProvider,
+    AuditedState,
     ConsumerRecords,
     InstanceMapping,
     InstanceRecord,
     MigrationRecord,
-    Provider,
-    ProviderState,
+    NodeRecord,
 )
 from scheduler.placement.allocations import AllocationReader, ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnreachable, QuestionRefused
-from scheduler.placement.providers import ABSENT, read_provider
-from scheduler.placement.providers import ProviderState as FullState
+from scheduler.placement.providers import ABSENT, ProviderState, read_provider
 from scheduler.request.query import MICROVERSION
 
 #: Rows read by one statement.
@@ -79,7 +78,7 @@ class NovaReader:
             # More likely the wrong database than a cloud without hosts.
             raise NovaUnreadable("The API database lists no cell besides cell0")
 
-    def nodes(self) -> Iterator[list[ComputeNode]]:
+    def nodes(self) -> Iterator[list[NodeRecord]]:
         """Return the compute nodes of all cells, page by page."""
         for cell, rows in self._pages(_nodes_query(), compute_nodes.c.id):
             yield [_node(cell, row) for row in rows]
@@ -106,7 +105,7 @@ class NovaReader:
         with self._engine(cell).connect() as connection:
             return list(connection.execute(query))
 
-    def nodes_at(self, hosts: Iterable[str]) -> list[ComputeNode]:
+    def nodes_at(self, hosts: Iterable[str]) -> list[NodeRecord]:
         """Return the compute nodes of these service hosts as they are now."""
         wanted = sorted(set(hosts))
         pages = self._ask(self._cells, lambda cell: self._nodes_of(cell, wanted))
@@ -199,7 +198,7 @@ class NovaReader:
                 raise NovaUnreadable(f"Cannot read the database of cell {cell}: {brief(error)}") from error
         return {uuid: answer.value for uuid, answer in answers.items()}
 
-    def _nodes_of(self, cell: Cell, hosts: list[str]) -> list[ComputeNode]:
+    def _nodes_of(self, cell: Cell, hosts: list[str]) -> list[NodeRecord]:
         return [_node(cell, row) for row in self._rows(cell, _nodes_query(), compute_nodes.c.host, hosts)]
 
     def _instances_and_moves(
@@ -260,8 +259,8 @@ def _migrations_query() -> sa.Select:
     return sa.select(migrations).where(migrations.c.deleted == 0)
 
 
-def _node(cell: Cell, row: sa.Row) -> ComputeNode:
-    return ComputeNode(row.uuid, cell.uuid, row.host, row.hypervisor_hostname, bool(row.has_service))
+def _node(cell: Cell, row: sa.Row) -> NodeRecord:
+    return NodeRecord(row.uuid, cell.uuid, row.host, row.hypervisor_hostname, bool(row.has_service))
 
 
 def _instance(cell: Cell, row: sa.Row) -> InstanceRecord:
@@ -313,7 +312,7 @@ SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
 class _Providers(msgspec.Struct):
-    resource_providers: list[Provider]
+    resource_providers: list[AuditedProvider]
 
 
 _providers = msgspec.json.Decoder(_Providers)
@@ -334,7 +333,7 @@ class PlacementReader:
         """Stop; requests that were not yet sent are not sent."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def providers(self) -> dict[str, Provider]:
+    def providers(self) -> dict[str, AuditedProvider]:
         """Return all providers by UUID."""
         return {one.uuid: one for one in self._list("/resource_providers")}
 
@@ -342,7 +341,7 @@ class PlacementReader:
         """Return the roots of the trees that share resources with other hosts."""
         return frozenset(one.root for one in self._list(f"/resource_providers?required={SHARING}"))
 
-    def provider(self, provider: str) -> Provider | None:
+    def provider(self, provider: str) -> AuditedProvider | None:
         """Return a provider, None if it does not exist."""
         return next(iter(self._list(f"/resource_providers?uuid={quote(provider, safe='')}")), None)
 
@@ -350,7 +349,7 @@ class PlacementReader:
         """Return what has allocations on a provider; nothing if it does not exist."""
         return (self._read(provider, "allocations") or ABSENT).allocations
 
-    def states(self, providers: Iterable[Provider]) -> list[ProviderState | None]:
+    def states(self, providers: Iterable[AuditedProvider]) -> list[AuditedState | None]:
         """Return the state of each provider in order; None if it is gone."""
         return list(self._pool.map(self._state, providers))
 
@@ -358,14 +357,14 @@ class PlacementReader:
         """Return what each consumer holds, in order."""
         return list(self._pool.map(self._consumers.read, consumers))
 
-    def _state(self, provider: Provider) -> ProviderState | None:
+    def _state(self, provider: AuditedProvider) -> AuditedState | None:
         # Allocations come before usages: one that is added between them raises the generation.
         held, used, has = (
             self._read(provider.uuid, what) for what in ("allocations", "usages", "inventories")
         )
         if held is None or used is None or has is None:
             return None
-        return ProviderState(
+        return AuditedState(
             provider,
             {name: one.capacity for name, one in has.inventories.items()},
             used.used,
@@ -373,13 +372,13 @@ class PlacementReader:
             consistent=held.generation == used.generation,
         )
 
-    def _read(self, provider: str, what: str) -> FullState | None:
+    def _read(self, provider: str, what: str) -> ProviderState | None:
         try:
             return read_provider(self._client, provider, what)
         except QuestionRefused as error:
             raise PlacementUnreachable(str(error)) from error
 
-    def _list(self, path: str) -> list[Provider]:
+    def _list(self, path: str) -> list[AuditedProvider]:
         reply = self._client.get(path, MICROVERSION, search=True)
         if reply.status != 200:
             raise PlacementUnreachable(reply.summary)

@@ -16,7 +16,7 @@ from oslo_log import log as logging
 from scheduler.nova_db.schema import chunks, utcnow
 from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories, without_service
 from scheduler.operators.audit.readers import NovaReader, PlacementReader
-from scheduler.operators.audit.values import ConsumerRecords, Finding, Kind, Report
+from scheduler.operators.audit.values import Audited, AuditFinding, ConsumerRecords, Kind
 from scheduler.placement.allocations import ConsumerAllocations
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -70,10 +70,10 @@ class Audit:
         self._sleep = sleep
         self._now = now
         self._topology = Topology()
-        self._report = Report()
+        self._report = Audited()
         self._counts: Counter[str] = Counter()
 
-    def run(self) -> Report:
+    def run(self) -> Audited:
         """Compare all there is to compare, and return what was found.
 
         Raises:
@@ -173,7 +173,7 @@ class Audit:
             if not node.has_service:
                 self._settle(without_service(node, self._topology.label(node.uuid)))
 
-    def _settle(self, verdict: Finding | None) -> None:
+    def _settle(self, verdict: AuditFinding | None) -> None:
         if verdict:
             if len(self._report.findings) < self._settings.limit:
                 self._report.findings.append(verdict)

@@ -24,7 +24,7 @@ EVACUATION = "evacuation"
 ARRIVED = frozenset({"completed", "confirmed", "done"})
 
 
-class Provider(msgspec.Struct, frozen=True, gc=False):
+class AuditedProvider(msgspec.Struct, frozen=True, gc=False):
     """One resource provider, as Placement has it, and the root of the tree that it belongs to."""
 
     uuid: str
@@ -33,7 +33,7 @@ class Provider(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderState:
+class AuditedState:
     """What Placement says about one provider.
 
     Attributes:
@@ -43,7 +43,7 @@ class ProviderState:
         consistent: whether no allocation was added between the reading of ``allocations`` and of ``used``.
     """
 
-    provider: Provider
+    provider: AuditedProvider
     capacity: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
     allocations: Mapping[str, Amounts] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeNode:
+class NodeRecord:
     """A live row of ``compute_nodes``; its UUID is that of the root provider."""
 
     uuid: str
@@ -200,7 +200,7 @@ GUEST_ARRIVED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One thing that is wrong.
 
     Attributes:
@@ -218,7 +218,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Report:
+class Audited:
     """What an audit found.
 
     Attributes:
@@ -227,12 +227,12 @@ class Report:
         counts: what was compared: name -> number.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     left_out: int = 0
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def finding(kind: Kind, subject: str, host: str, detail: str, step: str = "", **words: str) -> Finding:
+def finding(kind: Kind, subject: str, host: str, detail: str, step: str = "", **words: str) -> AuditFinding:
     """Return a finding whose next step, by default that of its kind, names the subject and these words."""
     text = step or NEXT_STEPS[kind]
-    return Finding(kind, subject, host, detail, text.format(subject=subject, **words))
+    return AuditFinding(kind, subject, host, detail, text.format(subject=subject, **words))

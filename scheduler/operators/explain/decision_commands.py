@@ -38,11 +38,11 @@ Document = dict[str, Any]
 MEMORY, LOG_FILE = "memory", "log"
 
 
-class NotAnswered(BerthError):
+class NoAnswer(BerthError):
     """Neither a scheduler nor a decision log answered."""
 
 
-class BrokerUnavailable(NotAnswered):
+class BrokerUnavailable(NoAnswer):
     """No host of the message broker can be used."""
 
 
@@ -233,7 +233,7 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
     try:
         return logged(DecisionLogReader(directory))
     except OSError as error:
-        raise NotAnswered(f"Cannot read the decision log: {error}") from error
+        raise NoAnswer(f"Cannot read the decision log: {error}") from error
 
 
 def complain(failed: Mapping[str, str]) -> None:
@@ -241,11 +241,11 @@ def complain(failed: Mapping[str, str]) -> None:
         LOG.warning("%s", line)
 
 
-def not_answered(failed: Mapping[str, str]) -> NotAnswered:
+def not_answered(failed: Mapping[str, str]) -> NoAnswer:
     if any(isinstance(reason, explain.Raised) for reason in failed.values()):
-        return NotAnswered("; ".join(_problems(failed)))
+        return NoAnswer("; ".join(_problems(failed)))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-    return NotAnswered(f"No scheduler could answer: {reasons}")
+    return NoAnswer(f"No scheduler could answer: {reasons}")
 
 
 def _problems(failed: Mapping[str, str]) -> Iterator[str]:
@@ -278,7 +278,7 @@ class DecisionCommand(RecordedQuestion):
         return decision.shown(found.decision, found.origin, found.document, args.hosts or None)
 
 
-class ListDecisions(RecordedQuestion):
+class ListCommand(RecordedQuestion):
     """List the latest decisions of all schedulers."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -22,7 +22,7 @@ LOG = logging.getLogger(f"nova.{__name__}")
 MOST_LOOKED_AT = 3
 
 
-class Host(RecordedQuestion):
+class HostCommand(RecordedQuestion):
     """Explain why a host is not chosen: its status, and how the latest requests treated it.
 
     With --decision: the result of each filter for this host in one decision. If the decision does not have

@@ -13,7 +13,7 @@ from scheduler.operators.explain.decision_commands import RecordedQuestion
 from scheduler.operators.shown.shown import Head, Saying, Shown, Table, lines_of
 
 
-class Why(RecordedQuestion):
+class WhyCommand(RecordedQuestion):
     """Say in five lines why a request got its host or none, for a ticket, or with --user for the user."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

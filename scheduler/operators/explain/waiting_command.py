@@ -11,7 +11,7 @@ from scheduler.operators.explain.decision_commands import Question
 from scheduler.operators.shown.shown import Columns, Head, Saying, Shown, Table, table
 
 
-class Waiting(Question):
+class WaitingCommand(Question):
     """List the requests in progress of all schedulers, the oldest first, and what each of them waits for."""
 
     def show(self, args: argparse.Namespace) -> Shown:

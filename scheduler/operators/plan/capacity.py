@@ -15,8 +15,8 @@ from scheduler.errors import BerthError, NoValidHost
 from scheduler.logs import count_text
 from scheduler.operators.app import writing
 from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, amounts
-from scheduler.operators.plan.fits import Fit, fits
-from scheduler.operators.plan.losing import MOST_TRIED, Headroom, Headrooms, Losses
+from scheduler.operators.plan.fits import FitOnHost, fits
+from scheduler.operators.plan.losing import MOST_TRIED, AfterLoss, Headrooms, Losses
 from scheduler.operators.shown.files import Measured, write_metrics
 from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Part, Saying, bars, table
 from scheduler.operators.snapshot import requests
@@ -30,7 +30,7 @@ LOG = logging.getLogger("berth-plan")
 LIMITS = 3
 
 #: What is left of flavors without a request.
-NO_HEADROOM = Headroom()
+NO_HEADROOM = AfterLoss()
 
 # -- arguments -------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class CapacityCommand(RequestPlan):
 # -- of one request --------------------------------------------------------------------------------------
 
 
-class Limit(msgspec.Struct):
+class FirstLimit(msgspec.Struct):
     """What runs out first, a resource class or the name of a filter, and on how many hosts."""
 
     limit: str
@@ -98,7 +98,7 @@ class Room(msgspec.Struct, kw_only=True):
     instances: int
     hosts: int
     hosts_with_room: int
-    limits: list[Limit]
+    limits: list[FirstLimit]
     free: dict[str, int]
     stranded: dict[str, int]
     not_offered: int
@@ -108,7 +108,7 @@ class Room(msgspec.Struct, kw_only=True):
         return ", ".join(f"{one.limit} ({one.hosts})" for one in self.limits[:LIMITS]) or "nothing"
 
 
-class Place(Room, kw_only=True):
+class PlaceRoom(Room, kw_only=True):
     """The hosts of a zone in a cell."""
 
     cell: str
@@ -129,7 +129,7 @@ class CapacityPlan(Plan, kw_only=True, tag="capacity"):
     flavor: str | None
     instances: int
     total: Room
-    places: list[Place]
+    places: list[PlaceRoom]
     reason: str
 
     def words(self) -> tuple[Head, list[Part]]:
@@ -159,7 +159,7 @@ class CapacityPlan(Plan, kw_only=True, tag="capacity"):
 
 def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
     name = read(spec.flavor, "name")
-    found: dict[int, Fit] = {}
+    found: dict[int, FitOnHost] = {}
     reason, again = "", spec.obj_clone()
     try:
         with suppress(NoValidHost):
@@ -179,13 +179,13 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
     )
 
 
-def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Place]:
+def _by_place(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> Iterator[PlaceRoom]:
     names = cloud.snapshot.cell_names()
 
     def place(row: int) -> tuple[str, str]:
         return names[cloud.snapshot.place(row)[0]], cloud.snapshot.zone(row)
 
-    offered: dict[tuple[str, str], list[Fit]] = {}
+    offered: dict[tuple[str, str], list[FitOnHost]] = {}
     others: Counter[tuple[str, str]] = Counter()
     for row, fit in found.items():
         offered.setdefault(place(row), []).append(fit)
@@ -193,10 +193,10 @@ def _by_place(cloud: PlannedCloud, found: Mapping[int, Fit]) -> Iterator[Place]:
         others[place(row)] += 1
     for cell, zone in sorted(offered.keys() | others.keys()):
         here = offered.get((cell, zone), [])
-        yield _summed(Place, here, not_offered=others[cell, zone], cell=cell, zone=zone)
+        yield _summed(PlaceRoom, here, not_offered=others[cell, zone], cell=cell, zone=zone)
 
 
-def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
+def _not_offered(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> list[int]:
     """Return the rows of other hosts, in cells that take part."""
     return [row for row in np.flatnonzero(cloud.snapshot.table.cell_enabled).tolist() if row not in found]
 
@@ -204,7 +204,7 @@ def _not_offered(cloud: PlannedCloud, found: Mapping[int, Fit]) -> list[int]:
 Kind = TypeVar("Kind", bound=Room)
 
 
-def _summed(kind: type[Kind], found: Sequence[Fit], **more: Any) -> Kind:
+def _summed(kind: type[Kind], found: Sequence[FitOnHost], **more: Any) -> Kind:
     """Return what several hosts have room for together."""
     limits: Counter[str] = Counter(fit.limit for fit in found)
     free: Counter[str] = Counter()
@@ -214,14 +214,14 @@ def _summed(kind: type[Kind], found: Sequence[Fit], **more: Any) -> Kind:
         instances=sum(fit.count for fit in found),
         hosts=len(found),
         hosts_with_room=sum(fit.count > 0 for fit in found),
-        limits=[Limit(*each) for each in limits.most_common()],
+        limits=[FirstLimit(*each) for each in limits.most_common()],
         free=dict(sorted(free.items())),
         stranded=_stranded(found),
         **more,
     )
 
 
-def _stranded(found: Iterable[Fit]) -> dict[str, int]:
+def _stranded(found: Iterable[FitOnHost]) -> dict[str, int]:
     stranded: Counter[str] = Counter()
     for fit in found:
         stranded.update(fit.stranded)
@@ -314,7 +314,7 @@ class CapacitiesPlan(Plan, kw_only=True, tag="capacities"):
 def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> CapacitiesPlan:
     """Return for each flavor and zone how many fit, what is stranded, and how many fit after a loss."""
     flavors = list(flavors)
-    found: dict[str, dict[int, Fit]] = {}
+    found: dict[str, dict[int, FitOnHost]] = {}
     reasons: dict[str, str] = {}
     for done, flavor in enumerate(flavors):
         cloud.snapshot.progress("flavors", done, len(flavors))
@@ -342,9 +342,9 @@ def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> Capaci
 
 
 def _of_flavor(
-    cloud: PlannedCloud, name: str, found: Mapping[int, Fit], headroom: Headroom, reason: str
+    cloud: PlannedCloud, name: str, found: Mapping[int, FitOnHost], headroom: AfterLoss, reason: str
 ) -> OfFlavor:
-    zones: dict[str, list[Fit]] = {}
+    zones: dict[str, list[FitOnHost]] = {}
     for row, fit in found.items():
         zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
     in_zones = [

@@ -107,7 +107,7 @@ class DrainMove(PlannedMove, kw_only=True):
     reset_state: bool
 
 
-class Share(msgspec.Struct):
+class UsedShare(msgspec.Struct):
     """The share of memory in use, from 0 to 1."""
 
     before: float
@@ -120,7 +120,7 @@ class Target(msgspec.Struct):
     host: str
     instances: int
     memory_mb: int
-    memory_used: Share
+    memory_used: UsedShare
 
 
 class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
@@ -254,7 +254,7 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
         came = sum(came_in)
         total = max(int(table.numbers["total_usable_ram_mb"][row]), 1)
         used = total - int(table.numbers["free_ram_mb"][row])
-        share = Share(round((used - came) / total, 4), round(used / total, 4))
+        share = UsedShare(round((used - came) / total, 4), round(used / total, 4))
         yield Target(cloud.host(row), len(came_in), came, share)
 
 

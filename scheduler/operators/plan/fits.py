@@ -52,7 +52,7 @@ Share = tuple[str, str, int]
 
 
 @dataclass(slots=True)
-class Fit:
+class FitOnHost:
     """How many instances fit on a host.
 
     Attributes:
@@ -74,7 +74,7 @@ class Fit:
 
 def fits(
     cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
-) -> dict[int, Fit]:
+) -> dict[int, FitOnHost]:
     """Return how many instances of a request fit on each host that Placement offers, by row.
 
     Args:
@@ -101,7 +101,7 @@ def fits(
     return {row: fit for row, fit in found.items() if not closed[row]}
 
 
-def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
+def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, FitOnHost]) -> list[int]:
     """Set hosts that the request excludes or that filters reject to no instance; return the others."""
     narrowed = narrow(asked.hosts, asked.request)
     prepared = cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain(())
@@ -120,10 +120,10 @@ def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list
 
 def room(
     candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapping[str, Usage] | None]
-) -> Fit:
+) -> FitOnHost:
     """Return how many instances fit on a host with these candidates, by what Placement has left."""
     if not candidates:
-        return Fit(0, "no candidate", {}, {})
+        return FitOnHost(0, "no candidate", {}, {})
     ways = [list(_shares(candidate)) for candidate in candidates]
     left: dict[tuple[str, str], int] = {}
     for provider, name, _ in chain.from_iterable(ways):
@@ -137,8 +137,8 @@ def room(
         taken |= _taken(way)
     count = _claim_all(ways, left)
     if count == MOST_ON_HOST:
-        return Fit(count, NOT_COUNTED, {}, taken)
-    return Fit(count, _what_ran_out(ways, left), dict(free), taken)
+        return FitOnHost(count, NOT_COUNTED, {}, taken)
+    return FitOnHost(count, _what_ran_out(ways, left), dict(free), taken)
 
 
 def _claim_all(ways: Sequence[Sequence[Share]], left: dict[tuple[str, str], int]) -> int:
@@ -189,7 +189,9 @@ def has_room_rules(rules: Iterable[HostFilter]) -> bool:
     return any(isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules)
 
 
-def _count_together(cloud: PlannedCloud, asked: Asked, rows: np.ndarray, found: Mapping[int, Fit]) -> None:
+def _count_together(
+    cloud: PlannedCloud, asked: Asked, rows: np.ndarray, found: Mapping[int, FitOnHost]
+) -> None:
     """Charge one instance after the other to all hosts at once."""
     counts = np.array([found[row].count for row in rows.tolist()], dtype=np.int64)
     prepared = cloud.rules.chain.prepare(asked.request)
@@ -209,7 +211,7 @@ def _count_together(cloud: PlannedCloud, asked: Asked, rows: np.ndarray, found: 
         number += 1
 
 
-def _count_alone(cloud: PlannedCloud, asked: Asked, row: int, fit: Fit) -> None:
+def _count_alone(cloud: PlannedCloud, asked: Asked, row: int, fit: FitOnHost) -> None:
     """Charge instances to one host, as topologies and devices are charged."""
     rules = cloud.rules.chain.filters
     request = asked.request.restarted()

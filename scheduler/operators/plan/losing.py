@@ -22,7 +22,7 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
-from scheduler.operators.plan.fits import MOST_ON_HOST, Fit, fits, has_room_rules
+from scheduler.operators.plan.fits import MOST_ON_HOST, FitOnHost, fits, has_room_rules
 from scheduler.operators.plan.movable import NO_VTPM, is_never_evacuated, to_evacuate
 from scheduler.operators.plan.moves import Move, Mover, Stuck
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -222,7 +222,7 @@ class Losses:
 
 
 @dataclass
-class Headroom:
+class AfterLoss:
     """What still fits of a flavor after the loss of the host that matters most.
 
     Attributes:
@@ -248,7 +248,7 @@ class _Flavor:
     """
 
     name: str
-    fits: Mapping[int, Fit]
+    fits: Mapping[int, FitOnHost]
     by_amounts: bool
     counts: np.ndarray
     totals: np.ndarray
@@ -261,7 +261,7 @@ class _Flavor:
 class Headrooms:
     """Counts what fits of flavors after failures."""
 
-    def __init__(self, losses: Losses, found: Mapping[str, Mapping[int, Fit]]) -> None:
+    def __init__(self, losses: Losses, found: Mapping[str, Mapping[int, FitOnHost]]) -> None:
         """Begin with what fits on each row now, by the name of each flavor."""
         self._losses, self._cloud, self._snapshot = losses, losses.cloud, losses.cloud.snapshot
         names = [self._snapshot.zone(row) for row in range(len(self._snapshot.table))]
@@ -272,7 +272,7 @@ class Headrooms:
         self._flavors = [self._flavor(name, counts) for name, counts in found.items()]
         self.untried = 0
 
-    def _flavor(self, name: str, found: Mapping[int, Fit]) -> _Flavor:
+    def _flavor(self, name: str, found: Mapping[int, FitOnHost]) -> _Flavor:
         counts = np.zeros(len(self._zone_of), np.int64)
         for row, fit in found.items():
             counts[row] = fit.count
@@ -320,7 +320,7 @@ class Headrooms:
             return
         new = [row for row, numbers in targets.items() if (flavor.name, row, numbers) not in self._again]
         if new:
-            found: Mapping[int, Fit] = {}
+            found: Mapping[int, FitOnHost] = {}
             with self._cloud.restoring_closed(), suppress(BerthError):  # no host is offered any more
                 self._cloud.open_only(new)
                 found = fits(self._cloud, of_flavor(self._snapshot, flavor.name))
@@ -328,13 +328,13 @@ class Headrooms:
                 self._again[flavor.name, row, targets[row]] = found[row].count if row in found else 0
         yield from ((row, self._again[flavor.name, row, numbers]) for row, numbers in targets.items())
 
-    def _by_what_is_left(self, row: int, fit: Fit) -> int:
+    def _by_what_is_left(self, row: int, fit: FitOnHost) -> int:
         left = {name: max(0, one.capacity - one.used) for name, one in self._cloud.usage(row).items()}
         return min(MOST_ON_HOST, *(left.get(name, 0) // amount for name, amount in fit.taken.items()))
 
     # -- the host that matters most --------------------------------------------------------------------------
 
-    def after_any_host(self) -> dict[str, Headroom]:
+    def after_any_host(self) -> dict[str, AfterLoss]:
         """Return what fits of each flavor after the loss of any one host, by name.
 
         ``untried`` is then the number of hosts that were not tried, and may be worse.
@@ -363,14 +363,14 @@ class Headrooms:
         found = zip(self._flavors, least, worst, strict=True)
         return {flavor.name: self._headroom(flavor, low, host) for flavor, low, host in found}
 
-    def _headroom(self, flavor: _Flavor, least: np.ndarray, host: str) -> Headroom:
+    def _headroom(self, flavor: _Flavor, least: np.ndarray, host: str) -> AfterLoss:
         there = {int(self._zone_of[row]) for row in flavor.fits}
         of_zone = {
             zone: int(least[number])
             for number, zone in enumerate(self._zones, EVERYWHERE + 1)
             if number in there
         }
-        return Headroom(int(least[EVERYWHERE]), host, of_zone)
+        return AfterLoss(int(least[EVERYWHERE]), host, of_zone)
 
     def _bounds(self, flavor: _Flavor, hosts: Sequence[Domain], on: Sequence[Sequence[int]]) -> np.ndarray:
         """Return what is left of a flavor at least after the loss of each host; int64, (hosts, zones).

@@ -15,7 +15,7 @@ from scheduler.logs import count_text
 from scheduler.operators.plan.command import NAMED, Plan
 from scheduler.operators.plan.movable import way_of
 from scheduler.operators.shown.shown import Columns, Table, table
-from scheduler.operators.snapshot.planned_cloud import Chosen, PlannedCloud
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud, TakenHost
 from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
 from scheduler.placement.plain_query import only_plain_query
 from scheduler.request.reading import read
@@ -214,7 +214,7 @@ class Mover:
                 return moves, [Stuck(index, decision.why, amounts) for index in left]
         return moves, []
 
-    def _settle(self, index: int, chosen: Chosen, spec: objects.RequestSpec) -> Move:
+    def _settle(self, index: int, chosen: TakenHost, spec: objects.RequestSpec) -> Move:
         source = int(self._cloud.places.rows[index])
         self._cloud.remove(index, self.held(index))
         self._cloud.put(index, chosen, spec.flavor)
@@ -253,7 +253,7 @@ def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
 # -- documents -------------------------------------------------------------------------------------------
 
 
-class Instance(msgspec.Struct, kw_only=True):
+class PlannedInstance(msgspec.Struct, kw_only=True):
     """An instance and the host that it is on."""
 
     instance: str
@@ -271,7 +271,7 @@ class Instance(msgspec.Struct, kw_only=True):
         return self.server_group_name or self.server_group or ""
 
 
-class PlannedMove(Instance, kw_only=True):
+class PlannedMove(PlannedInstance, kw_only=True):
     """A move of a plan, which has the number ``step``."""
 
     step: int
@@ -284,15 +284,15 @@ class PlannedMove(Instance, kw_only=True):
         return False
 
 
-class Reason(msgspec.Struct):
+class ReasonText(msgspec.Struct):
     text: str
 
 
-class Unplaced(Instance, kw_only=True):
+class Unplaced(PlannedInstance, kw_only=True):
     """An instance without a place, and what it requests."""
 
     amounts: dict[str, int]
-    why: Reason
+    why: ReasonText
 
 
 class MovesPlan(Plan, kw_only=True):
@@ -309,7 +309,7 @@ class MovesPlan(Plan, kw_only=True):
 
 
 def described(cloud: PlannedCloud, index: int, row: int) -> dict[str, Any]:
-    """Return the fields of ``Instance``."""
+    """Return the fields of ``PlannedInstance``."""
     snapshot = cloud.snapshot
     number = int(snapshot.instances.specs[index])
     flavor = None if number < 0 else snapshot.requests.flavor(number)
@@ -330,7 +330,7 @@ def described(cloud: PlannedCloud, index: int, row: int) -> dict[str, Any]:
 
 def unplaced(cloud: PlannedCloud, stuck: Stuck, row: int) -> Unplaced:
     words = described(cloud, stuck.index, row)
-    return Unplaced(**words, amounts=dict(stuck.amounts), why=Reason(stuck.why))
+    return Unplaced(**words, amounts=dict(stuck.amounts), why=ReasonText(stuck.why))
 
 
 # -- words -----------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ _NAMES: Columns = {"Server": "name", "Project": "project_id", "Server group": "g
 _ON_PAGES = tuple(_NAMES)[1:]
 
 
-def flavor_of(instance: Instance) -> str:
+def flavor_of(instance: PlannedInstance) -> str:
     return instance.flavor or "?"
 
 

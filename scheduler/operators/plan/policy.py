@@ -100,7 +100,7 @@ class Side(Spread, kw_only=True):
     members_in_one_domain: int
 
 
-class Choice(msgspec.Struct):
+class Redecided(msgspec.Struct):
     """An instance, and the host that it gets with both options; None: it gets none."""
 
     instance: str
@@ -142,7 +142,7 @@ class PolicyPlan(Plan, kw_only=True, tag="policy"):
     left_out: dict[str, int]
     differing: int
     sides: Sides
-    choices: list[Choice]
+    choices: list[Redecided]
     with_rows: bool = False
 
     def words(self) -> tuple[Head, list[Part]]:
@@ -198,7 +198,7 @@ def policy(
     now, hosts_now = _decided(snapshot, conf, rules[0], indices)
     then, hosts_then = _decided(snapshot, changed, rules[1], indices)
     choices = [
-        Choice(
+        Redecided(
             snapshot.instances.uuids[index],
             snapshot.instances.names[index] or None,
             snapshot.instances.projects[index] or None,

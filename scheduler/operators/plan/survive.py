@@ -372,7 +372,7 @@ def _addable(losses: Losses, answers: Sequence[Answer], flavor: str) -> int:
 # -- all kinds of failures -------------------------------------------------------------------------------
 
 
-class Kind(msgspec.Struct, kw_only=True):
+class FailureKind(msgspec.Struct, kw_only=True):
     """The failures of a kind.
 
     Attributes:
@@ -416,7 +416,7 @@ class AtRisk(msgspec.Struct):
 class FailuresPlan(Plan, kw_only=True, tag="failures"):
     """What would be lost in the failures of each kind."""
 
-    kinds: list[Kind]
+    kinds: list[FailureKind]
     flavors: list[AtRisk]
 
     def words(self) -> tuple[Head, list[Part]]:
@@ -457,8 +457,8 @@ def failures(cloud: PlannedCloud, kinds: Mapping[str, Sequence[Domain]]) -> Fail
     )
 
 
-def _kind(losses: Losses, kind: str, found: Sequence[Answer]) -> Kind:
-    return Kind(
+def _kind(losses: Losses, kind: str, found: Sequence[Answer]) -> FailureKind:
+    return FailureKind(
         kind=kind,
         domains=len(found),
         **_survived(found),
@@ -489,7 +489,7 @@ def _flavor(snapshot: Snapshot, index: int) -> str:
 
 
 def metrics(plan: FailuresPlan) -> list[Measured]:
-    def of_kinds(name: str, words: str, value: Callable[[Kind], float]) -> Measured:
+    def of_kinds(name: str, words: str, value: Callable[[FailureKind], float]) -> Measured:
         return Measured(name, words, ("kind",), {(one.kind,): value(one) for one in plan.kinds})
 
     survives = {(one.kind, name): survived for one in plan.kinds for name, survived in one.survives.items()}

@@ -23,7 +23,7 @@ from scheduler.operators.explain.decision_commands import (
 )
 from scheduler.operators.plan.command import quiet
 from scheduler.operators.report import directory, overview, site
-from scheduler.operators.report.hosts import Hosts, read_hosts
+from scheduler.operators.report.hosts import ReportedHosts, read_hosts
 from scheduler.operators.report.overview import Entry, name_of
 from scheduler.operators.shown import page
 from scheduler.operators.shown.shown import Head, Link, Saying, Shown
@@ -93,7 +93,7 @@ class ReportCommand(RecordedQuestion):
     def _page(self, shown: Shown) -> str:
         return page.render(shown, self.origin(shown))
 
-    def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[Hosts | None, str]:
+    def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[ReportedHosts | None, str]:
         """Return the hosts, or why they cannot be read."""
         flavors = [args.flavor] if args.flavor else overview.flavors_by_frequency(entries)
         chosen = Counter(host for entry in entries for host in entry["hosts"])

@@ -18,13 +18,13 @@ from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.operators.plan.fits import Fit, fits
+from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
 from scheduler.operators.snapshot.requests import of_flavor
 
 
-class State(StrEnum):
+class ReportedState(StrEnum):
     """What a host is good for, in the order of the legend, which has their meanings (``site.MEANINGS``)."""
 
     ROOM = "room"
@@ -54,7 +54,7 @@ class ReportedHost:
     node: str
     cell: str
     zone: str
-    state: State
+    state: ReportedState
     words: str
     room: int
     instances: int
@@ -63,14 +63,14 @@ class ReportedHost:
 
 
 @dataclass(frozen=True, slots=True)
-class Hosts:
+class ReportedHosts:
     """All hosts of a cloud, by zone and name, and the flavor that room is for."""
 
     flavor: str
     states: Sequence[ReportedHost]
 
 
-def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str, int]) -> Hosts:
+def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str, int]) -> ReportedHosts:
     """Return the state of all hosts.
 
     Args:
@@ -104,13 +104,13 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
                 cloud.snapshot.zone(number),
                 state,
                 words,
-                fit.count if fit and state is State.ROOM else 0,
+                fit.count if fit and state is ReportedState.ROOM else 0,
                 instances[number],
                 free,
                 chosen.get(row.host, 0),
             )
         )
-    return Hosts(flavor, sorted(states, key=lambda one: (one.zone, one.host, one.node)))
+    return ReportedHosts(flavor, sorted(states, key=lambda one: (one.zone, one.host, one.node)))
 
 
 def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects.RequestSpec]:
@@ -124,22 +124,24 @@ def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects
     return smallest, of_flavor(cloud.snapshot, smallest)
 
 
-def _unusable(cloud: PlannedCloud) -> dict[int, tuple[State, str]]:
+def _unusable(cloud: PlannedCloud) -> dict[int, tuple[ReportedState, str]]:
     """Return the rows of hosts whose services or cells take no part, and why."""
     table = cloud.snapshot.table
     judge = ServiceUp(service_down_time(cloud.conf), time.time())
     return {
-        row: (State.DOWN if why is OutOfUse.DOWN else State.DISABLED, words)
+        row: (ReportedState.DOWN if why is OutOfUse.DOWN else ReportedState.DISABLED, words)
         for row, why, words in out_of_use(table, TableRows(np.arange(len(table))), judge)
     }
 
 
-def _room(fit: Fit | None, failed: Sequence[tuple[Constraint, Sequence[Reason]]]) -> tuple[State, str]:
+def _room(
+    fit: FitOnHost | None, failed: Sequence[tuple[Constraint, Sequence[Reason]]]
+) -> tuple[ReportedState, str]:
     """Return what a host is good for, and what is in its way as explanations of requests say it."""
     if fit is not None and fit.count:
-        return State.ROOM, ""
+        return ReportedState.ROOM, ""
     words = "; ".join(with_reasons(constraint, reasons, 1) for constraint, reasons in failed)
     amounts = sum(constraint.kind == ConstraintKind.AMOUNT for constraint, _ in failed)
     if not failed or amounts < len(failed):
-        return State.UNSUITABLE, words or f"{fit.limit if fit else 'Placement'} excludes it"
-    return State.STRANDED if amounts < AMOUNTS else State.FULL, words
+        return ReportedState.UNSUITABLE, words or f"{fit.limit if fit else 'Placement'} excludes it"
+    return ReportedState.STRANDED if amounts < AMOUNTS else ReportedState.FULL, words

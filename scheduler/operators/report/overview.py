@@ -26,7 +26,7 @@ LISTED = 50
 ERROR = "error"
 
 
-class Cause(msgspec.Struct, frozen=True):
+class CauseCount(msgspec.Struct, frozen=True):
     """The requests that failed for one cause.
 
     Attributes:
@@ -72,7 +72,7 @@ class Overview(msgspec.Struct, frozen=True):
     milliseconds: float
     over_time: Sequence[int]
     failed_over_time: Sequence[int]
-    causes: Sequence[Cause]
+    causes: Sequence[CauseCount]
     more_causes: int
     latest: Sequence[Entry]
 
@@ -125,13 +125,13 @@ def flavors_by_frequency(entries: Iterable[Entry]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
-def _causes(failed: Sequence[Entry], since: float, until: float) -> list[Cause]:
+def _causes(failed: Sequence[Entry], since: float, until: float) -> list[CauseCount]:
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in failed:
         cause = _cause(entry)
         groups.setdefault((cause["code"], cause["subject"]), []).append(entry)
     return [
-        Cause(
+        CauseCount(
             **_cause(group[0]),
             count=len(group),
             over_time=_over_time(group, since, until),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from scheduler.decisions.document import FAILED, time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
 from scheduler.operators.report.directory import INDEX, hosts_file
-from scheduler.operators.report.hosts import Hosts, ReportedHost, State
+from scheduler.operators.report.hosts import ReportedHost, ReportedHosts, ReportedState
 from scheduler.operators.report.overview import NAMED, Entry, Overview, name_of
 from scheduler.operators.shown.shown import (
     BAD,
@@ -38,16 +38,16 @@ FIRST = 3
 
 #: What each state means.
 MEANINGS = {
-    State.ROOM: "one more fits",
-    State.STRANDED: "one amount has run out, others are left",
-    State.FULL: "nothing is left for one more",
-    State.UNSUITABLE: "has room, but a filter, trait or aggregate excludes it",
-    State.DOWN: "the service is down",
-    State.DISABLED: "the service or the cell is disabled",
+    ReportedState.ROOM: "one more fits",
+    ReportedState.STRANDED: "one amount has run out, others are left",
+    ReportedState.FULL: "nothing is left for one more",
+    ReportedState.UNSUITABLE: "has room, but a filter, trait or aggregate excludes it",
+    ReportedState.DOWN: "the service is down",
+    ReportedState.DISABLED: "the service or the cell is disabled",
 }
 
 
-class Place(NamedTuple):
+class ListedHost(NamedTuple):
     """A host and where its page has it."""
 
     host: ReportedHost
@@ -56,7 +56,7 @@ class Place(NamedTuple):
     @property
     def never_chosen(self) -> bool:
         """Whether it has room, and no decision has chosen it."""
-        return self.host.state is State.ROOM and not self.host.chosen
+        return self.host.state is ReportedState.ROOM and not self.host.chosen
 
     @property
     def other_node(self) -> str:
@@ -74,8 +74,8 @@ class Zone(NamedTuple):
     """The hosts of an availability zone, how many of each state, and how many more instances fit."""
 
     name: str
-    places: Sequence[Place]
-    states: Mapping[State, int]
+    places: Sequence[ListedHost]
+    states: Mapping[ReportedState, int]
     room: int
     never_chosen: int
 
@@ -83,7 +83,7 @@ class Zone(NamedTuple):
 class Site:
     """Makes the pages of one report."""
 
-    def __init__(self, overview: Overview, hosts: Hosts | None, missing: str = "") -> None:
+    def __init__(self, overview: Overview, hosts: ReportedHosts | None, missing: str = "") -> None:
         """Make no page yet.
 
         Args:
@@ -115,7 +115,7 @@ class Site:
     def _sayings(self) -> Iterator[str]:
         yield counts(self._overview)
         if self._hosts:
-            room = sum(host.state is State.ROOM for host in self._hosts.states)
+            room = sum(host.state is ReportedState.ROOM for host in self._hosts.states)
             yield f"{room:,} of {len(self._hosts.states):,} hosts have room for {self._hosts.flavor}"
         yield from self._remarks()
 
@@ -208,7 +208,7 @@ class Site:
     def _host_page(
         self,
         zone: Zone,
-        places: Sequence[Place],
+        places: Sequence[ListedHost],
         others: Sequence[Link],
         choices: Mapping[str, Sequence[Entry]],
         written: Mapping[str, str],
@@ -256,7 +256,7 @@ def counts(overview: Overview) -> str:
     )
 
 
-def _in_state(zone: Zone, state: State) -> Words:
+def _in_state(zone: Zone, state: ReportedState) -> Words:
     return zone.states.get(state, "")
 
 
@@ -307,7 +307,7 @@ def choices_of(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
-def _state(place: Place) -> Words:
+def _state(place: ListedHost) -> Words:
     host = place.host
     state = f"{host.state}, never chosen" if place.never_chosen else str(host.state)
     return Joined(
@@ -315,24 +315,24 @@ def _state(place: Place) -> Words:
     )
 
 
-def _zones(hosts: Hosts) -> Iterator[Zone]:
+def _zones(hosts: ReportedHosts) -> Iterator[Zone]:
     number = 0
     for name, group in groupby(hosts.states, lambda host: host.zone):
         places = []
         for place, host in enumerate(group):
             number += place % PAGE == 0
-            places.append(Place(host, f"{hosts_file(number)}#h{place}"))
+            places.append(ListedHost(host, f"{hosts_file(number)}#h{place}"))
         states = Counter(place.host.state for place in places)
         yield Zone(
             name,
             places,
-            {state: states[state] for state in State if states[state]},
+            {state: states[state] for state in ReportedState if states[state]},
             sum(place.host.room for place in places),
             sum(place.never_chosen for place in places),
         )
 
 
-def _page_of(place: Place) -> str:
+def _page_of(place: ListedHost) -> str:
     return place.address.partition("#")[0]
 
 

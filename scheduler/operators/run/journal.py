@@ -68,7 +68,7 @@ OPEN = frozenset({MoveState.REQUESTED, MoveState.CONFIRMING})
 
 
 @dataclass
-class Step:
+class RunStep:
     """An instance that goes to another host: one move with its state.
 
     Attributes:
@@ -110,7 +110,7 @@ class JournalUnusable(BerthError):
     """The file with the state of a run cannot be used."""
 
 
-class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class RunEvent(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A line of the file; which of the values it has depends on the event."""
 
     v: int
@@ -120,12 +120,12 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     evacuate: bool = False
     host: str = ""
     reason: str = ""
-    step: Step | None = None
+    step: RunStep | None = None
     state: str = ""
     why: str = ""
 
 
-_event = msgspec.json.Decoder(Event)
+_event = msgspec.json.Decoder(RunEvent)
 
 
 @dataclass
@@ -143,17 +143,17 @@ class History:
 
     hosts: list[str] = field(default_factory=list)
     disabled: dict[str, str] = field(default_factory=dict)
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, RunStep] = field(default_factory=dict)
     begun_at: str = ""
     ended: str = ""
     last_at: float = 0.0
 
     @property
-    def open(self) -> list[Step]:
+    def open(self) -> list[RunStep]:
         """The moves that nova may be working on."""
         return [step for step in self.steps.values() if step.state in OPEN]
 
-    def replay(self, event: Event) -> None:
+    def replay(self, event: RunEvent) -> None:
         at = seconds_of(event.at)
         match event.event:
             case "begin":
@@ -186,7 +186,7 @@ def _write_entry(directory: Path) -> None:
         os.close(descriptor)
 
 
-class Journal:
+class RunJournal:
     """The file, held by one process at a time."""
 
     def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
@@ -263,7 +263,7 @@ class Journal:
         # an event has the values as they are now; a step goes on to change
         self.history.replay(_event.decode(data))
 
-    def write_step(self, step: Step) -> None:
+    def write_step(self, step: RunStep) -> None:
         """Add the state of a move; raises as ``write``."""
         self.write("step", step=step)
 

@@ -58,7 +58,7 @@ class Unanswered(ApiError):
 
 
 @dataclass(frozen=True)
-class Service:
+class NovaService:
     """The nova-compute of a host."""
 
     id: str
@@ -69,7 +69,7 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Server:
+class NovaServer:
     """An instance as the API shows it.
 
     Attributes:
@@ -112,26 +112,26 @@ class NovaApi:
         self._compute = connection.compute
         self._compute.default_microversion = MICROVERSION
 
-    def service(self, host: str) -> Service | None:
+    def service(self, host: str) -> NovaService | None:
         """Return the service of a host; None if there is none."""
         with _translated():
             found = list(self._compute.services(host=host, binary="nova-compute"))
         for one in found:
             if one.host == host:
-                return Service(
+                return NovaService(
                     one.id, host, one.status == "enabled", one.state == "up", one.disabled_reason or ""
                 )
         return None
 
-    def disable(self, service: Service, reason: str) -> None:
+    def disable(self, service: NovaService, reason: str) -> None:
         with _translated():
             self._compute.update_service(service.id, status="disabled", disabled_reason=reason)
 
-    def enable(self, service: Service) -> None:
+    def enable(self, service: NovaService) -> None:
         with _translated():
             self._compute.update_service(service.id, status="enabled")
 
-    def server(self, uuid: str) -> Server | None:
+    def server(self, uuid: str) -> NovaServer | None:
         """Return an instance; None if it has been deleted."""
         from openstack.exceptions import NotFoundException
 
@@ -223,8 +223,8 @@ def _translated() -> Iterator[None]:
         raise Unanswered(brief(error)) from error
 
 
-def _server(one: Any) -> Server:
-    return Server(
+def _server(one: Any) -> NovaServer:
+    return NovaServer(
         uuid=one.id,
         host=one.compute_host or "",
         vm_state=one.vm_state or "",

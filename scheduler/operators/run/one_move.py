@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from scheduler.errors import BerthError
 from scheduler.operators.plan.movable import COLD, EVACUATE
-from scheduler.operators.run.journal import Journal, MoveState, Step
+from scheduler.operators.run.journal import MoveState, RunJournal, RunStep
 from scheduler.operators.run.nova_api import (
     Action,
     NotAllowed,
     NovaApi,
+    NovaServer,
     PlacementView,
     Refused,
-    Server,
     Unanswered,
 )
 from scheduler.placement.errors import PlacementSilent
@@ -32,7 +32,7 @@ class Surprise(BerthError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """What bounds a run; times in seconds.
 
     Attributes:
@@ -59,7 +59,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Timing:
+class Clocks:
     """Where time comes from."""
 
     clock: Callable[[], float] = time.monotonic
@@ -70,7 +70,7 @@ class Timing:
 class Reader:
     """Reads from nova and Placement, and waits out their outages for some time."""
 
-    def __init__(self, limits: Limits, timing: Timing) -> None:
+    def __init__(self, limits: RunLimits, timing: Clocks) -> None:
         self._limits = limits
         self._timing = timing
 
@@ -94,7 +94,7 @@ class Reader:
 
 
 @dataclass
-class _Seen:
+class _Watched:
     """What this process has seen of a move since it was requested.
 
     Attributes:
@@ -116,7 +116,7 @@ class OneMove:
     """Begins moves, and looks at those that are open. Each change of a step is in the journal first."""
 
     def __init__(
-        self, nova: NovaApi, placement: PlacementView, journal: Journal, limits: Limits, timing: Timing
+        self, nova: NovaApi, placement: PlacementView, journal: RunJournal, limits: RunLimits, timing: Clocks
     ) -> None:
         self._nova = nova
         self._placement = placement
@@ -124,9 +124,9 @@ class OneMove:
         self._limits = limits
         self._timing = timing
         self._reader = Reader(limits, timing)
-        self._seen: defaultdict[str, _Seen] = defaultdict(_Seen)
+        self._seen: defaultdict[str, _Watched] = defaultdict(_Watched)
 
-    def begin(self, step: Step) -> str:
+    def begin(self, step: RunStep) -> str:
         """Request a move if the instance is as planned; return what differs, "" for nothing.
 
         Raises:
@@ -147,11 +147,11 @@ class OneMove:
         self._request(step)
         return ""
 
-    def _request(self, step: Step) -> None:
+    def _request(self, step: RunStep) -> None:
         step.state, step.tries, step.why = MoveState.REQUESTED, step.tries + 1, ""
         step.requested_at = self._timing.wall_clock()
         self._journal.write_step(step)
-        seen = self._seen[step.instance] = _Seen()
+        seen = self._seen[step.instance] = _Watched()
         try:
             if step.reset_state:
                 self._nova.reset_state(step.instance)
@@ -165,14 +165,14 @@ class OneMove:
         except Unanswered:
             pass  # the next looks show whether it was carried out
 
-    def is_late(self, step: Step) -> bool:
+    def is_late(self, step: RunStep) -> bool:
         """Whether an open move has taken longer than it may."""
         now, seen = self._timing.clock(), self._seen[step.instance]
         if seen.late_at is None:
             seen.late_at = now + self._limits.move
         return now >= seen.late_at
 
-    def look(self, step: Step) -> None:
+    def look(self, step: RunStep) -> None:
         """Look at the instance of an open move, and do what is next.
 
         Raises:
@@ -193,7 +193,7 @@ class OneMove:
 
     # -- on the new host -------------------------------------------------------------------------------------
 
-    def _arrived(self, step: Step, server: Server) -> None:
+    def _arrived(self, step: RunStep, server: NovaServer) -> None:
         if server.vm_state == "error":
             self._end(
                 step,
@@ -207,7 +207,7 @@ class OneMove:
         else:
             self._end(step, MoveState.MOVED, "")
 
-    def _confirm(self, step: Step) -> None:
+    def _confirm(self, step: RunStep) -> None:
         """Confirm a cold migration, at most once in the time that an answer may take."""
         now, seen = self._timing.clock(), self._seen[step.instance]
         if now < seen.confirmed_at + self._limits.grace:
@@ -226,7 +226,7 @@ class OneMove:
         except NotAllowed as error:
             raise Surprise(f"Nova does not let these credentials confirm {step.label}: {error}") from error
 
-    def _is_ours(self, step: Step, action: Action) -> bool:
+    def _is_ours(self, step: RunStep, action: Action) -> bool:
         """Return whether what waits for its confirmation is the migration of this run.
 
         A user may have confirmed that one, and resized the instance since, or migrated it again.
@@ -236,7 +236,7 @@ class OneMove:
         latest = step.requested_at + self._limits.grace + SKEW
         return action.name == "migrate" and action.started_at <= latest
 
-    def _differs_in_placement(self, step: Step) -> str:
+    def _differs_in_placement(self, step: RunStep) -> str:
         held = self._reader.read(self._placement.providers_of, step.instance)
         if held.isdisjoint(step.target_nodes):
             return f"Placement has nothing of it on {step.target}"
@@ -245,7 +245,7 @@ class OneMove:
             return f"Placement still has it on {step.source}"
         return ""
 
-    def _doubt(self, step: Step, differs: str) -> None:
+    def _doubt(self, step: RunStep, differs: str) -> None:
         now, seen = self._timing.clock(), self._seen[step.instance]
         if seen.doubted_at is None:
             seen.doubted_at = now
@@ -254,7 +254,7 @@ class OneMove:
 
     # -- on the old host -------------------------------------------------------------------------------------
 
-    def _still_there(self, step: Step, server: Server) -> None:
+    def _still_there(self, step: RunStep, server: NovaServer) -> None:
         """Find out why an instance without a task is where it was."""
         seen = self._seen[step.instance]
         if not seen.answered and self._timing.wall_clock() < step.requested_at + self._limits.grace:
@@ -272,11 +272,11 @@ class OneMove:
             return
         self._not_moved(step, server, action, error or server.fault or "nova gives no reason")
 
-    def _not_moved(self, step: Step, server: Server, action: Action | None, why: str) -> None:
+    def _not_moved(self, step: RunStep, server: NovaServer, action: Action | None, why: str) -> None:
         lost = server.vm_state == "error" and step.way != EVACUATE
         broken = lost or (action is not None and action.moved)
         self._end(step, MoveState.FAILED if broken else MoveState.REFUSED, why)
 
-    def _end(self, step: Step, state: MoveState, why: str) -> None:
+    def _end(self, step: RunStep, state: MoveState, why: str) -> None:
         step.state, step.why, step.ended_at = state, why, self._timing.wall_clock()
         self._journal.write_step(step)

@@ -7,7 +7,7 @@ import msgspec
 from oslo_config import cfg
 
 from scheduler.operators.plan.moves import MovesPlan
-from scheduler.operators.run.journal import Step
+from scheduler.operators.run.journal import RunStep
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
@@ -35,7 +35,7 @@ class Round:
     """
 
     hosts: Sequence[str]
-    steps: list[Step]
+    steps: list[RunStep]
     stays: list[Stay]
     busy: list[str]
     nodes: dict[str, list[str]]
@@ -71,9 +71,9 @@ def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
     """Return the moves of a plan, with what they need of each other."""
     table = cloud.snapshot.table
     nodes = {host: [table.rows[row].uuid for row in rows] for host, rows in table.rows_named.items()}
-    steps: list[Step] = []
+    steps: list[RunStep] = []
     for move in found.moves:
-        step = Step(
+        step = RunStep(
             instance=move.instance,
             source=move.source,
             target=move.to,
@@ -91,7 +91,7 @@ def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
     return Round(found.to_empty(), steps, stays, busy, nodes)
 
 
-def _before(cloud: PlannedCloud, earlier: list[Step], step: Step) -> list[str]:
+def _before(cloud: PlannedCloud, earlier: list[RunStep], step: RunStep) -> list[str]:
     """Return the instances to move before: off its target, of the same group, or named by its hints."""
     instances, requests = cloud.snapshot.instances, cloud.snapshot.requests
     index = instances.index_of.get(step.instance)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from scheduler.logs import count_text
-from scheduler.operators.run.journal import OPEN, Ending, Journal, MoveState, Step
+from scheduler.operators.run.journal import OPEN, Ending, MoveState, RunJournal, RunStep
 from scheduler.operators.run.nova_api import NovaApi
 from scheduler.operators.run.one_move import Reader
 from scheduler.operators.run.plans import Stay
@@ -44,7 +44,7 @@ class Done(msgspec.Struct):
     why: str | None
 
     @classmethod
-    def of(cls, step: Step) -> "Done":
+    def of(cls, step: RunStep) -> "Done":
         ended = bool(step.ended_at) and step.state not in OPEN
         return cls(
             step.instance,
@@ -78,7 +78,7 @@ class Enabled(msgspec.Struct):
         return f"{self.host}: {self.result}" + (f", {self.why}" if self.why else "")
 
 
-class Report(msgspec.Struct, kw_only=True):
+class RunReport(msgspec.Struct, kw_only=True):
     """A whole run.
 
     Attributes:
@@ -106,7 +106,7 @@ class Report(msgspec.Struct, kw_only=True):
     services: list[Enabled] | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
-    def of(cls, kind: str, state: Ending, journal: Journal, left: Sequence[Step] = ()) -> "Report":
+    def of(cls, kind: str, state: Ending, journal: RunJournal, left: Sequence[RunStep] = ()) -> "RunReport":
         history = journal.history
         return cls(
             run=kind,
@@ -163,7 +163,7 @@ def _moves(moves: Sequence[Done]) -> Table:
     return table(moves, columns, "Moves", searched=bool(moves))
 
 
-def undo(nova: NovaApi, reader: Reader, journal: Journal, kind: str) -> Report:
+def undo(nova: NovaApi, reader: Reader, journal: RunJournal, kind: str) -> RunReport:
     """Enable the hosts that a run disabled, and return what it had moved. Nothing is moved.
 
     A host that was not disabled by the run, or was disabled again for another reason, is left as it is.
@@ -172,14 +172,14 @@ def undo(nova: NovaApi, reader: Reader, journal: Journal, kind: str) -> Report:
         Surprise: Nova cannot be read.
         ApiError: Nova does not enable a host.
     """
-    found = Report.of(kind, Ending.UNDONE, journal)
+    found = RunReport.of(kind, Ending.UNDONE, journal)
     found.services = [_enabled(host, nova, reader, journal) for host in journal.history.hosts]
     if all(one.result == ENABLED or one.why == "it is enabled" for one in found.services):
         journal.write("undo")
     return found
 
 
-def _enabled(host: str, nova: NovaApi, reader: Reader, journal: Journal) -> Enabled:
+def _enabled(host: str, nova: NovaApi, reader: Reader, journal: RunJournal) -> Enabled:
     service = reader.read(nova.service, host)
     if service is None:
         return Enabled(host, KEPT, "nova has no nova-compute on it")

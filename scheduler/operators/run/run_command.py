@@ -17,9 +17,9 @@ from scheduler.operators.app import positive_integer, positive_number
 from scheduler.operators.plan.command import NO_PLACE, PlanCommand, WrongArgument, quiet
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run import nova_api, report
-from scheduler.operators.run.journal import Ending, Journal
+from scheduler.operators.run.journal import Ending, RunJournal
 from scheduler.operators.run.nova_api import PlacementView
-from scheduler.operators.run.one_move import Limits, Reader, Timing
+from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
 from scheduler.operators.run.plans import Planner
 from scheduler.operators.run.runner import Runner, Terminal
 from scheduler.operators.shown.shown import Shown
@@ -43,18 +43,18 @@ RIGHTS = (
 #: Arguments of a run: name, type, what the help calls the value, and words.
 ARGUMENTS = (
     ("os-cloud", str, "NAME", "an entry of clouds.yaml (default: OS_CLOUD, or the variables OS_*)"),
-    ("parallel", positive_integer, "N", f"moves at the same time (default: {Limits.parallel})"),
+    ("parallel", positive_integer, "N", f"moves at the same time (default: {RunLimits.parallel})"),
     (
         "parallel-per-host", positive_integer, "N",
         "moves at the same time off one host, or to one host (default: as --parallel)",
     ),
     (
         "move-timeout", positive_number, "SECONDS",
-        f"stop if a move takes longer (default: {Limits.move:g})",
+        f"stop if a move takes longer (default: {RunLimits.move:g})",
     ),
     (
         "run-timeout", positive_number, "SECONDS",
-        f"stop if the whole run takes longer (default: {Limits.total:g})",
+        f"stop if the whole run takes longer (default: {RunLimits.total:g})",
     ),
     (
         "state", str, "FILE",
@@ -101,7 +101,7 @@ class RunnablePlan(PlanCommand):
 
     kind = ""
     repeats = True
-    timing = Timing()
+    timing = Clocks()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -157,7 +157,7 @@ class RunnablePlan(PlanCommand):
         nova = nova_api.connect(args.os_cloud)
         with (
             quiet(self.app.options.verbose_level < 2),
-            Journal(self._state_file(args)) as journal,
+            RunJournal(self._state_file(args)) as journal,
         ):
             try:
                 plan = planner.plan(0)
@@ -182,10 +182,10 @@ class RunnablePlan(PlanCommand):
         if not path.exists():
             raise WrongArgument(f"There is no run to undo: {path} does not exist")
         nova = nova_api.connect(args.os_cloud)
-        with Journal(path) as journal:
+        with RunJournal(path) as journal:
             if not journal.history.hosts:
                 raise WrongArgument(f"There is no run to undo in {path}")
-            found = report.undo(nova, Reader(Limits(), self.timing), journal, self.kind)
+            found = report.undo(nova, Reader(RunLimits(), self.timing), journal, self.kind)
         enabled = all(one.result == report.ENABLED for one in found.services or ())
         return found.shown(0 if enabled else NO_PLACE)
 
@@ -200,10 +200,10 @@ class RunnablePlan(PlanCommand):
         return Path(base) / "berth" / f"{name}.jsonl"
 
 
-def _limits(args: argparse.Namespace) -> Limits:
-    default = Limits()
+def _limits(args: argparse.Namespace) -> RunLimits:
+    default = RunLimits()
     parallel = args.parallel or default.parallel
-    return Limits(
+    return RunLimits(
         parallel=parallel,
         per_host=args.parallel_per_host or parallel,
         move=args.move_timeout or default.move,

@@ -7,11 +7,11 @@ from typing import Any
 from scheduler.errors import BerthError
 from scheduler.logs import count_text, sanitize
 from scheduler.operators.plan.command import ProgressLine
-from scheduler.operators.run.journal import OPEN, Ending, Journal, JournalUnusable, MoveState, Step
-from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView, Service
-from scheduler.operators.run.one_move import Limits, OneMove, Reader, Surprise, Timing
+from scheduler.operators.run.journal import OPEN, Ending, JournalUnusable, MoveState, RunJournal, RunStep
+from scheduler.operators.run.nova_api import ApiError, NovaApi, NovaService, PlacementView
+from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, Surprise
 from scheduler.operators.run.plans import Planner, Round, Stay
-from scheduler.operators.run.report import Report
+from scheduler.operators.run.report import RunReport
 
 #: Requests for a move that nova refuses before the instance is left where it is.
 MOST_TRIES = 2
@@ -52,19 +52,19 @@ class Runner:
         nova: NovaApi,
         placement: PlacementView,
         planner: Planner,
-        journal: Journal,
+        journal: RunJournal,
         *,
-        limits: Limits,
+        limits: RunLimits,
         display: Terminal,
         is_halted: Callable[[], bool] = lambda: False,
-        timing: Timing | None = None,
+        timing: Clocks | None = None,
     ) -> None:
         """Prepare a run.
 
         Args:
             is_halted: Whether the operator wants no further move to begin.
         """
-        self._timing = timing or Timing()
+        self._timing = timing or Clocks()
         self._nova = nova
         self._placement = placement
         self._planner = planner
@@ -77,11 +77,11 @@ class Runner:
         self._one = OneMove(nova, placement, journal, limits, self._timing)
         self._until = self._timing.clock() + limits.total
         self._busy_until: float | None = None
-        self._waiting: list[Step] = []
+        self._waiting: list[RunStep] = []
         self._stays: list[Stay] = []
         self._nodes: dict[str, list[str]] = {}
 
-    def run(self, plan: Round, reason: str, *, evacuate: bool = False, kind: str = "drain") -> Report:
+    def run(self, plan: Round, reason: str, *, evacuate: bool = False, kind: str = "drain") -> RunReport:
         """Carry out a plan, or what is left of it.
 
         Args:
@@ -114,7 +114,7 @@ class Runner:
         except JournalUnusable as error:
             state, why = Ending.STOPPED, why or str(error)
         left = [step for step in self._waiting if step.state == MoveState.WAITING]
-        report = Report.of(kind, state, self._journal, left)
+        report = RunReport.of(kind, state, self._journal, left)
         report.why, report.stays, report.held_in_placement = why or None, list(self._stays), held
         return report
 
@@ -124,7 +124,7 @@ class Runner:
 
     # -- before the first move -------------------------------------------------------------------------------
 
-    def _service(self, host: str, *, evacuate: bool) -> Service:
+    def _service(self, host: str, *, evacuate: bool) -> NovaService:
         try:
             service = self._reader.read(self._nova.service, host)
         except Surprise as error:
@@ -140,7 +140,7 @@ class Runner:
             raise NotBegun(f"Host {host} is down: nothing can be moved off it. To evacuate it: --evacuate")
         return service
 
-    def _disable(self, services: Sequence[Service], reason: str) -> None:
+    def _disable(self, services: Sequence[NovaService], reason: str) -> None:
         for service in services:
             if not service.enabled:
                 continue
@@ -185,7 +185,7 @@ class Runner:
             plan = self._planner.plan(self._moved)
         raise Surprise(f"The cloud changed under {MOST_PLANS} plans in a row")
 
-    def _to_do(self, plan: Round) -> list[Step]:
+    def _to_do(self, plan: Round) -> list[RunStep]:
         """Return the moves of a plan but those that nova refuses, and note what stays."""
         steps, self._stays = [], list(plan.stays)
         for step in plan.steps:
@@ -221,7 +221,7 @@ class Runner:
                     return True
         return False
 
-    def _follow(self, steps: Sequence[Step], open_: Sequence[Step]) -> bool:
+    def _follow(self, steps: Sequence[RunStep], open_: Sequence[RunStep]) -> bool:
         """Begin moves in their order, and follow them and the open ones to their ends.
 
         Returns:
@@ -254,7 +254,7 @@ class Runner:
         self._check()
         return differs
 
-    def _begin(self, step: Step) -> tuple[str, str]:
+    def _begin(self, step: RunStep) -> tuple[str, str]:
         """Begin a move; return what differs from the plan, and the surprise."""
         try:
             text = self._one.begin(step)
@@ -264,7 +264,7 @@ class Runner:
             self._display.line(f"planning again: {text}")
         return text, ""
 
-    def _look(self, step: Step, running: list[Step]) -> str:
+    def _look(self, step: RunStep, running: list[RunStep]) -> str:
         """Look at an open move, and drop it from those that run when it has ended; return the surprise."""
         late = self._one.is_late(step)
         self._one.look(step)
@@ -277,7 +277,7 @@ class Runner:
             return f"{step.label} has not been moved within {self._limits.move:g} s; nova goes on with it"
         return ""
 
-    def _next(self, waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:
+    def _next(self, waiting: Sequence[RunStep], running: Sequence[RunStep]) -> RunStep | None:
         """Return the next move that may begin now; None if one has to end first."""
         if len(running) >= self._limits.parallel:
             return None
@@ -310,7 +310,7 @@ class Runner:
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
-    def _show(self, step: Step) -> None:
+    def _show(self, step: RunStep) -> None:
         way = f"{step.source} -> {step.target}, {step.way}"
         if step.state == MoveState.MOVED:
             seconds = step.ended_at - step.requested_at

@@ -70,7 +70,7 @@ class RunCommand(ConfiguredCommand):
         return 0
 
 
-class ReportCommand(ShownCommand):
+class ShadowReportCommand(ShownCommand):
     """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
 
     def get_parser(self, prog_name):

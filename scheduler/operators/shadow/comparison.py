@@ -8,7 +8,7 @@ from enum import StrEnum
 from scheduler.operators.shadow.decisions import UNCHANGED, Changes, ShadowDecision
 
 
-class Verdict(StrEnum):
+class ShadowVerdict(StrEnum):
     """How two decisions compare, see ``MEANINGS``."""
 
     SAME = "same"
@@ -24,22 +24,22 @@ class Verdict(StrEnum):
 
 #: What each verdict means, in the order of reports.
 MEANINGS = {
-    Verdict.SAME: "the same host",
-    Verdict.EQUAL: "another host of equal weight",
-    Verdict.UNREPORTED: "another host: it depends on placements that no compute has reported yet",
-    Verdict.CHANGED: "another host: it depends on hosts that changed between the two decisions",
-    Verdict.OTHER: "another host",
-    Verdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
-    Verdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
-    Verdict.BOTH_REFUSED: "neither found a host",
-    Verdict.UNKNOWN: "not compared",
+    ShadowVerdict.SAME: "the same host",
+    ShadowVerdict.EQUAL: "another host of equal weight",
+    ShadowVerdict.UNREPORTED: "another host: it depends on placements that no compute has reported yet",
+    ShadowVerdict.CHANGED: "another host: it depends on hosts that changed between the two decisions",
+    ShadowVerdict.OTHER: "another host",
+    ShadowVerdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
+    ShadowVerdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
+    ShadowVerdict.BOTH_REFUSED: "neither found a host",
+    ShadowVerdict.UNKNOWN: "not compared",
 }
 
 #: The verdict by whether nova-scheduler and Berth found hosts.
 _REFUSALS = {
-    (False, False): Verdict.BOTH_REFUSED,
-    (False, True): Verdict.NOVA_REFUSED,
-    (True, False): Verdict.BERTH_REFUSED,
+    (False, False): ShadowVerdict.BOTH_REFUSED,
+    (False, True): ShadowVerdict.NOVA_REFUSED,
+    (True, False): ShadowVerdict.BERTH_REFUSED,
 }
 
 
@@ -48,7 +48,7 @@ def compare(
     nodes: Mapping[str, str],
     others: AbstractSet[str] = frozenset(),
     changes: Changes = UNCHANGED,
-) -> Verdict:
+) -> ShadowVerdict:
     """Return how a decision compares with the hosts of its instances.
 
     Args:
@@ -62,16 +62,16 @@ def compare(
     # Which instance of a request goes to which of its hosts does not matter
     chosen = Counter(nodes.values())
     if Counter(choice.node for choice in decision.choices) == chosen:
-        return Verdict.SAME
+        return ShadowVerdict.SAME
     if decision.may_be(decision.choices, nodes):
-        return Verdict.EQUAL
+        return ShadowVerdict.EQUAL
     # Each scheduler process counts its own placements at once, and those of others when computes report them
     fuller = decision.pending.keys() | others | set(nodes.values())
     if Counter(choice.node for choice in decision.unreported) == chosen or decision.may_be(
         decision.unreported, nodes, Changes(fuller)
     ):
-        return Verdict.UNREPORTED
+        return ShadowVerdict.UNREPORTED
     changes = Changes(fuller | changes.fuller, changes.freer)
     if any(decision.may_be(choices, nodes, changes) for choices in (decision.choices, decision.unreported)):
-        return Verdict.CHANGED
-    return Verdict.OTHER
+        return ShadowVerdict.CHANGED
+    return ShadowVerdict.OTHER

@@ -9,7 +9,7 @@ import msgspec
 from oslo_log import log as logging
 
 from scheduler.logs import count_text
-from scheduler.operators.shadow.comparison import MEANINGS, Verdict
+from scheduler.operators.shadow.comparison import MEANINGS, ShadowVerdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
 from scheduler.operators.shown.files import Measured
 from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Columns, Head, Shown, table
@@ -20,13 +20,13 @@ LOG = logging.getLogger(f"nova.{__name__}")
 LISTED = 50
 
 #: Verdicts that are no difference.
-ALIKE = frozenset({Verdict.SAME, Verdict.EQUAL, Verdict.BOTH_REFUSED})
+ALIKE = frozenset({ShadowVerdict.SAME, ShadowVerdict.EQUAL, ShadowVerdict.BOTH_REFUSED})
 
 
 class Line(msgspec.Struct, frozen=True):
     """The number of requests with a verdict, and its share of those that were compared."""
 
-    verdict: Verdict
+    verdict: ShadowVerdict
     meaning: str
     count: int
     percent: float
@@ -34,10 +34,10 @@ class Line(msgspec.Struct, frozen=True):
     @property
     def share(self) -> float | None:
         """The rounded share; None of requests that were not compared."""
-        return None if self.verdict is Verdict.UNKNOWN else round(self.percent, 1)
+        return None if self.verdict is ShadowVerdict.UNKNOWN else round(self.percent, 1)
 
 
-class Report(msgspec.Struct, frozen=True):
+class ShadowReport(msgspec.Struct, frozen=True):
     """Counts over comparisons.
 
     Attributes:
@@ -77,13 +77,13 @@ def read(directory: Path, since: float = 0.0) -> Iterator[Compared]:
                     yield compared
 
 
-def summarize(found: Iterable[Compared]) -> Report:
+def summarize(found: Iterable[Compared]) -> ShadowReport:
     """Return the report on comparisons."""
     every = list(found)
     counts = Counter(each.verdict for each in every)
-    known = [each for each in every if each.verdict is not Verdict.UNKNOWN]
+    known = [each for each in every if each.verdict is not ShadowVerdict.UNKNOWN]
     share = 100.0 / (len(known) or 1)
-    return Report(
+    return ShadowReport(
         requests=len(every),
         compared=len(known),
         since=min((each.time for each in every), default=0.0),
@@ -94,7 +94,7 @@ def summarize(found: Iterable[Compared]) -> Report:
                 verdict,
                 meaning,
                 counts[verdict],
-                counts[verdict] * share if verdict is not Verdict.UNKNOWN else 0.0,
+                counts[verdict] * share if verdict is not ShadowVerdict.UNKNOWN else 0.0,
             )
             for verdict, meaning in MEANINGS.items()
         ],
@@ -104,10 +104,10 @@ def summarize(found: Iterable[Compared]) -> Report:
     )
 
 
-def shown(report: Report, time: str) -> Shown:
+def shown(report: ShadowReport, time: str) -> Shown:
     """Return what is shown of a report. ``time``: when it was made, in ISO format."""
     counts = {line.verdict: line.count for line in report.lines}
-    refused, other = counts[Verdict.BERTH_REFUSED], counts[Verdict.OTHER]
+    refused, other = counts[ShadowVerdict.BERTH_REFUSED], counts[ShadowVerdict.OTHER]
     look = "" if not report.compared else BAD if refused else GOOD if not other else ""
     head = Head("Berth in the shadow of nova-scheduler", sentence(report), look, time)
     outcomes = table(
@@ -136,19 +136,19 @@ def _bar(line: Line) -> Cell:
     return Bar(0, line.percent, f"{line.share} %", "alike" if line.verdict in ALIKE else "otherwise")
 
 
-def metrics(report: Report) -> list[Measured]:
+def metrics(report: ShadowReport) -> list[Measured]:
     counts = {line.verdict: line.count for line in report.lines}
     words = "Requests that the shadow compared, by how the decisions compare"
     refused = "Requests that the shadow refused and the running scheduler served"
     unexplained = "Requests that got another host from the shadow, without a known reason"
     return [
         Measured("berth_shadow_requests", words, ("verdict",), {(name,): counts[name] for name in counts}),
-        Measured("berth_shadow_refused", refused, (), {(): counts[Verdict.BERTH_REFUSED]}),
-        Measured("berth_shadow_unexplained", unexplained, (), {(): counts[Verdict.OTHER]}),
+        Measured("berth_shadow_refused", refused, (), {(): counts[ShadowVerdict.BERTH_REFUSED]}),
+        Measured("berth_shadow_unexplained", unexplained, (), {(): counts[ShadowVerdict.OTHER]}),
     ]
 
 
-def sentence(report: Report) -> str:
+def sentence(report: ShadowReport) -> str:
     """Return the report in one sentence, what matters most first."""
     if not report.compared:
         return f"{count_text(report.requests, 'request')}; none was compared yet."
@@ -156,9 +156,9 @@ def sentence(report: Report) -> str:
     minutes = (report.until - report.since) / 60
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
     alike = report.alike_percent
-    refused, other = (counts[one] or "none" for one in (Verdict.BERTH_REFUSED, Verdict.OTHER))
+    refused, other = (counts[one] or "none" for one in (ShadowVerdict.BERTH_REFUSED, ShadowVerdict.OTHER))
     unreported, changed = (
-        100.0 * counts[one] / report.compared for one in (Verdict.UNREPORTED, Verdict.CHANGED)
+        100.0 * counts[one] / report.compared for one in (ShadowVerdict.UNREPORTED, ShadowVerdict.CHANGED)
     )
     return (
         f"Of {report.compared:,} requests in {period}: {refused} refused that nova-scheduler served, {other} "

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler.errors import BerthError
-from scheduler.operators.shadow.comparison import Verdict, compare
+from scheduler.operators.shadow.comparison import ShadowVerdict, compare
 from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import UNCHANGED, Changes, ShadowDecision, ShadowManager
 from scheduler.placement.errors import PlacementSilent
@@ -52,7 +52,7 @@ class Compared(msgspec.Struct, frozen=True):
 
     time: float
     request_id: str
-    verdict: Verdict
+    verdict: ShadowVerdict
     instances: int
     berth: tuple[str, ...] = ()
     nova: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class Shadow:
             LOG.warning(
                 "Cannot decide a copy of a request: %s", error, exc_info=not isinstance(error, BerthError)
             )
-            self._write(Verdict.UNKNOWN, copy.context.request_id, len(copy.instance_uuids))
+            self._write(ShadowVerdict.UNKNOWN, copy.context.request_id, len(copy.instance_uuids))
             return
         self._decided.put(_Waiting(copy, decision, copy.received_at + FIRST_LOOK))
 
@@ -176,7 +176,7 @@ class Shadow:
             nodes, refused = {}, False
         if len(nodes) == len(each.copy.instance_uuids) or refused:
             self._deciding.follow(each.decision, nodes)
-            unexplained = compare(each.decision, nodes) is Verdict.OTHER
+            unexplained = compare(each.decision, nodes) is ShadowVerdict.OTHER
             changes = self._deciding.changes_since(each.decision, nodes) if unexplained else UNCHANGED
             chosen = _Chosen(nodes, each.copy.received_at, now, changes)
             self._latest.append(chosen)
@@ -195,7 +195,7 @@ class Shadow:
         nodes = {node for other in others for node in other.nodes.values()}
         verdict = compare(decision, chosen.nodes, nodes, chosen.changes)
         unseen = any(each.copy.received_at <= chosen.seen_at for each in self._waiting)
-        if verdict is Verdict.OTHER and unseen and len(self._seen) <= MOST_WAITING:
+        if verdict is ShadowVerdict.OTHER and unseen and len(self._seen) <= MOST_WAITING:
             return False
         names = self._deciding.name_of
         self._write(
@@ -212,9 +212,9 @@ class Shadow:
 
     def _write_unknown(self, each: _Waiting) -> None:
         self._deciding.follow(each.decision, {})
-        self._write(Verdict.UNKNOWN, each.decision.request_id, len(each.decision.instance_uuids))
+        self._write(ShadowVerdict.UNKNOWN, each.decision.request_id, len(each.decision.instance_uuids))
 
-    def _write(self, verdict: Verdict, request_id: str | None, instances: int, **more: object) -> None:
+    def _write(self, verdict: ShadowVerdict, request_id: str | None, instances: int, **more: object) -> None:
         LOG.info("Request %s: %s", request_id, verdict)
         self._file.write(
             Compared(self._file.clock(), request_id or "", verdict, instances, **more)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ from scheduler.workflow.decide import decide, offered, with_queries
 ANY = Query((("resources", "MEMORY_MB:1"),), "resources=MEMORY_MB%3A1", None)
 
 
-class Chosen(NamedTuple):
+class TakenHost(NamedTuple):
     """A host that an instance gets.
 
     Attributes:
@@ -59,7 +59,7 @@ class Chosen(NamedTuple):
 
 
 @dataclass
-class Decision:
+class PlannedDecision:
     """What was decided for one request.
 
     Attributes:
@@ -69,7 +69,7 @@ class Decision:
         queries: The queries for Placement; empty if a pre-filter refused the request.
     """
 
-    chosen: list[Chosen] = field(default_factory=list)
+    chosen: list[TakenHost] = field(default_factory=list)
     selections: Selections = field(default_factory=list)
     document: documents.Decision | None = None
     queries: Sequence[Query] = ()
@@ -103,7 +103,7 @@ class _Taken(DecisionObserver):
     def __init__(self, request: SchedulingRequest, *, separately: bool) -> None:
         self._guest, self._progress, self._separately = request.guest, request.progress, separately
         self._is_fitted = bool(request.guest or request.pci_requests)
-        self.chosen: list[Chosen] = []
+        self.chosen: list[TakenHost] = []
 
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
@@ -114,7 +114,7 @@ class _Taken(DecisionObserver):
         topology = None
         if self._is_fitted:
             topology = hosts.coded("numa_topology")[index], hosts.coded("pci_stats")[index]
-        self.chosen.append(Chosen(int(hosts.table_rows[index]), candidate, topology))
+        self.chosen.append(TakenHost(int(hosts.table_rows[index]), candidate, topology))
         if self._separately:
             hosts.consume(int(index), num_io_ops=-1)
             self._progress.guest = self._guest
@@ -198,7 +198,7 @@ class PlannedCloud:
         explain: bool | None = None,
         alternates: bool = False,
         separately: bool = False,
-    ) -> Decision:
+    ) -> PlannedDecision:
         """Decide for instances of one request; nothing is charged.
 
         Args:
@@ -210,7 +210,7 @@ class PlannedCloud:
             PlacementUnavailable: Placement does not answer a query that the mirror cannot answer.
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
-        taken, decision = _Taken(request, separately=separately), Decision()
+        taken, decision = _Taken(request, separately=separately), PlannedDecision()
         self.snapshot.keep_time()
         noted = _Unnoted if explain is False else Trace
         trace = noted(request, names=lambda: self._names, also=taken)
@@ -311,7 +311,7 @@ class PlannedCloud:
         self.closed[:] = True
         self.closed[list(rows)] = False
 
-    def put(self, index: int | None, chosen: Chosen, flavor: objects.Flavor) -> None:
+    def put(self, index: int | None, chosen: TakenHost, flavor: objects.Flavor) -> None:
         """Charge an instance to the host that it gets; its build has ended.
 
         Args:

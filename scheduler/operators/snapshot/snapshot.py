@@ -48,7 +48,7 @@ ALL_CELLS = "A plan needs all of them"
 SOFT_DELETED = "soft-delete"
 
 
-class Unreadable(BerthError):
+class CloudUnreadable(BerthError):
     """No plan can be made: a database or Placement does not answer."""
 
 
@@ -233,7 +233,7 @@ def _read(
     hosts.start()
     try:
         if not hosts.wait_until_ready(0.0):
-            raise Unreadable("The API database cannot be read")
+            raise CloudUnreadable("The API database cannot be read")
         table, read_at = copy.copy(hosts.snapshot(0)), time.time()
         hosts.mappings.refresh()  # the loop that reads them may not have run yet
     finally:
@@ -243,9 +243,9 @@ def _read(
     if table.unread_cells and not (host and len(table)):
         names = hosts.cell_names()
         unread = ", ".join(names.get(uuid) or uuid for uuid in sorted(table.unread_cells))
-        raise Unreadable(f"Cells that cannot be read: {unread}. {'It may be there' if host else ALL_CELLS}")
+        raise CloudUnreadable(f"Cells that cannot be read: {unread}. {'It may be there' if host else ALL_CELLS}")
     if not len(table) and host is None:
-        raise Unreadable("There is no compute node in any cell")
+        raise CloudUnreadable("There is no compute node in any cell")
     # copies: a plan changes them
     table.numbers = {name: column.copy() for name, column in table.numbers.items()}
     table.coded = dict(table.coded)
@@ -310,4 +310,4 @@ def _readable(what: str) -> Iterator[None]:
     try:
         yield
     except (*UNREADABLE, PlacementError) as error:
-        raise Unreadable(f"{what} cannot be read: {brief(error)}") from error
+        raise CloudUnreadable(f"{what} cannot be read: {brief(error)}") from error

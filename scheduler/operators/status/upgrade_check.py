@@ -57,7 +57,7 @@ CUT = "Limit of Placement's responses"
 SEARCH_TIMEOUT = 120.0
 
 
-class State(IntEnum):
+class Level(IntEnum):
     """What a check found; the highest one is the exit status."""
 
     SUCCESS = 0
@@ -65,10 +65,10 @@ class State(IntEnum):
     FAILURE = 2
 
 
-class Finding(NamedTuple):
+class Checked(NamedTuple):
     """One line of the result."""
 
-    state: State
+    state: Level
     check: str
     detail: str
     next_step: str = ""
@@ -90,18 +90,18 @@ class UpgradeCheckCommand(ShownCommand):
         return shown(found)
 
 
-def shown(found: Sequence[Finding]) -> Shown:
+def shown(found: Sequence[Checked]) -> Shown:
     """Return what is shown of a check."""
     worst = max(one.state for one in found)
     rows = [(one.state.name.title(), one.check, one.detail, one.next_step) for one in found]
-    looks = {number: BAD for number, one in enumerate(found) if one.state is State.FAILURE}
+    looks = {number: BAD for number, one in enumerate(found) if one.state is Level.FAILURE}
     table = Table(("Result", "Check", "Detail", "Next step"), rows, looks=looks, commands=True)
-    look = {State.SUCCESS: GOOD, State.WARNING: "", State.FAILURE: BAD}[worst]
+    look = {Level.SUCCESS: GOOD, Level.WARNING: "", Level.FAILURE: BAD}[worst]
     head = Head(f"Can Berth replace nova-scheduler? {worst.name.title()}", look=look)
     return Shown(records(table), head, [table], status=int(worst))
 
 
-def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def check(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     engines = Engines(conf)
     try:
         yield from _options(conf)
@@ -117,14 +117,14 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
 # -- options and rules -----------------------------------------------------------------------------------
 
 
-def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _options(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     found = False
     lost = set(derived.lost_log(conf))
     for remark in options.remarks(conf):
         if remark in lost:
             continue
         found = True
-        yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")
+        yield Checked(Level.WARNING, "Options", remark, "Correct nova.conf, unless this is intended")
     for use, step in (
         (derived.check_driver, "Keep nova-scheduler, or use the driver db"),
         (options.check_files, "Correct nova.conf, or mount the file"),
@@ -133,47 +133,47 @@ def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
             use(conf)
         except ConfigError as error:
             found = True
-            yield Finding(State.FAILURE, "Options", str(error), step)
+            yield Checked(Level.FAILURE, "Options", str(error), step)
     if not found:
-        yield Finding(State.SUCCESS, "Options", "All values can be used")
+        yield Checked(Level.SUCCESS, "Options", "All values can be used")
 
 
-def _log(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _log(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     output = log_output(conf)
     if output is None:
         text = f"[DEFAULT]/log_config_append: {conf.log_config_append} cannot be read"
-        yield Finding(
-            State.FAILURE, "Log", text, "Correct it; `berth-scheduler --check-config` says what is wrong"
+        yield Checked(
+            Level.FAILURE, "Log", text, "Correct it; `berth-scheduler --check-config` says what is wrong"
         )
     elif output.places:
-        yield Finding(State.SUCCESS, "Log", str(output))
+        yield Checked(Level.SUCCESS, "Log", str(output))
     for text in derived.lost_log(conf):
-        yield Finding(State.WARNING, "Log", text, "Give the logger nova a handler in this file")
+        yield Checked(Level.WARNING, "Log", text, "Give the logger nova a handler in this file")
 
 
-def _rules(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _rules(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     nova_modules.provide(conf)
     for what, load in (("Filters", load_filters.load), ("Weighers", load_weighers.load)):
         try:
             names = [rule.name for rule in load(conf)]
         except BerthError as error:
-            yield Finding(
-                State.FAILURE,
+            yield Checked(
+                Level.FAILURE,
                 what,
                 str(error),
                 "Correct [filter_scheduler] in nova.conf, or install the package of the class here",
             )
         except Exception as error:  # noqa: BLE001 - a rule of an operator may raise anything
             text = f"{type(error).__name__}: {brief(error)}"
-            yield Finding(State.FAILURE, what, text, "Correct the class: it cannot be imported or made")
+            yield Checked(Level.FAILURE, what, text, "Correct the class: it cannot be imported or made")
         else:
-            yield Finding(State.SUCCESS, what, ", ".join(names))
+            yield Checked(Level.SUCCESS, what, ", ".join(names))
 
 
 # -- databases -------------------------------------------------------------------------------------------
 
 
-def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
+def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Checked]:
     where, mapped, cells = "API database", set[str](), list[Cell]()
     try:
         with engines.api_connection() as connection:
@@ -184,8 +184,8 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
         yield _unreachable(where, error, "[api_database]/connection")
         return
     if not any(cell.uuid != CELL0 for cell in cells):
-        yield Finding(
-            State.FAILURE,
+        yield Checked(
+            Level.FAILURE,
             "Cells",
             "No cell except cell0 is mapped",
             "Create one: `nova-manage cell_v2 create_cell`",
@@ -193,8 +193,8 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
     for cell in cells:
         if not cell.enabled:
             text = f"{cell} is disabled: only requests that name it get its hosts"
-            yield Finding(
-                State.WARNING,
+            yield Checked(
+                Level.WARNING,
                 "Cells",
                 text,
                 f"Unless intended: `nova-manage cell_v2 update_cell --cell_uuid {cell.uuid} --enable`",
@@ -202,7 +202,7 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
         yield from _cell(engines, cell, mapped)
 
 
-def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
+def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Checked]:
     where = f"Database of cell {cell.name or cell.uuid}"
     try:
         if cell.url is None:
@@ -223,22 +223,22 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
     if unmapped := sorted(computes - mapped):
         hosts = count_text(len(unmapped), "host")
         text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
-        yield Finding(State.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
+        yield Checked(Level.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
     if lost := sorted(with_nodes - computes):
         text = f"In cell {cell.name} {count_text(len(lost), 'host')} without a service record: {_some(lost)}"
         step = "Restart nova-compute there; if a host is gone, delete its row of compute_nodes"
-        yield Finding(State.WARNING, "Compute services", text, step)
+        yield Checked(Level.WARNING, "Compute services", text, step)
     old = sorted(
         {f"{row.binary} on {row.host}" for row in rows if row.version and row.version < OLDEST_SUPPORTED}
     )
     if old:
         text = f"Older than nova 27 (service version {OLDEST_SUPPORTED}): {_some(old)}"
-        yield Finding(
-            State.WARNING, "Versions", text, "Upgrade them, or delete the rows of services that are gone"
+        yield Checked(
+            Level.WARNING, "Versions", text, "Upgrade them, or delete the rows of services that are gone"
         )
 
 
-def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Iterator[Finding]:
+def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Iterator[Checked]:
     inspector = sa.inspect(connection)
     present = set(inspector.get_table_names())
     missing = []
@@ -251,21 +251,21 @@ def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Ite
     if missing:
         sync = "api_db sync" if metadata is API else "db sync"
         text = f"Tables or columns are missing: {_some(missing)}"
-        yield Finding(State.FAILURE, where, text, f"With nova 27 or later: `nova-manage {sync}`")
+        yield Checked(Level.FAILURE, where, text, f"With nova 27 or later: `nova-manage {sync}`")
     else:
-        yield Finding(State.SUCCESS, where, "Reachable, with a known schema")
+        yield Checked(Level.SUCCESS, where, "Reachable, with a known schema")
 
 
-def _unreachable(where: str, error: Exception, option: str) -> Finding:
-    return Finding(
-        State.FAILURE, where, f"Cannot read it: {brief(error)}", f"Check {option}, server and rights"
+def _unreachable(where: str, error: Exception, option: str) -> Checked:
+    return Checked(
+        Level.FAILURE, where, f"Cannot read it: {brief(error)}", f"Check {option}, server and rights"
     )
 
 
 # -- Placement -------------------------------------------------------------------------------------------
 
 
-def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _placement(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     step = "Check [placement] in nova.conf, and that Keystone and Placement respond"
     try:
         adapter = make_adapter(conf)
@@ -276,24 +276,27 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
             raise ValueError(f"{root.url}: HTTP {root.status_code}, which is not a response of Placement")
         reply = adapter.get("/resource_classes", microversion="1.36", timeout=TIMEOUT, raise_exc=False)
     except keystone.Unauthorized as error:
-        yield Finding(State.FAILURE, "Placement", f"Keystone refuses the credentials: {brief(error)}", step)
+        yield Checked(Level.FAILURE, "Placement", f"Keystone refuses the credentials: {brief(error)}", step)
     except (keystone.ClientException, requests.RequestException, BerthError, ValueError) as error:
-        yield Finding(State.FAILURE, "Placement", brief(error), step)
+        yield Checked(Level.FAILURE, "Placement", brief(error), step)
     else:
         if newest < NEEDED_VERSION:
             text = f"Its newest version is {newest[0]}.{newest[1]}; 1.36 is needed"
-            yield Finding(State.FAILURE, "Placement", text, "Upgrade Placement to Train or later")
+            yield Checked(Level.FAILURE, "Placement", text, "Upgrade Placement to Train or later")
         elif reply.status_code != 200:
             text = f"It responds with {reply.status_code} to this user"
-            yield Finding(
-                State.FAILURE, "Placement", text, "Give the user of [placement] the role service or admin"
+            yield Checked(
+                Level.FAILURE,
+                "Placement",
+                text,
+                "Give the user of [placement] the role service or admin",
             )
         else:
-            yield Finding(State.SUCCESS, "Placement", f"Answers, with version {newest[0]}.{newest[1]}")
+            yield Checked(Level.SUCCESS, "Placement", f"Answers, with version {newest[0]}.{newest[1]}")
             yield from cut_answers(partial(adapter.get, microversion=MICROVERSION, timeout=SEARCH_TIMEOUT))
 
 
-def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
+def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Checked]:
     """Yield a warning if a response on all compute nodes lacks some: Placement limits its responses."""
     path = list_path({"MEMORY_MB": 1})
     try:
@@ -301,12 +304,12 @@ def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
         named = read_wide(get(f"/allocation_candidates?{WIDE_QUERY}").content).nodes.row_of_uuid.keys()
         missing = (before & _roots(get(path))) - named
     except (keystone.ClientException, requests.RequestException, BerthError) as error:
-        yield Finding(State.WARNING, CUT, f"Compute nodes cannot be listed: {brief(error)}", "Try again")
+        yield Checked(Level.WARNING, CUT, f"Compute nodes cannot be listed: {brief(error)}", "Try again")
         return
     if missing:
         total = len(named) + len(missing)
-        yield Finding(
-            State.WARNING,
+        yield Checked(
+            Level.WARNING,
             CUT,
             f"One response has {len(named)} of {total} compute nodes with free memory",
             f"Set [placement]/max_allocation_candidates in Placement's configuration to {total} or more",
@@ -320,27 +323,27 @@ def _roots(reply: requests.Response) -> set[str]:
 # -- broker ----------------------------------------------------------------------------------------------
 
 
-def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+def _broker(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     step = "Check [DEFAULT]/transport_url and that RabbitMQ runs"
     try:
         rpc_transport(conf).cleanup()
         hosts = broker_hosts(conf)
     except ConfigError as error:
-        yield Finding(State.FAILURE, "Message broker", str(error), "Correct the option in nova.conf")
+        yield Checked(Level.FAILURE, "Message broker", str(error), "Correct the option in nova.conf")
         return
     if not hosts:
         text = "The driver is not that of RabbitMQ, so the broker is not checked"
-        yield Finding(State.WARNING, "Message broker", text, "Berth is tested with RabbitMQ only")
+        yield Checked(Level.WARNING, "Message broker", text, "Berth is tested with RabbitMQ only")
         return
     for host in hosts:
         name = f"Message broker {host}"
         try:
             with host.connect(TIMEOUT) as connection:
-                yield Finding(State.SUCCESS, name, _check_queue(conf.oslo_messaging_rabbit, connection))
+                yield Checked(Level.SUCCESS, name, _check_queue(conf.oslo_messaging_rabbit, connection))
                 yield from _own_queues(conf, host, connection)
         except BROKER_FAILURES as error:
             reason = brief(error).removeprefix(f"broker {host}: ")
-            yield Finding(State.FAILURE, name, *_advised(error, (reason, step)))
+            yield Checked(Level.FAILURE, name, *_advised(error, (reason, step)))
 
 
 def _advised(error: Exception, otherwise: tuple[str, str]) -> tuple[str, str]:
@@ -350,7 +353,7 @@ def _advised(error: Exception, otherwise: tuple[str, str]) -> tuple[str, str]:
     return text, step
 
 
-def _own_queues(conf: cfg.ConfigOpts, host: BrokerHost, connection: kombu.Connection) -> Iterator[Finding]:
+def _own_queues(conf: cfg.ConfigOpts, host: BrokerHost, connection: kombu.Connection) -> Iterator[Checked]:
     """Yield a warning if the broker refuses the queues that nova-scheduler does not have.
 
     They are declared as the daemon does it, and deleted again if they were not there.
@@ -371,9 +374,9 @@ def _own_queues(conf: cfg.ConfigOpts, host: BrokerHost, connection: kombu.Connec
             connection.default_channel.queue_delete(EXPLAIN)
     except BROKER_FAILURES as error:
         alone = "Check that RabbitMQ has streams (3.9 or later); without them schedulers share no decisions"
-        yield Finding(State.WARNING, name, *_advised(error, (brief(error), alone)))
+        yield Checked(Level.WARNING, name, *_advised(error, (brief(error), alone)))
     else:
-        yield Finding(State.SUCCESS, name, "The broker accepts them")
+        yield Checked(Level.SUCCESS, name, "The broker accepts them")
 
 
 def _exists(connection: kombu.Connection, queue: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shadow import report
-from scheduler.operators.shadow.comparison import Verdict
+from scheduler.operators.shadow.comparison import ShadowVerdict
 from scheduler.operators.shadow.shadow import FILE
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.integration.test_shadow import printed_report, shadow_queues
@@ -87,9 +87,9 @@ def test_a_shadow_decides_as_nova_does(cloud):
         assert sorted(found.nova) == sorted(one["hosts"])
         assert DecisionLogReader(cloud.directory / "quiet").find(one["request"]) is not None
         assert bool(found.berth) == bool(one["hosts"]), found
-        assert (found.verdict is Verdict.BOTH_REFUSED) == (not one["hosts"])
+        assert (found.verdict is ShadowVerdict.BOTH_REFUSED) == (not one["hosts"])
     counts = Counter(each.verdict for each in compared.values())
-    assert counts[Verdict.OTHER] == 0, compared
+    assert counts[ShadowVerdict.OTHER] == 0, compared
     printed = json.loads(printed_report(cloud, cloud.directory / "quiet", "-f", "json"))
     assert (printed["requests"], printed["compared"]) == (REQUESTS, REQUESTS)
 

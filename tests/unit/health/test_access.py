@@ -11,7 +11,7 @@ import pytest
 from scheduler.errors import ConfigError
 from scheduler.health.access import Access
 from scheduler.health.address import Address
-from scheduler.health.endpoint import Endpoint, Page
+from scheduler.health.endpoint import MonitoringEndpoint, Page
 from tests.integration.certificates import make_certificates
 
 OPTIONS = ("cert_file", "key_file", "client_ca_file", "token_file")
@@ -78,7 +78,7 @@ class World:
         self.files = files
         access = Access.from_conf(conf(**chosen(files, names)), OPEN)
         pages = {"/metrics": lambda: Page("200 OK", "text/plain", b"x" * 300_000)}
-        self.endpoint = Endpoint(Address("127.0.0.1", 0), pages, access=access)
+        self.endpoint = MonitoringEndpoint(Address("127.0.0.1", 0), pages, access=access)
         self.endpoint.start()
 
     def get(self, headers=(), certificate=False):

@@ -13,7 +13,7 @@ import pytest
 from scheduler import errors
 from scheduler.health.access import Access
 from scheduler.health.address import Address
-from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, Endpoint, Page
+from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, MonitoringEndpoint, Page
 from tests.integration.certificates import make_certificates
 from tests.support.waiting import eventually
 
@@ -23,7 +23,7 @@ BODY = b"x" * 300_000
 class World:
     def __init__(self, address, clock, **options):
         self.made = []
-        self.endpoint = Endpoint(
+        self.endpoint = MonitoringEndpoint(
             address,
             {"/page": self.page, "/broken": self.broken},
             clock,

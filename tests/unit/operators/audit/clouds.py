@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 from scheduler.operators.audit.compare import ConsumerCheck, Topology
 from scheduler.operators.audit.values import (
-    ComputeNode,
+    AuditedProvider,
     ConsumerRecords,
     InstanceMapping,
     InstanceRecord,
     MigrationRecord,
-    Provider,
+    NodeRecord,
 )
 
 NOW = datetime(2026, 1, 1, 12, 0)
@@ -29,16 +29,16 @@ class Cloud:
 
     def host(self, name, *, cell="c1", node=None):
         uuid = f"{node or name}-uuid"
-        self.topology.add_nodes([ComputeNode(uuid, cell, name, node or name)])
-        self.topology.providers[uuid] = Provider(uuid, node or name, uuid)
+        self.topology.add_nodes([NodeRecord(uuid, cell, name, node or name)])
+        self.topology.providers[uuid] = AuditedProvider(uuid, node or name, uuid)
         return self
 
     def child(self, name, host):
-        self.topology.providers[name] = Provider(name, name, f"{host}-uuid")
+        self.topology.providers[name] = AuditedProvider(name, name, f"{host}-uuid")
         return self
 
     def sharing(self, name):
-        self.topology.providers[name] = Provider(name, name, name)
+        self.topology.providers[name] = AuditedProvider(name, name, name)
         self.topology.sharing |= {name}
         return self
 

@@ -1,17 +1,17 @@
 import pytest
 
 from scheduler.operators.audit.command import shown, summary
-from scheduler.operators.audit.values import Finding, Kind, Report
+from scheduler.operators.audit.values import Audited, AuditFinding, Kind
 
-FINDING = Finding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.")
+FINDING = AuditFinding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.")
 
 
 @pytest.mark.parametrize(
     ("report", "expected"),
     [
-        pytest.param(Report(), 0, id="nothing"),
-        pytest.param(Report([FINDING]), 1, id="a finding"),
-        pytest.param(Report([FINDING], left_out=1), 1, id="findings beyond the limit"),
+        pytest.param(Audited(), 0, id="nothing"),
+        pytest.param(Audited([FINDING]), 1, id="a finding"),
+        pytest.param(Audited([FINDING], left_out=1), 1, id="findings beyond the limit"),
     ],
 )
 def test_exit_status(report, expected):
@@ -19,13 +19,13 @@ def test_exit_status(report, expected):
 
 
 def test_a_row_tells_what_is_wrong_and_what_to_do():
-    (table,) = shown(Report([FINDING])).tables
+    (table,) = shown(Audited([FINDING])).tables
     assert list(table.rows) == [
         ("allocation-without-instance", "i", "compute-1", "Nothing has this UUID.", "Delete it.")
     ]
 
 
 def test_summary_tells_what_was_compared_and_what_is_not_shown():
-    report = Report([FINDING], left_out=2, counts={"provider trees": 3, "instances": 4})
+    report = Audited([FINDING], left_out=2, counts={"provider trees": 3, "instances": 4})
     assert summary(report) == ("Compared 3 provider trees, 4 instances. Findings: 3 (2 of them not shown).")
-    assert summary(Report()) == "Compared nothing. Findings: 0."
+    assert summary(Audited()) == "Compared nothing. Findings: 0."

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.operators.audit.compare import ConsumerCheck, inventories, without_service
-from scheduler.operators.audit.values import ComputeNode, Finding, Kind, Provider, ProviderState
+from scheduler.operators.audit.values import AuditedProvider, AuditedState, AuditFinding, Kind, NodeRecord
 from tests.unit.operators.audit.clouds import NEW, NOW, OLD, Cloud
 
 
@@ -63,7 +63,7 @@ WRONG = {
 @pytest.mark.parametrize(("cloud", "kind"), WRONG.values(), ids=WRONG)
 def test_what_no_record_explains_is_a_finding(cloud, kind):
     verdict = cloud.verdict("i")
-    assert isinstance(verdict, Finding), verdict
+    assert isinstance(verdict, AuditFinding), verdict
     assert (verdict.kind, verdict.subject) == (kind, "i")
 
 
@@ -174,30 +174,30 @@ def test_an_instance_without_a_readable_time_is_not_regarded_as_new():
     assert cloud.verdict("i").kind is Kind.OTHER_HOST
 
 
-PROVIDER = Provider("p", "compute-1", "p")
+PROVIDER = AuditedProvider("p", "compute-1", "p")
 
 
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        pytest.param(ProviderState(PROVIDER, {"VCPU": 4}, {"VCPU": 4}, {"i": {"VCPU": 4}}), [], id="full"),
+        pytest.param(AuditedState(PROVIDER, {"VCPU": 4}, {"VCPU": 4}, {"i": {"VCPU": 4}}), [], id="full"),
         pytest.param(
-            ProviderState(PROVIDER, {"VCPU": 4}, {"VCPU": 6}, {"i": {"VCPU": 6}}),
+            AuditedState(PROVIDER, {"VCPU": 4}, {"VCPU": 6}, {"i": {"VCPU": 6}}),
             [(Kind.OVER_COMMITTED, "More is used than provider compute-1 has: VCPU 6 of 4.")],
             id="over-committed",
         ),
         pytest.param(
-            ProviderState(PROVIDER, {"VCPU": 4}, {"VCPU": 3}, {"i": {"VCPU": 1}}),
+            AuditedState(PROVIDER, {"VCPU": 4}, {"VCPU": 3}, {"i": {"VCPU": 1}}),
             [(Kind.HIDDEN, "Placement counts as used on provider compute-1, for no consumer: VCPU 2.")],
             id="hidden",
         ),
         pytest.param(
-            ProviderState(PROVIDER, {"VCPU": 4}, {"VCPU": 3}, {"i": {"VCPU": 1}}, consistent=False),
+            AuditedState(PROVIDER, {"VCPU": 4}, {"VCPU": 3}, {"i": {"VCPU": 1}}, consistent=False),
             [],
             id="changed between the two reads",
         ),
         pytest.param(
-            ProviderState(PROVIDER, {"VCPU": 4}, {"VCPU": 1}, {"i": {"VCPU": 3}}), [], id="freed between the two reads"
+            AuditedState(PROVIDER, {"VCPU": 4}, {"VCPU": 1}, {"i": {"VCPU": 3}}), [], id="freed between the two reads"
         ),
     ],
 )  # fmt: skip
@@ -214,8 +214,8 @@ def test_each_kind_has_a_next_step_that_names_no_other_words():
         cloud.instance("h", None).holds("h", "a").verdict("h"),
         cloud.migration("m", "x", "a", "b", status="error").holds("m", "a").verdict("m"),
         cloud.instance("w", "a").verdict("w"),
-        *inventories(ProviderState(PROVIDER, {"VCPU": 1}, {"VCPU": 2}), "a"),
-        without_service(ComputeNode("s", "c1", "a", "a", has_service=False), "a"),
+        *inventories(AuditedState(PROVIDER, {"VCPU": 1}, {"VCPU": 2}), "a"),
+        without_service(NodeRecord("s", "c1", "a", "a", has_service=False), "a"),
     ]
     assert {one.kind for one in found} == set(Kind)
     assert [one for one in found if "{" in one.next_step or not one.next_step] == []

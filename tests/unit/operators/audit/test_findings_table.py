@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.operators import programs
 from scheduler.operators.audit import command as audit
-from scheduler.operators.audit.values import Kind, Report, finding
+from scheduler.operators.audit.values import Audited, Kind, finding
 
 UUIDS = ["ece10b1c-f3f4-4d8c-ad60-09ab4ccf7979", "afb51f72-7182-4ce5-8c8e-e5524baf970f"]
 DELETE = "openstack resource provider allocation delete"
@@ -19,7 +19,7 @@ def run(tmp_path, monkeypatch):
     found = [
         finding(Kind.NO_INSTANCE, uuid, "cmp-\x1b[31m1", f"It ({uuid}) has no instance.") for uuid in UUIDS
     ]
-    monkeypatch.setattr(audit, "audit", lambda _conf, _args: Report(found))
+    monkeypatch.setattr(audit, "audit", lambda _conf, _args: Audited(found))
 
     def run(*argv):
         output = io.StringIO()

@@ -8,10 +8,10 @@ import pytest
 from scheduler.operators.audit.readers import SHARING, PlacementReader
 from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.values import (
-    ComputeNode,
     ConsumerRecords,
     InstanceRecord,
     Kind,
+    NodeRecord,
 )
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.reply import Reply
@@ -52,7 +52,7 @@ class FakeNova:
         return InstanceRecord(uuid, "c1", host, host, "active", OLD)
 
     def _nodes(self, hosts):
-        return [ComputeNode(host, "c1", host, host, host not in self.without_service) for host in hosts]
+        return [NodeRecord(host, "c1", host, host, host not in self.without_service) for host in hosts]
 
 
 def make_provider(host, vcpus=100):

@@ -119,7 +119,7 @@ def test_bad_input_is_a_clear_error(run, capsys, argv, words):
 
 def test_what_cannot_be_read_is_a_clear_error(run, monkeypatch):
     def unreadable(*_):
-        raise snapshot.Unreadable("The API database cannot be read")
+        raise snapshot.CloudUnreadable("The API database cannot be read")
 
     monkeypatch.setattr(command.snapshot, "read", unreadable)
     status, output, logged = run("drain", "h0")

@@ -130,7 +130,7 @@ def test_a_second_report_replaces_the_first(run, log, cloud, tmp_path):
 
 def test_hosts_that_cannot_be_read_leave_the_rest(run, log, monkeypatch, tmp_path):
     def unreadable(_conf):
-        raise snapshot.Unreadable("Cells that cannot be read: cell1")
+        raise snapshot.CloudUnreadable("Cells that cannot be read: cell1")
 
     monkeypatch.setattr(explain_report.options, "require_databases", lambda conf: None)
     monkeypatch.setattr(explain_report.snapshot, "read", unreadable)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.operators.report.hosts import State, read_hosts
+from scheduler.operators.report.hosts import ReportedState, read_hosts
 from scheduler.operators.snapshot.request_specs import NotFound
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 
@@ -19,13 +19,13 @@ def states(cloud, *flavors, chosen=None):
 @pytest.mark.parametrize(
     ("changed", "used", "state", "words", "room"),
     [
-        (lambda host: host, None, State.ROOM, "", 4),
-        (lambda host: host, flavor("x", vcpus=1, ram=7168), State.STRANDED, "2048 MEMORY_MB: at most 1024 MEMORY_MB free", 0),
-        (lambda host: host, flavor("x", vcpus=7, ram=1024), State.STRANDED, "2 VCPU: at most 1 VCPU free", 0),
-        (lambda host: host, flavor("x", vcpus=8, ram=8192, disk=100), State.FULL, "1 DISK_GB: at most 0 DISK_GB free; 2048 MEMORY_MB: at most 0 MEMORY_MB free; 2 VCPU", 0),
-        (lambda host: host.disabled("new kernel"), None, State.DISABLED, "service disabled (new kernel)", 0),
-        (lambda host: host.down(), None, State.DOWN, "service last seen", 0),
-        (lambda host: host, flavor("x"), State.UNSUITABLE, "NumInstancesFilter: 1 instances, limit 1", 0),
+        (lambda host: host, None, ReportedState.ROOM, "", 4),
+        (lambda host: host, flavor("x", vcpus=1, ram=7168), ReportedState.STRANDED, "2048 MEMORY_MB: at most 1024 MEMORY_MB free", 0),
+        (lambda host: host, flavor("x", vcpus=7, ram=1024), ReportedState.STRANDED, "2 VCPU: at most 1 VCPU free", 0),
+        (lambda host: host, flavor("x", vcpus=8, ram=8192, disk=100), ReportedState.FULL, "1 DISK_GB: at most 0 DISK_GB free; 2048 MEMORY_MB: at most 0 MEMORY_MB free; 2 VCPU", 0),
+        (lambda host: host.disabled("new kernel"), None, ReportedState.DISABLED, "service disabled (new kernel)", 0),
+        (lambda host: host.down(), None, ReportedState.DOWN, "service last seen", 0),
+        (lambda host: host, flavor("x"), ReportedState.UNSUITABLE, "NumInstancesFilter: 1 instances, limit 1", 0),
     ],
     ids=["free", "without memory", "without vcpus", "full", "disabled", "down", "filtered"],
 )  # fmt: skip
@@ -41,7 +41,7 @@ def test_the_state_of_a_host(changed, used, state, words, room):
     assert words in found["h"].words
     assert found["h"].room == room
     assert found["h"].instances == (used is not None)
-    assert found["other"].state is State.ROOM
+    assert found["other"].state is ReportedState.ROOM
 
 
 def test_a_host_that_placement_does_not_offer_though_it_has_room_is_unsuitable():
@@ -49,7 +49,7 @@ def test_a_host_that_placement_does_not_offer_though_it_has_room_is_unsuitable()
     cloud.flavors["gpu"] = flavor("gpu", trait__CUSTOM_GPU="required")
     found, hosts = states(cloud, "gpu")
     assert hosts.flavor == "gpu"
-    assert found["h"].state is State.UNSUITABLE
+    assert found["h"].state is ReportedState.UNSUITABLE
     assert found["h"].words == "required trait CUSTOM_GPU (flavor)"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.decisions.explainer import MOST_ENTRIES
 from scheduler.operators.report import directory, site
-from scheduler.operators.report.hosts import Hosts, ReportedHost, State
+from scheduler.operators.report.hosts import ReportedHost, ReportedHosts, ReportedState
 from scheduler.operators.report.overview import name_of, summarize
 from tests.support.pages import Page
 from tests.support.shown import html_of
@@ -20,17 +20,17 @@ ENTRIES = [
 FREE = {"VCPU": 8.0, "MEMORY_MB": 4096.0, "DISK_GB": 10.0}
 
 
-def host(name, zone="az1", state=State.ROOM, room=3, chosen=0, words=""):
+def host(name, zone="az1", state=ReportedState.ROOM, room=3, chosen=0, words=""):
     return ReportedHost(name, f"{name}.example", "cell1", zone, state, words, room, 5, FREE, chosen)
 
 
-HOSTS = Hosts(
+HOSTS = ReportedHosts(
     "m1",
     [
         host("h1", chosen=2),
         host("h2"),
-        host("h3", state=State.STRANDED, room=0, words="not enough VCPU"),
-        host("h4", "az2", State.DISABLED, 0, words="service disabled (new kernel)"),
+        host("h3", state=ReportedState.STRANDED, room=0, words="not enough VCPU"),
+        host("h4", "az2", ReportedState.DISABLED, 0, words="service disabled (new kernel)"),
     ],
 )
 
@@ -96,7 +96,9 @@ def test_hosts_have_pages_with_why_and_with_the_decision_that_chose_them():
 @pytest.mark.parametrize("count", [2, 130, 450], ids=["one page", "a full page", "several pages"])
 @pytest.mark.parametrize("lost", [(), ("req-5", "req-2")], ids=["all kept", "some no longer kept"])
 def test_each_link_leads_to_a_page_of_the_report(count, lost):
-    pages, decisions = made(hosts=Hosts("m1", [host(f"h{number}") for number in range(count)]), lost=lost)
+    pages, decisions = made(
+        hosts=ReportedHosts("m1", [host(f"h{number}") for number in range(count)]), lost=lost
+    )
     assert len(pages) == 1 + -(-count // site.PAGE)
     found = {name: Page(html) for name, html in pages.items()}
     for name, page in found.items():
@@ -140,7 +142,7 @@ def test_names_of_users_are_no_markup():
         entry(1, request_id=nasty, flavor=nasty, availability_zone=nasty, cause=cause),
         entry(2, [nasty]),
     ]
-    pages, _ = made(entries, Hosts(nasty, [host(nasty, nasty, words=nasty)]))
+    pages, _ = made(entries, ReportedHosts(nasty, [host(nasty, nasty, words=nasty)]))
     for html in pages.values():
         assert "<script>alert" not in html
         assert "&lt;script&gt;alert" in html

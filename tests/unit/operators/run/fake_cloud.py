@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
-from scheduler.operators.run.journal import Step
-from scheduler.operators.run.nova_api import Action, Refused, Server, Service, Unanswered
-from scheduler.operators.run.one_move import Limits, Timing
+from scheduler.operators.run.journal import RunStep
+from scheduler.operators.run.nova_api import Action, NovaServer, NovaService, Refused, Unanswered
+from scheduler.operators.run.one_move import Clocks, RunLimits
 from scheduler.operators.run.plans import Round, Stay
 
 #: Seconds that a move takes, and a confirmation.
@@ -66,7 +66,7 @@ class FakeCloud:
     def put(self, uuid, host="h1", state="active", task=""):
         for name in ("h1", "h2", "h3"):
             self.machines.setdefault(name, Machine())
-        self.servers[uuid] = Server(uuid, host, state, task, name=f"name-{uuid}", project="p")
+        self.servers[uuid] = NovaServer(uuid, host, state, task, name=f"name-{uuid}", project="p")
         self.allocations[uuid] = {f"node-{host}"}
         return self
 
@@ -88,10 +88,10 @@ class FakeCloud:
 
     @property
     def timing(self):
-        return Timing(lambda: self.now, lambda: self.now, self.sleep)
+        return Clocks(lambda: self.now, lambda: self.now, self.sleep)
 
     def limits(self, **changed):
-        return replace(Limits(), **changed)
+        return replace(RunLimits(), **changed)
 
     # -- nova
 
@@ -114,7 +114,7 @@ class FakeCloud:
     def service(self, host):
         self._available()
         one = self.machines.get(host)
-        return one and Service(f"id-{host}", host, one.enabled, one.up, one.reason)
+        return one and NovaService(f"id-{host}", host, one.enabled, one.up, one.reason)
 
     def disable(self, service, reason):
         machine = self.machines[service.host]
@@ -251,7 +251,7 @@ class FakeCloud:
             free[target] -= 1
             nodes = [f"node-{server.host}"], [f"node-{target}"]
             steps.append(
-                Step(server.uuid, server.host, target, way, server.vm_state, reset, nodes[0], nodes[1])
+                RunStep(server.uuid, server.host, target, way, server.vm_state, reset, nodes[0], nodes[1])
             )
         machines = {name: [f"node-{name}"] for name in self.machines}
         return Round(list(self.drained), steps, stays, busy, machines)

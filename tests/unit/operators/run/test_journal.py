@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from scheduler.operators.run.journal import LIFETIME, Journal, JournalUnusable, MoveState, Step
+from scheduler.operators.run.journal import LIFETIME, JournalUnusable, MoveState, RunJournal, RunStep
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def path(tmp_path):
 
 
 def begin(path):
-    journal = Journal(path, lambda: 0.0)
+    journal = RunJournal(path, lambda: 0.0)
     journal.write("begin", hosts=["h1"])
     return journal
 
@@ -21,10 +21,10 @@ def begin(path):
 def test_the_next_process_reads_what_was_written(path):
     with begin(path) as journal:
         journal.write("disable", host="h1", reason="fans")
-        step = Step("i1", "h1", "h2", "live", state=MoveState.REQUESTED)
+        step = RunStep("i1", "h1", "h2", "live", state=MoveState.REQUESTED)
         journal.write_step(step)
         step.state = MoveState.MOVED  # not written, so not known
-    with Journal(path) as journal:
+    with RunJournal(path) as journal:
         history = journal.history
         assert (history.hosts, history.disabled, history.begun_at) == (
             ["h1"],
@@ -44,20 +44,20 @@ def test_only_its_owner_can_read_it(path):
 
 def test_one_process_at_a_time(path):
     with begin(path), pytest.raises(JournalUnusable, match="Another process carries out the plan"):
-        Journal(path)
-    Journal(path).close()
+        RunJournal(path)
+    RunJournal(path).close()
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_a_line_that_a_crash_cut_off_is_dropped(path, cut):
     with begin(path) as journal:
-        journal.write_step(Step("i1", "h1", "h2", "live", state=MoveState.REQUESTED))
+        journal.write_step(RunStep("i1", "h1", "h2", "live", state=MoveState.REQUESTED))
     os.truncate(path, path.stat().st_size - cut)
-    with Journal(path) as journal:
+    with RunJournal(path) as journal:
         assert journal.history.steps == {}
         assert journal.history.hosts == ["h1"]
-        journal.write_step(Step("i2", "h1", "h2", "live", state=MoveState.REQUESTED))
-    with Journal(path) as journal:
+        journal.write_step(RunStep("i2", "h1", "h2", "live", state=MoveState.REQUESTED))
+    with RunJournal(path) as journal:
         assert list(journal.history.steps) == ["i2"]
 
 
@@ -89,7 +89,7 @@ def test_another_file_is_refused_and_left_as_it_is(path, text, words):
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(JournalUnusable, match=words):
-        Journal(path)
+        RunJournal(path)
     assert path.read_text() == text
 
 
@@ -98,10 +98,10 @@ def test_a_line_that_a_full_disk_cut_is_dropped_by_the_same_process_too(path, mo
         write = os.write
         monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
         with pytest.raises(JournalUnusable, match="the disk is full"):
-            journal.write_step(Step("i1", "h1", "h2", "live", state=MoveState.REQUESTED))
+            journal.write_step(RunStep("i1", "h1", "h2", "live", state=MoveState.REQUESTED))
         monkeypatch.undo()
         journal.write("end", state="stopped", why="the disk is full")
-    with Journal(path) as journal:
+    with RunJournal(path) as journal:
         assert (journal.history.steps, journal.history.ended) == ({}, "stopped")
 
 
@@ -118,11 +118,11 @@ def test_a_first_line_that_was_cut_is_dropped(path, length):
 def test_moves_of_a_run_count_for_a_day(path, seconds, counts, ended):
     with begin(path) as journal:
         journal.write("disable", host="h1", reason="fans")
-        journal.write_step(Step("moved", "h1", "h2", "live", state=MoveState.MOVED))
-        journal.write_step(Step("open", "h1", "h2", "cold", state=MoveState.REQUESTED))
+        journal.write_step(RunStep("moved", "h1", "h2", "live", state=MoveState.MOVED))
+        journal.write_step(RunStep("open", "h1", "h2", "cold", state=MoveState.REQUESTED))
         if ended:
             journal.write("end", state="stopped", why="")
-    with Journal(path, lambda: seconds) as journal:
+    with RunJournal(path, lambda: seconds) as journal:
         journal.write("begin", hosts=["h1"])
         assert set(journal.history.steps) == ({"moved", "open"} if counts else {"open"})
         assert journal.history.disabled == {"h1": "fans"}
@@ -131,12 +131,12 @@ def test_moves_of_a_run_count_for_a_day(path, seconds, counts, ended):
 def test_what_is_no_file_is_a_clear_error(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(JournalUnusable, match="is no regular file"):
-        Journal(tmp_path / "fifo")
+        RunJournal(tmp_path / "fifo")
 
 
 def test_what_was_undone_does_not_count_any_more(path):
     with begin(path) as journal:
-        journal.write_step(Step("i1", "h1", "h2", "live", state=MoveState.MOVED))
+        journal.write_step(RunStep("i1", "h1", "h2", "live", state=MoveState.MOVED))
         journal.write("undo")
         assert (journal.history.hosts, journal.history.steps) == ([], {})
 
@@ -144,4 +144,4 @@ def test_what_was_undone_does_not_count_any_more(path):
 def test_a_file_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalUnusable, match="Cannot open"):
-        Journal(tmp_path / "file" / "x")
+        RunJournal(tmp_path / "file" / "x")

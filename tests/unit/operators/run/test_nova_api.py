@@ -8,7 +8,15 @@ import pytest
 import requests_mock
 
 from scheduler.operators.run import nova_api
-from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, Refused, Server, Service, Unanswered
+from scheduler.operators.run.nova_api import (
+    Action,
+    NotAllowed,
+    NovaApi,
+    NovaServer,
+    NovaService,
+    Refused,
+    Unanswered,
+)
 
 #: Of the library about itself.
 pytestmark = [
@@ -81,7 +89,7 @@ def test_confirming_and_resetting(nova, http):
 
 def test_a_server(nova, http):
     http.get(f"{NOVA}/servers/{UUID}", json={"server": SERVER})
-    assert nova.server(UUID) == Server(UUID, "cmp-01", "active", "migrating", "web", "p")
+    assert nova.server(UUID) == NovaServer(UUID, "cmp-01", "active", "migrating", "web", "p")
     http.get(
         f"{NOVA}/servers/{UUID}", status_code=404, json={"itemNotFound": {"message": "gone", "code": 404}}
     )
@@ -95,7 +103,7 @@ def test_a_service_is_disabled_by_its_id_with_a_reason(nova, http):
     }  # fmt: skip
     http.get(f"{NOVA}/os-services", json={"services": [found]})
     service = nova.service("cmp-01")
-    assert service == Service("s1", "cmp-01", enabled=True, up=True)
+    assert service == NovaService("s1", "cmp-01", enabled=True, up=True)
     assert nova.service("cmp-0") is None
     sent = http.put(f"{NOVA}/os-services/s1", json={"service": found})
     nova.disable(service, "new fans")

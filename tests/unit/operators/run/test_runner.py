@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from scheduler.operators.run.journal import Journal
+from scheduler.operators.run.journal import RunJournal
 from scheduler.operators.run.nova_api import Action, Refused, Unanswered
 from scheduler.operators.run.runner import NotBegun, Runner
 from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
@@ -17,7 +17,7 @@ def file(tmp_path):
 
 def start(cloud, file, halted=lambda: False, lines=None, **limits):
     """Run until it ends; returns its outcome."""
-    with Journal(file, lambda: cloud.now) as journal:
+    with RunJournal(file, lambda: cloud.now) as journal:
         runner = Runner(
             cloud,
             cloud,

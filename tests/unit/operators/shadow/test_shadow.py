@@ -12,7 +12,7 @@ import pytest
 from scheduler.errors import PlacementUnavailable
 from scheduler.hosts.pending import AMOUNTS
 from scheduler.operators.shadow import report
-from scheduler.operators.shadow.comparison import Verdict, compare
+from scheduler.operators.shadow.comparison import ShadowVerdict, compare
 from scheduler.operators.shadow.copies import read_copy
 from scheduler.operators.shadow.decisions import (
     MOST_RANKED,
@@ -52,46 +52,46 @@ def decided(*choices, unreported=(), pending=(), subset=1, refusal=""):
 @pytest.mark.parametrize(
     ("decision", "nodes", "verdict"),
     [
-        (decided(choice(ONE)), [ONE], Verdict.SAME),
-        (decided(choice(ONE, TWO)), [TWO], Verdict.EQUAL),
-        (decided(choice(ONE, TWO)), [THREE], Verdict.OTHER),
-        (decided(choice(ONE), unreported=[choice(TWO)]), [TWO], Verdict.UNREPORTED),
-        (decided(choice(ONE), unreported=[choice(TWO, THREE)]), [THREE], Verdict.UNREPORTED),
-        (decided(choice(ONE), choice(TWO)), [TWO, ONE], Verdict.SAME),
+        (decided(choice(ONE)), [ONE], ShadowVerdict.SAME),
+        (decided(choice(ONE, TWO)), [TWO], ShadowVerdict.EQUAL),
+        (decided(choice(ONE, TWO)), [THREE], ShadowVerdict.OTHER),
+        (decided(choice(ONE), unreported=[choice(TWO)]), [TWO], ShadowVerdict.UNREPORTED),
+        (decided(choice(ONE), unreported=[choice(TWO, THREE)]), [THREE], ShadowVerdict.UNREPORTED),
+        (decided(choice(ONE), choice(TWO)), [TWO, ONE], ShadowVerdict.SAME),
         (
             decided(choice(ONE), choice(TWO), unreported=[choice(TWO), choice(THREE)]),
             [THREE, TWO],
-            Verdict.UNREPORTED,
+            ShadowVerdict.UNREPORTED,
         ),
-        (decided(choice(ONE, then=[TWO]), subset=2), [TWO], Verdict.EQUAL),
-        (decided(choice(ONE, then=[TWO, THREE]), subset=2), [THREE], Verdict.OTHER),
-        (decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])]), [THREE], Verdict.OTHER),
+        (decided(choice(ONE, then=[TWO]), subset=2), [TWO], ShadowVerdict.EQUAL),
+        (decided(choice(ONE, then=[TWO, THREE]), subset=2), [THREE], ShadowVerdict.OTHER),
+        (decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])]), [THREE], ShadowVerdict.OTHER),
         (
             decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])], pending=[ONE]),
             [THREE],
-            Verdict.OTHER,
+            ShadowVerdict.OTHER,
         ),
         (
             decided(choice(TWO), unreported=[choice(ONE, then=[TWO, THREE])], pending=[ONE, TWO]),
             [THREE],
-            Verdict.UNREPORTED,
+            ShadowVerdict.UNREPORTED,
         ),
         (
             decided(choice(THREE), unreported=[choice(ONE, then=[TWO])], pending=[ONE, TWO]),
             [THREE],
-            Verdict.SAME,
+            ShadowVerdict.SAME,
         ),
         (
             decided(choice(ONE), unreported=[choice(ONE, then=[TWO])], pending=[ONE, TWO]),
             [THREE],
-            Verdict.OTHER,
+            ShadowVerdict.OTHER,
         ),
-        (decided(choice(ONE), choice(TWO, THREE)), [ONE, THREE], Verdict.EQUAL),
-        (decided(choice(ONE), choice(TWO)), [ONE, ONE], Verdict.OTHER),
-        (decided(choice(ONE)), ["unknown to the table"], Verdict.OTHER),
-        (decided(choice(ONE)), [], Verdict.NOVA_REFUSED),
-        (decided(refusal="No host"), [ONE], Verdict.BERTH_REFUSED),
-        (decided(refusal="No host"), [], Verdict.BOTH_REFUSED),
+        (decided(choice(ONE), choice(TWO, THREE)), [ONE, THREE], ShadowVerdict.EQUAL),
+        (decided(choice(ONE), choice(TWO)), [ONE, ONE], ShadowVerdict.OTHER),
+        (decided(choice(ONE)), ["unknown to the table"], ShadowVerdict.OTHER),
+        (decided(choice(ONE)), [], ShadowVerdict.NOVA_REFUSED),
+        (decided(refusal="No host"), [ONE], ShadowVerdict.BERTH_REFUSED),
+        (decided(refusal="No host"), [], ShadowVerdict.BOTH_REFUSED),
     ],
 )
 def test_a_decision_is_compared_with_what_the_instances_hold(decision, nodes, verdict):
@@ -101,23 +101,33 @@ def test_a_decision_is_compared_with_what_the_instances_hold(decision, nodes, ve
 @pytest.mark.parametrize(
     ("decision", "node", "changes", "verdict"),
     [
-        (decided(choice(ONE, then=[TWO])), TWO, Changes(fuller={ONE}), Verdict.CHANGED),
-        (decided(choice(ONE, then=[TWO])), TWO, Changes(freer={ONE}), Verdict.OTHER),
-        (decided(choice(ONE, then=[TWO])), TWO, Changes(freer={TWO}), Verdict.CHANGED),
-        (decided(choice(ONE, then=[TWO])), TWO, Changes(fuller={TWO}), Verdict.OTHER),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(fuller={ONE}), ShadowVerdict.CHANGED),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(freer={ONE}), ShadowVerdict.OTHER),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(freer={TWO}), ShadowVerdict.CHANGED),
+        (decided(choice(ONE, then=[TWO])), TWO, Changes(fuller={TWO}), ShadowVerdict.OTHER),
         # one of those that Berth prefers has not changed
-        (decided(choice(ONE, then=[TWO, THREE])), THREE, Changes(fuller={ONE}), Verdict.OTHER),
-        (decided(choice(ONE, then=[TWO, THREE])), THREE, Changes(fuller={ONE, TWO}), Verdict.CHANGED),
-        (decided(choice(ONE, then=[TWO, THREE]), pending=[TWO]), THREE, Changes({ONE}), Verdict.CHANGED),
-        (decided(choice(ONE, then=[TWO, THREE]), subset=2), THREE, Changes(fuller={ONE}), Verdict.CHANGED),
+        (decided(choice(ONE, then=[TWO, THREE])), THREE, Changes(fuller={ONE}), ShadowVerdict.OTHER),
+        (decided(choice(ONE, then=[TWO, THREE])), THREE, Changes(fuller={ONE, TWO}), ShadowVerdict.CHANGED),
+        (
+            decided(choice(ONE, then=[TWO, THREE]), pending=[TWO]),
+            THREE,
+            Changes({ONE}),
+            ShadowVerdict.CHANGED,
+        ),
+        (
+            decided(choice(ONE, then=[TWO, THREE]), subset=2),
+            THREE,
+            Changes(fuller={ONE}),
+            ShadowVerdict.CHANGED,
+        ),
         # it was full before
-        (decided(choice(ONE, then=[TWO])), THREE, Changes(freer={THREE}), Verdict.CHANGED),
-        (decided(choice(ONE, then=[TWO])), THREE, Changes(fuller={ONE, TWO}), Verdict.OTHER),
+        (decided(choice(ONE, then=[TWO])), THREE, Changes(freer={THREE}), ShadowVerdict.CHANGED),
+        (decided(choice(ONE, then=[TWO])), THREE, Changes(fuller={ONE, TWO}), ShadowVerdict.OTHER),
         (
             decided(choice(ONE), unreported=[choice(TWO, then=[THREE])]),
             THREE,
             Changes(fuller={TWO}),
-            Verdict.CHANGED,
+            ShadowVerdict.CHANGED,
         ),
     ],
 )
@@ -152,7 +162,7 @@ def test_a_host_that_berth_never_chooses_is_none_of_its_best():
     best.consumed(0, view, 0, None)
     decision = ShadowDecision("req-1", ["vm0"], view.table, choices=best.choices)
     verdicts = [compare(decision, {"vm0": row.uuid}) for row in view.rows]
-    assert verdicts == [Verdict.SAME, Verdict.EQUAL, Verdict.OTHER]
+    assert verdicts == [ShadowVerdict.SAME, ShadowVerdict.EQUAL, ShadowVerdict.OTHER]
 
 
 def body(**changes):
@@ -256,7 +266,7 @@ def test_what_nova_chose_is_waited_for_and_written(world):
     assert world.look(1) == []
     world.held["vm0"] = ONE
     (written,) = world.look(10)
-    assert (written.verdict, written.berth, written.nova) == (Verdict.SAME, ("one",), ("one",))
+    assert (written.verdict, written.berth, written.nova) == (ShadowVerdict.SAME, ("one",), ("one",))
     assert written.nova_seconds == 11
     assert world.followed == [{"vm0": ONE}]
     assert world.look(1000) == [written]
@@ -265,7 +275,7 @@ def test_what_nova_chose_is_waited_for_and_written(world):
 def test_a_request_that_nova_gave_up_was_refused(world):
     world.take()
     world.over.add("vm0")
-    assert [each.verdict for each in world.look(1)] == [Verdict.NOVA_REFUSED]
+    assert [each.verdict for each in world.look(1)] == [ShadowVerdict.NOVA_REFUSED]
 
 
 def test_all_instances_of_a_request_are_waited_for(world):
@@ -274,7 +284,7 @@ def test_all_instances_of_a_request_are_waited_for(world):
     world.held["vm0"] = ONE
     assert world.look(1) == []
     world.held["vm1"] = TWO
-    assert [each.verdict for each in world.look(10)] == [Verdict.SAME]
+    assert [each.verdict for each in world.look(10)] == [ShadowVerdict.SAME]
 
 
 def test_while_placement_is_away_nothing_counts_as_refused(world):
@@ -283,7 +293,7 @@ def test_while_placement_is_away_nothing_counts_as_refused(world):
     world.held = None
     assert world.look(1) == []
     world.held = {"vm0": ONE}
-    assert [each.verdict for each in world.look(10)] == [Verdict.SAME]
+    assert [each.verdict for each in world.look(10)] == [ShadowVerdict.SAME]
 
 
 def test_a_choice_that_is_never_seen_is_given_up(world):
@@ -291,7 +301,7 @@ def test_a_choice_that_is_never_seen_is_given_up(world):
     found = []
     for _ in range(12):
         found = world.look(LONGEST_WAIT / 8)
-    assert [each.verdict for each in found] == [Verdict.UNKNOWN]
+    assert [each.verdict for each in found] == [ShadowVerdict.UNKNOWN]
     assert world.followed == [{}]
 
 
@@ -299,7 +309,7 @@ def test_a_choice_that_is_never_seen_is_given_up(world):
 def test_what_cannot_be_decided_is_written(world, error):
     world.decision = error
     world.take()
-    assert [each.verdict for each in world.look()] == [Verdict.UNKNOWN]
+    assert [each.verdict for each in world.look()] == [ShadowVerdict.UNKNOWN]
 
 
 def in_disorder(world):
@@ -318,7 +328,7 @@ def in_disorder(world):
 def test_an_order_in_which_requests_were_decided_at_the_same_time_is_a_known_reason(world):
     in_disorder(world)
     world.held = {"vm0": TWO, "vm1": ONE}
-    assert [each.verdict for each in world.look(1)] == [Verdict.UNREPORTED] * 2
+    assert [each.verdict for each in world.look(1)] == [ShadowVerdict.UNREPORTED] * 2
 
 
 def test_the_choice_for_a_request_of_the_same_time_is_waited_for(world):
@@ -328,7 +338,7 @@ def test_the_choice_for_a_request_of_the_same_time_is_waited_for(world):
     assert world.followed == [{"vm0": TWO}]
     world.held["vm1"] = ONE
     found = {each.request_id: each for each in world.look(10)}
-    assert {each.verdict for each in found.values()} == {Verdict.UNREPORTED}
+    assert {each.verdict for each in found.values()} == {ShadowVerdict.UNREPORTED}
     assert found["req-0"].nova_seconds == 1
 
 
@@ -341,7 +351,7 @@ def test_a_request_that_ended_before_is_no_reason(world):
     world.take()
     world.held["vm0"] = TWO
     verdicts = [each.verdict for each in world.look(1)]
-    assert verdicts == [Verdict.UNREPORTED] * 2 + [Verdict.OTHER]
+    assert verdicts == [ShadowVerdict.UNREPORTED] * 2 + [ShadowVerdict.OTHER]
 
 
 def test_hosts_that_changed_until_the_choice_was_seen_are_looked_at_then(world):
@@ -349,13 +359,13 @@ def test_hosts_that_changed_until_the_choice_was_seen_are_looked_at_then(world):
     world.take()
     world.held["vm0"] = TWO
     world.changes = Changes(fuller={ONE})
-    assert [each.verdict for each in world.look(1)] == [Verdict.CHANGED]
+    assert [each.verdict for each in world.look(1)] == [ShadowVerdict.CHANGED]
 
 
 def test_what_waits_is_bounded(world):
     for _ in range(MOST_WAITING + 3):
         world.take()
-    assert [each.verdict for each in world.look()] == [Verdict.UNKNOWN] * 3
+    assert [each.verdict for each in world.look()] == [ShadowVerdict.UNKNOWN] * 3
 
 
 def comparison(verdict, time=1000.0, **more):
@@ -363,12 +373,12 @@ def comparison(verdict, time=1000.0, **more):
 
 
 FOUND = [
-    *[comparison(Verdict.SAME, 1000 + at, seconds=0.01, nova_seconds=2) for at in range(90)],
-    *[comparison(Verdict.EQUAL, seconds=0.02, nova_seconds=2) for _ in range(7)],
-    comparison(Verdict.OTHER, berth=("one",), nova=("two",)),
-    comparison(Verdict.BOTH_REFUSED),
-    comparison(Verdict.BERTH_REFUSED, nova=("<two>",), refusal="No <host>"),
-    comparison(Verdict.UNKNOWN, 4600),
+    *[comparison(ShadowVerdict.SAME, 1000 + at, seconds=0.01, nova_seconds=2) for at in range(90)],
+    *[comparison(ShadowVerdict.EQUAL, seconds=0.02, nova_seconds=2) for _ in range(7)],
+    comparison(ShadowVerdict.OTHER, berth=("one",), nova=("two",)),
+    comparison(ShadowVerdict.BOTH_REFUSED),
+    comparison(ShadowVerdict.BERTH_REFUSED, nova=("<two>",), refusal="No <host>"),
+    comparison(ShadowVerdict.UNKNOWN, 4600),
 ]
 
 
@@ -384,7 +394,7 @@ def test_the_report_counts():
         "berth-refused": 1,
         "unknown": 1,
     }
-    assert [each.verdict for each in found.differences] == [Verdict.BERTH_REFUSED, Verdict.OTHER]
+    assert [each.verdict for each in found.differences] == [ShadowVerdict.BERTH_REFUSED, ShadowVerdict.OTHER]
     assert report.sentence(found) == (
         "Of 100 requests in 1.0 h: 1 refused that nova-scheduler served, 1 unexplained; 98.0 % the same or of "
         "equal weight, 0.0 % another by placements that no compute has reported yet, 0.0 % by hosts that changed "
@@ -422,18 +432,18 @@ def test_each_difference_is_shown_and_no_markup_of_others():
 
 
 def test_differences_that_are_explained_are_not_bad():
-    alike = [comparison(one) for one in (Verdict.SAME, Verdict.UNREPORTED, Verdict.CHANGED)]
+    alike = [comparison(one) for one in (ShadowVerdict.SAME, ShadowVerdict.UNREPORTED, ShadowVerdict.CHANGED)]
     assert report.shown(report.summarize(alike), NOW).head.look == "good"
-    other = [*alike, comparison(Verdict.OTHER)]
+    other = [*alike, comparison(ShadowVerdict.OTHER)]
     assert report.shown(report.summarize(other), NOW).head.look == ""
 
 
 def test_comparisons_are_for_their_owner_alone(tmp_path):
     (tmp_path / "berth-shadow.jsonl").touch(0o644)  # of an earlier version
     file = ComparisonFile(tmp_path)
-    file.write(comparison(Verdict.SAME, 9.0))
+    file.write(comparison(ShadowVerdict.SAME, 9.0))
     file._handler.doRollover()
-    file.write(comparison(Verdict.SAME, 9.0))
+    file.write(comparison(ShadowVerdict.SAME, 9.0))
     file.close()
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"berth-shadow.jsonl": 0o600, "berth-shadow.jsonl.1": 0o600}
@@ -444,7 +454,7 @@ def test_comparisons_are_read_from_all_files_and_broken_lines_are_skipped(tmp_pa
         json.dumps({"time": 5, "request_id": "old", "verdict": "same", "instances": 1}) + "\nbroken\n"
     )
     file = ComparisonFile(tmp_path)
-    file.write(comparison(Verdict.OTHER, 9.0))
+    file.write(comparison(ShadowVerdict.OTHER, 9.0))
     file.close()
     assert [each.request_id for each in report.read(tmp_path)] == ["old", "req-1"]
     assert [each.request_id for each in report.read(tmp_path, since=6)] == ["req-1"]

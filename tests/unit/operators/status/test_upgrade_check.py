@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import CELL0
 from scheduler.operators import programs
-from scheduler.operators.status.upgrade_check import CUT, State, cut_answers
+from scheduler.operators.status.upgrade_check import CUT, Level, cut_answers
 from tests.support.placement import Placement, make_node
 from tests.unit.cmd.test_check_config import NOTHING
 
@@ -132,7 +132,7 @@ def test_answers_that_placement_cuts_are_a_warning_with_both_numbers(bound):
     found = list(cut_answers(lambda path: SimpleNamespace(content=placement.get(path, "1.36").body)))
     if bound == 2:
         (row,) = found
-        assert (row.state, row.check) == (State.WARNING, CUT)
+        assert (row.state, row.check) == (Level.WARNING, CUT)
         assert row.detail == "One response has 2 of 3 compute nodes with free memory"
         assert "max_allocation_candidates in Placement's configuration to 3 or more" in row.next_step
     else:
@@ -141,7 +141,7 @@ def test_answers_that_placement_cuts_are_a_warning_with_both_numbers(bound):
 
 def test_answers_that_cannot_be_read_are_a_warning():
     (row,) = cut_answers(lambda _path: SimpleNamespace(content=b"<html>"))
-    assert (row.state, row.check) == (State.WARNING, CUT)
+    assert (row.state, row.check) == (Level.WARNING, CUT)
 
 
 def test_where_the_log_goes_is_a_row(check, tmp_path):
