@@ -5,7 +5,8 @@ import pytest
 
 from scheduler.operators import programs
 from scheduler.operators.audit import command as audit
-from scheduler.operators.audit.values import Audited, Kind, finding
+from scheduler.operators.audit.command import shown, summary
+from scheduler.operators.audit.values import Audited, AuditFinding, Kind, finding
 
 UUIDS = ["ece10b1c-f3f4-4d8c-ad60-09ab4ccf7979", "afb51f72-7182-4ce5-8c8e-e5524baf970f"]
 DELETE = "openstack resource provider allocation delete"
@@ -61,3 +62,31 @@ def test_programs_get_commands_in_their_row_and_no_control_characters(run):
     rows = json.loads(run("--format", "json"))
     assert [row["Next step"].rpartition(": ")[2] for row in rows] == [f"{DELETE} {uuid}" for uuid in UUIDS]
     assert rows[0]["Host"] == r"cmp-\x1b[31m1"
+
+
+FINDING = AuditFinding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.")
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        pytest.param(Audited(), 0, id="nothing"),
+        pytest.param(Audited([FINDING]), 1, id="a finding"),
+        pytest.param(Audited([FINDING], left_out=1), 1, id="findings beyond the limit"),
+    ],
+)
+def test_exit_status(report, expected):
+    assert shown(report).status == expected
+
+
+def test_a_row_tells_what_is_wrong_and_what_to_do():
+    (table,) = shown(Audited([FINDING])).tables
+    assert list(table.rows) == [
+        ("allocation-without-instance", "i", "compute-1", "Nothing has this UUID.", "Delete it.")
+    ]
+
+
+def test_summary_tells_what_was_compared_and_what_is_not_shown():
+    report = Audited([FINDING], left_out=2, counts={"provider trees": 3, "instances": 4})
+    assert summary(report) == ("Compared 3 provider trees, 4 instances. Findings: 3 (2 of them not shown).")
+    assert summary(Audited()) == "Compared nothing. Findings: 0."
