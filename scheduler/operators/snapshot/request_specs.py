@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -41,26 +43,38 @@ class RequestSpecs:
         """Read nothing yet."""
         self._engines = engines
 
+    @cached_property
+    def _flavors(self) -> list[Flavor]:
+        """All flavors with their extra specs, in order of name, as they are at the first question."""
+        specs = flavor_extra_specs.c
+        joined = flavors.outerjoin(flavor_extra_specs, specs.flavor_id == flavors.c.id)
+        columns = (*(flavors.c[name] for name in _READ), specs.key, specs.value)
+        query = sa.select(*columns).select_from(joined).order_by(flavors.c.name, flavors.c.id)
+        with self._engines.api().connect() as connection:
+            rows = list(connection.execute(query))
+        return [
+            Flavor(
+                **dict(zip(_READ, values, strict=True)),
+                extra_specs={row.key: row.value or "" for row in its if row.key is not None},
+            )
+            for values, its in groupby(rows, lambda row: row[: len(_READ)])
+        ]
+
+    def flavors(self) -> list[Flavor]:
+        """Return all flavors, in order of name."""
+        return self._flavors
+
     def flavor(self, name: str) -> Flavor:
         """Return a flavor by its name or by its id for users.
 
         Raises:
             NotFound: There is none.
         """
-        columns = flavors.c
-        query = sa.select(*(columns[each] for each in _READ)).where(
-            sa.or_(columns.name == name, columns.flavorid == name)
-        )
-        with self._engines.api().connect() as connection:
-            row = connection.execute(query).first()
-            if row is None:
-                raise NotFound(f"There is no flavor {name}")
-            specs = connection.execute(
-                sa.select(flavor_extra_specs.c.key, flavor_extra_specs.c.value).where(
-                    flavor_extra_specs.c.flavor_id == row.id
-                )
-            )
-            return Flavor(**row._mapping, extra_specs={key: value or "" for key, value in specs})  # noqa: SLF001 - its public name
+        named = [each for each in self._flavors if each.name == name]
+        named += [each for each in self._flavors if each.flavorid == name]
+        if not named:
+            raise NotFound(f"There is no flavor {name}")
+        return named[0].obj_clone()
 
     def group(self, group_uuid: str) -> InstanceGroup:
         """Return a server group with its policy and its members, without their hosts.
@@ -89,12 +103,6 @@ class RequestSpecs:
                     uuids[group_id].append(uuid)
                 found |= {row.uuid: _group(row, uuids[row.id]) for row in rows}
         return found
-
-    def flavors(self) -> list[Flavor]:
-        """Return all flavors, in order of name."""
-        with self._engines.api().connect() as connection:
-            names = list(connection.execute(sa.select(flavors.c.name).order_by(flavors.c.name)).scalars())
-        return [self.flavor(name) for name in names]
 
     def texts(self, instance_uuids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield the UUID of each of some instances with the request that it was made of, as stored."""
