@@ -243,7 +243,8 @@ def _read(
     if table.unread_cells and not (host and len(table)):
         names = hosts.cell_names()
         unread = ", ".join(names.get(uuid) or uuid for uuid in sorted(table.unread_cells))
-        raise CloudUnreadable(f"Cells that cannot be read: {unread}. {'It may be there' if host else ALL_CELLS}")
+        needed = "It may be there" if host else ALL_CELLS
+        raise CloudUnreadable(f"Cells that cannot be read: {unread}. {needed}")
     if not len(table) and host is None:
         raise CloudUnreadable("There is no compute node in any cell")
     # copies: a plan changes them

@@ -1,7 +1,9 @@
 """What is shown of a decision: its pictures, and that nothing of the document is markup."""
 
+import msgspec
 import pytest
 
+from scheduler import objects
 from scheduler.decisions.document import (
     Best,
     Candidates,
@@ -17,12 +19,18 @@ from scheduler.decisions.document import (
     Step,
     Weights,
     Why,
+    decode,
+    encode,
 )
 from scheduler.decisions.rendering import Host
+from scheduler.decisions.trace import Trace
 from scheduler.operators.explain import decision as shown_decision
+from scheduler.operators.explain.decision import requested_lines
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
+from tests.builders import uuid_of
 from tests.support.pages import Page
 from tests.support.shown import html_of
+from tests.unit.filters.asking import make_request
 
 RAM = Constraint("RamFilter", "filter", filter="RamFilter")
 WHY = Why(3, constraints=[RAM], failing=[Failing([0], 2, ["h3", "h4"], [[Reason("few", 2)]])])
@@ -207,3 +215,65 @@ def test_weights_are_differences_to_the_best():
 def test_differences_that_do_not_matter_are_called_equal():
     table = shown_decision.weights([host("h1", ram=3.0, io=0.5), host("h2", ram=2.9988, io=0.5006)], {})
     assert [(row[3], row[4]) for row in table.rows] == [("best", ""), ("equal", "")]
+
+
+UUID = uuid_of("image")
+GROUP = {"uuid": uuid_of("group"), "policy": "anti-affinity", "members": ["a", "b"], "hosts": ["h2", "h1"]}
+
+
+def lines(**fields):
+    return list(requested_lines(decode(encode(Trace(make_request(**fields)).decision))))
+
+
+@pytest.mark.parametrize(
+    ("fields", "title", "text"),
+    [
+        ({"force_hosts": ["h1"]}, "forced to", "h1"),
+        ({"force_nodes": ["n1"]}, "forced to", "n1"),
+        (
+            {"requested_destination": objects.Destination(host="h1", node="n1")},
+            "requested destination",
+            "host h1, node n1",
+        ),
+        ({"ignore_hosts": ["h1", "h2"]}, "ignored hosts", "h1, h2"),
+        (
+            {"hints": {"same_host": ["A", "B"], "query": ["[]"]}},
+            "hints",
+            "same_host=A, same_host=B, query=[]",
+        ),
+        (
+            {"group": GROUP | {"name": "db", "_rules": {"max_server_per_host": "2"}}},
+            "server group",
+            f"db ({GROUP['uuid']}): anti-affinity, max_server_per_host=2, 2 members on h1, h2",
+        ),
+        (
+            {"group": {"uuid": GROUP["uuid"], "policies": ["affinity"], "policy": None}},
+            "server group",
+            f"{GROUP['uuid']}: affinity, 0 members",
+        ),
+        (
+            {
+                "image": objects.ImageMeta(
+                    id=UUID,
+                    name="debian",
+                    properties=objects.ImageMetaProps(hw_disk_bus="virtio", traits_required=["A", "B"]),
+                )
+            },
+            "image",
+            "debian: hw_disk_bus=virtio, traits_required=A,B",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_asked_for_is_one_line(fields, title, text):
+    assert lines(**fields) == [(title, text)]
+
+
+def test_what_is_not_asked_for_is_not_mentioned():
+    assert lines(image={}, requested_destination=objects.Destination(aggregates=["a"])) == []
+
+
+def test_of_a_request_that_was_not_kept_nothing_is_said():
+    decision = Trace(make_request(force_hosts=["h1"])).decision
+    decision.spec = msgspec.Raw(b"null")
+    assert list(requested_lines(decision)) == []
