@@ -27,7 +27,7 @@ PROGRAMS = {
         "Explain the decisions of the schedulers.",
         {
             "decision": "explain.decision_commands:DecisionCommand",
-            "host": "explain.host_commands:HostCommand",
+            "host": "explain.host:HostCommand",
             "list": "explain.decision_commands:ListCommand",
             "report": "report.command:ReportCommand",
             "why": "explain.ticket:WhyCommand",

@@ -30,7 +30,7 @@ from scheduler.operators.plan.moves import ReasonText, Unplaced
 from scheduler.operators.report.hosts import ReportedHosts as AllHosts
 from scheduler.operators.report.hosts import ReportedState
 from scheduler.operators.shadow import report as shadow_report
-from scheduler.operators.shadow.comparison import ShadowVerdict as Compared
+from scheduler.operators.shadow.decisions import ShadowVerdict as Compared
 from tests.integration import services
 from tests.support.shown import html_of
 from tests.unit.operators.explain.test_decision import made

@@ -3,7 +3,7 @@
 - decision_commands: questions about decisions that were made
 - ticket: a decision in five lines, or in words for the user
 - waiting_command: the requests in progress
-- host_commands: about a host, as of now and in the latest decisions; host_now: the host as of now
-- decision, host: what is shown of each
+- host: about a host, as of now and in the latest decisions; host_now: the host as of now
+- decision: what is shown of a decision
 - log_reader: reads decision logs
 """

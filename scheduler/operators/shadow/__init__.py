@@ -12,8 +12,8 @@ It claims nothing, answers nobody and is in no list of services.
 module         what it has
 =============  ==========================================================================================
 copies         the queue of copies
-decisions      deciding a request without claims, twice: with and without what no compute has reported yet
-comparison     what nova-scheduler chose, and how that compares
+decisions      deciding a request without claims, twice: with and without what no compute has reported yet;
+               how that compares with what nova-scheduler chose
 shadow         the process: takes copies, decides, looks what nova-scheduler chose, and writes it down
 report         counts over what was written
 commands       run and report

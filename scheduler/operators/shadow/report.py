@@ -9,7 +9,7 @@ import msgspec
 from oslo_log import log as logging
 
 from scheduler.logs import count_text
-from scheduler.operators.shadow.comparison import MEANINGS, ShadowVerdict
+from scheduler.operators.shadow.decisions import MEANINGS, ShadowVerdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
 from scheduler.operators.shown.files import Measured
 from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Columns, Head, Shown, table

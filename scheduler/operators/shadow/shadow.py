@@ -15,9 +15,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler.errors import BerthError
-from scheduler.operators.shadow.comparison import ShadowVerdict, compare
 from scheduler.operators.shadow.copies import Copy
-from scheduler.operators.shadow.decisions import UNCHANGED, Changes, ShadowDecision, ShadowManager
+from scheduler.operators.shadow.decisions import (
+    UNCHANGED,
+    Changes,
+    ShadowDecision,
+    ShadowManager,
+    ShadowVerdict,
+    compare,
+)
 from scheduler.placement.errors import PlacementSilent
 
 LOG = logging.getLogger(f"nova.{__name__}")

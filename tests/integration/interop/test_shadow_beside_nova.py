@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shadow import report
-from scheduler.operators.shadow.comparison import ShadowVerdict
+from scheduler.operators.shadow.decisions import ShadowVerdict
 from scheduler.operators.shadow.shadow import FILE
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.integration.test_shadow import printed_report, shadow_queues

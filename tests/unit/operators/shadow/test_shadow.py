@@ -12,7 +12,6 @@ import pytest
 from scheduler.errors import PlacementUnavailable
 from scheduler.hosts.pending import AMOUNTS
 from scheduler.operators.shadow import report
-from scheduler.operators.shadow.comparison import ShadowVerdict, compare
 from scheduler.operators.shadow.copies import read_copy
 from scheduler.operators.shadow.decisions import (
     MOST_RANKED,
@@ -21,6 +20,8 @@ from scheduler.operators.shadow.decisions import (
     Changes,
     Choice,
     ShadowDecision,
+    ShadowVerdict,
+    compare,
 )
 from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
 from scheduler.operators.shown.files import metrics_text
