@@ -3,6 +3,5 @@
 - values: what is compared, in plain values, and the kinds of findings
 - compare: the comparison itself; no I/O
 - readers: compute nodes, instances and migrations, read from the databases, and Placement's providers
-- run: an audit, page by page; each finding is read a second time
-- command: ``berth-status audit``
+- command: ``berth-status audit``: all is read once, and what differs a second time
 """

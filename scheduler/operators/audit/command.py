@@ -4,21 +4,26 @@ Exit status: 0 no findings, 1 findings, 255 it could not be run, such as without
 """
 
 import argparse
-from datetime import timedelta
-import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 import time
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import chunks, utcnow
 from scheduler.operators.app import add_number, seconds
+from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories, without_service
 from scheduler.operators.audit.readers import NovaReader, PlacementReader
-from scheduler.operators.audit.run import Audit, Settings
-from scheduler.operators.audit.values import Audited, AuditFinding
+from scheduler.operators.audit.values import Audited, AuditFinding, ConsumerRecords, Kind
 from scheduler.operators.shown.command import ShownCommand, records
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -93,3 +98,174 @@ def summary(report: Audited) -> str:
 
 def _row(one: AuditFinding) -> tuple[str, ...]:
     return one.kind.value, one.subject, one.host, one.detail, one.next_step
+
+
+# -- reading and comparing --------------------------------------------------------------------------------
+
+#: Consumers that are looked up in the databases at once.
+CONSUMERS = 1000
+
+#: What is counted, in the order in which it is shown.
+COUNTED = ("resource providers", "consumers", "instances", "provider trees")
+
+#: Pages between two lines about the progress.
+PROGRESS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an audit is done.
+
+    Attributes:
+        grace: age below which a record in nova's databases is regarded as in flight.
+        recheck_after: seconds between the first and the second read of a suspect.
+        page: providers that are read at once.
+        limit: findings that are reported; more are counted.
+    """
+
+    grace: timedelta = timedelta(hours=1)
+    recheck_after: float = 10.0
+    page: int = 100
+    limit: int = 10_000
+
+
+class Audit:
+    """One audit.
+
+    Args:
+        now: the time in naive UTC.
+    """
+
+    def __init__(
+        self,
+        placement: PlacementReader,
+        nova: NovaReader,
+        settings: Settings,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], datetime] = utcnow,
+    ) -> None:
+        self._placement = placement
+        self._nova = nova
+        self._settings = settings
+        self._sleep = sleep
+        self._now = now
+        self._topology = Topology()
+        self._report = Audited()
+        self._counts: Counter[str] = Counter()
+
+    def run(self) -> Audited:
+        """Compare all there is to compare, and return what was found.
+
+        Raises:
+            NovaUnreadable: A database cannot be read.
+            PlacementSilent: Placement cannot be read.
+        """
+        self._nova.load_cells()
+        self._topology.providers = self._placement.providers()
+        self._topology.sharing = self._placement.sharing()
+        for nodes in self._nova.nodes():
+            self._topology.add_nodes(nodes)
+        # a compute node that lets others use its disk has instances of its own all the same
+        self._topology.sharing -= self._topology.nodes.keys()
+        homes = self._homes()
+        doubtful, providers = self._read_trees(homes)
+        hosts = {node.host for node in self._topology.nodes.values() if not node.has_service}
+        if doubtful or providers or hosts:
+            self._sleep(self._settings.recheck_after)
+        for consumers in chunks(doubtful, CONSUMERS):
+            self._look_at(consumers)
+        self._recheck_providers(providers)
+        self._recheck_services(hosts)
+        self._report.counts = {name: self._counts[name] for name in COUNTED}
+        return self._report
+
+    # -- the first read
+
+    def _homes(self) -> dict[str, str | None]:
+        """Return the root provider of the host of each instance, by consumer."""
+        homes = {
+            one.uuid: self._topology.node_at(one.cell, one.place)
+            for page in self._nova.instances()
+            for one in page
+        }
+        self._counts["instances"] = len(homes)
+        return homes
+
+    def _read_trees(self, homes: Mapping[str, str | None]) -> tuple[list[str], dict[str, frozenset[Kind]]]:
+        """Read all providers.
+
+        Returns:
+            The consumers that are not just instances on their own host; and the providers with wrong numbers.
+        """
+        sharing, kinds = self._topology.sharing, dict[str, frozenset[Kind]]()
+        at_home, elsewhere, seen = set[str](), dict[str, None](), set[str]()
+        providers = sorted(self._topology.providers.values(), key=lambda one: one.root)
+        for number, page in enumerate(chunks(providers, self._settings.page), 1):
+            for provider, state in zip(page, self._placement.states(page), strict=True):
+                if state is None:
+                    continue  # it was removed during the audit: nobody holds anything there
+                self._counts["resource providers"] += 1
+                if wrong := frozenset(one.kind for one in inventories(state, "")):
+                    kinds[provider.uuid] = wrong
+                if provider.root not in sharing:
+                    seen |= state.allocations.keys()
+                for consumer in state.allocations:
+                    if homes.get(consumer) == provider.root:
+                        at_home.add(consumer)
+                    elif provider.root not in sharing or consumer not in homes:
+                        elsewhere[consumer] = None
+            if number % PROGRESS == 0:
+                LOG.info("Read %d of %d resource providers", number * self._settings.page, len(providers))
+        self._counts["consumers"] = len(seen)
+        self._counts["provider trees"] = len(self._topology.nodes.keys() | {one.root for one in providers})
+        absent = (uuid for uuid, home in homes.items() if home and uuid not in at_home)
+        return list(elsewhere | dict.fromkeys(absent)), kinds
+
+    # -- the second read
+
+    def _look_at(self, consumers: list[str]) -> None:
+        holdings = self._placement.holdings(consumers)
+        self._learn_providers(holdings)
+        found = self._nova.records(consumers)
+        self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
+        check = ConsumerCheck(self._topology, self._now(), self._settings.grace)
+        for uuid, holding in zip(consumers, holdings, strict=True):
+            amounts = {provider: held["resources"] for provider, held in holding.allocations.items()}
+            self._settle(check.consumer(amounts, found[uuid]))
+
+    def _learn_providers(self, holdings: Iterable[ConsumerAllocations]) -> None:
+        """Read providers that were made after the list of providers was read."""
+        named = {uuid for holding in holdings for uuid in holding.allocations}
+        for uuid in named - self._topology.providers.keys():
+            if provider := self._placement.provider(uuid):
+                self._topology.providers[uuid] = provider
+
+    def _recheck_providers(self, suspects: dict[str, frozenset[Kind]]) -> None:
+        providers = [self._topology.providers[uuid] for uuid in suspects]
+        for provider, state in zip(providers, self._placement.states(providers), strict=True):
+            if state:
+                for one in inventories(state, self._topology.label(provider.root)):
+                    if one.kind in suspects[provider.uuid]:
+                        self._settle(one)
+
+    def _recheck_services(self, hosts: set[str]) -> None:
+        for node in self._nova.nodes_at(hosts) if hosts else ():
+            if not node.has_service:
+                self._settle(without_service(node, self._topology.label(node.uuid)))
+
+    def _settle(self, verdict: AuditFinding | None) -> None:
+        if verdict:
+            if len(self._report.findings) < self._settings.limit:
+                self._report.findings.append(verdict)
+            else:
+                self._report.left_out += 1
+
+
+def _hosts(found: Iterable[ConsumerRecords]) -> set[str]:
+    """Service hosts that the records name."""
+    hosts: set[str | None] = set()
+    for one in found:
+        hosts |= {instance.host for instance in one.instances}
+        hosts |= {host for move in one.migrations for host in (move.source[0], move.dest[0])}
+    return {host for host in hosts if host}

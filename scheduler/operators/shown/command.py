@@ -106,8 +106,7 @@ class ShownCommand(ConfiguredCommand, Lister):
         emitted = argparse.Namespace(**{**vars(args), "max_width": UNLIMITED})
         for number, table in enumerate(tables, 1):
             if table[1]:
-                shaped = fitted(table, width) if width else wrapped_cells(table, WIDTH)
-                self._emit(shaped, emitted, chosen=number == len(tables))
+                self._emit(fitted(table, width), emitted, chosen=number == len(tables))
         for number, command in enumerate(commands, 1):
             self._line(f"{command}  # {number}")
         self._line(str(self.origin(shown)))
@@ -209,17 +208,12 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 
 def fitted(table: Plain, width: int) -> Plain:
-    """Return a table with its cells wrapped to fit a width, as far as that breaks no word."""
+    """Return a table with its cells wrapped to fit a width, as far as that breaks no word; 0: any width."""
     columns, rows = table
-    widths = _widths(table, width)
-    wrapped = [tuple(_wrapped(cell, most) for cell, most in zip(row, widths, strict=True)) for row in rows]
-    return columns, wrapped
-
-
-def wrapped_cells(table: Plain, width: int) -> Plain:
-    """Return a table in which no cell is wider than this, if it has no longer word."""
-    columns, rows = table
-    return columns, [tuple(_wrapped(cell, width) for cell in row) for row in rows]
+    widths = _widths(table, width) if width else [WIDTH] * len(columns)
+    return columns, [
+        tuple(_wrapped(cell, most) for cell, most in zip(row, widths, strict=True)) for row in rows
+    ]
 
 
 def _widths(table: Plain, width: int) -> list[int]:

@@ -1,7 +1,7 @@
 """A snapshot of a cloud, for plans and reports.
 
 - snapshot: a cloud as nova's databases and Placement have it
-- all_instances: every instance of every cell; request_specs: flavors, and the requests of those instances
+- request_specs: every instance of every cell, their requests, flavors and server groups
 - planned_cloud: the snapshot as a plan changes it; planned_world: what its decisions read
 - requests: requests that arguments describe
 - as_nova_api: NUMA topology and PCI requests of a flavor, which arriving requests have

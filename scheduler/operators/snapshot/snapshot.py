@@ -26,8 +26,7 @@ from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.snapshot import as_nova_api
-from scheduler.operators.snapshot.all_instances import AllInstances
-from scheduler.operators.snapshot.request_specs import MISSING, RequestSpecs, StoredRequests
+from scheduler.operators.snapshot.request_specs import MISSING, AllInstances, RequestSpecs, StoredRequests
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementError

@@ -10,8 +10,8 @@ import pytest
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.operators.audit.command import Audit, Settings
 from scheduler.operators.audit.readers import NovaReader, NovaUnreadable, PlacementReader
-from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.values import Kind
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner

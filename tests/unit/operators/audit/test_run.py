@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler.operators.audit.command import Audit, Settings
 from scheduler.operators.audit.readers import SHARING, PlacementReader
-from scheduler.operators.audit.run import Audit, Settings
 from scheduler.operators.audit.values import (
     ConsumerRecords,
     InstanceRecord,

@@ -50,26 +50,23 @@ def as_nova_api(wanted):
     return {"numa_topology": guest_topology(wishes), **more}
 
 
-def lost_one_by_one(cloud, wanted):
-    """Lose each host of a cloud of its own; return how many fit then, in all zones and by zone."""
-    found = []
-    for row in range(len(cloud.hosts)):
-        planned = cloud.planned()
-        snapshot = planned.snapshot
-        indices = snapshot.instances.on([row]).tolist()
-        snapshot.load_requests(indices)
-        planned.closed[row] = True
-        mover = Mover(planned)
-        mover.move_all(mover.order(indices))
-        zones = {}
-        try:
-            counts = fits(planned, of_flavor(snapshot, wanted.name))
-        except BerthError:
-            counts = {}
-        for at, fit in counts.items():
-            zones[snapshot.zone(at)] = zones.get(snapshot.zone(at), 0) + fit.count
-        found.append(zones)
-    return found
+def left_after(cloud, rows, wanted):
+    """Lose hosts of a cloud of its own; return how many of a flavor fit then by zone."""
+    planned = cloud.planned()
+    snapshot = planned.snapshot
+    indices = snapshot.instances.on(rows).tolist()
+    snapshot.load_requests(indices)
+    planned.closed[list(rows)] = True
+    mover = Mover(planned)
+    mover.move_all(mover.order(indices))
+    zones = {}
+    try:
+        counts = fits(planned, of_flavor(snapshot, wanted))
+    except BerthError:
+        counts = {}
+    for at, fit in counts.items():
+        zones[snapshot.zone(at)] = zones.get(snapshot.zone(at), 0) + fit.count
+    return zones
 
 
 def made(hosts, instances, filters):
@@ -125,7 +122,7 @@ def test_the_figures_are_those_of_brute_force(with_counts, hosts, instances):
     planned = cloud.planned()
     before = planned.snapshot.table.numbers["free_ram_mb"].copy()
     for one in capacities(planned, ASKED).flavors:
-        expected = lost_one_by_one(cloud, cloud.flavors[one.flavor])
+        expected = [left_after(cloud, [row], one.flavor) for row in range(len(hosts))]
         assert one.headroom == min(sum(each.values()) for each in expected)
         for zone in one.zones:
             assert zone.headroom == min(each.get(zone.zone, 0) for each in expected)

@@ -4,8 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.errors import BerthError
-from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.losing import Losses
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.plan.survive import (
@@ -24,10 +22,10 @@ from scheduler.operators.plan.survive import (
 )
 from scheduler.operators.shown.files import metrics_text
 from scheduler.operators.shown.shown import Table
-from scheduler.operators.snapshot.requests import of_flavor
 from tests.builders import uuid_of
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, lines, node
+from tests.unit.operators.plan.test_loss import left_after
 
 SIZES = {"small": 1024, "middle": 2048, "large": 4096}
 
@@ -182,22 +180,8 @@ def test_what_may_be_added_fits_after_each_of_the_largest_failures(rams, instanc
     if found.flavor and not found.missing and not any(one.without_place for one in found.answers):
         named = {one.name: one for one in domains}
         largest = [named[one.domain] for one in found.answers[:MOST_COUNTED]]
-        assert found.may_be_added == min(what_fits_after(cloud, one.rows, found.flavor) for one in largest)
-
-
-def what_fits_after(cloud, rows, wanted):
-    """Evacuate some hosts, and count again what fits of a flavor on all others."""
-    planned = cloud.planned()
-    snapshot = planned.snapshot
-    indices = snapshot.instances.on(rows).tolist()
-    snapshot.load_requests(indices)
-    planned.closed[list(rows)] = True
-    mover = Mover(planned)
-    mover.move_all(mover.order(indices))
-    try:
-        return sum(fit.count for fit in fits(planned, of_flavor(snapshot, wanted)).values())
-    except BerthError:
-        return 0
+        left = [sum(left_after(cloud, one.rows, found.flavor).values()) for one in largest]
+        assert found.may_be_added == min(left)
 
 
 def test_failures_beyond_those_that_are_reported_are_counted():

@@ -7,7 +7,7 @@ import pytest
 from scheduler.decisions import document
 from scheduler.decisions.trace import Trace
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.shown.command import fitted, wrapped_cells
+from scheduler.operators.shown.command import WIDTH, fitted
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.unit.filters.asking import make_spec
 
@@ -38,7 +38,8 @@ def test_sentences_are_wrapped_and_ids_stay_whole(width, why):
 
 
 def test_lines_of_a_cell_stay_lines():
-    assert wrapped_cells((("a",), [("one two\nthree",), (7,)]), 5)[1] == [("one\ntwo\nthree",), (7,)]
+    word = "w" * (WIDTH - 1)
+    assert fitted((("a",), [(f"{word} two\nthree",), (7,)]), 0)[1] == [(f"{word}\ntwo\nthree",), (7,)]
 
 
 @pytest.mark.parametrize(
