@@ -18,7 +18,7 @@ import uuid
 import numpy as np
 
 from scheduler.hosts.aggregates import Aggregate, Aggregates
-from scheduler.hosts.rows import CpuInfo, HostRow, Metric, Metrics, ServiceRow, Stats, Supported
+from scheduler.hosts.rows import HostRow, Metric, Parsed, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 
@@ -101,15 +101,15 @@ class HostBuilder:
             parsed = json.loads(text or "null")
         except ValueError:
             parsed = None
-        return self.set(cpu_info=CpuInfo(text, parsed))
+        return self.set(cpu_info=Parsed(parsed, text=text))
 
     def supports(self, *triples: Sequence[str]) -> "HostBuilder":
         """(architecture, hypervisor type, vm mode), canonical."""
-        return self.set(supported_instances=Supported(tuple(tuple(triple) for triple in triples)))
+        return self.set(supported_instances=Parsed(tuple(tuple(triple) for triple in triples)))
 
     def stats(self, data: Mapping[str, Any] | None = None, **more: Any) -> "HostBuilder":
         """The ``stats`` object alone; counters made of it have methods of their own."""
-        return self.set(stats=Stats({**(data or {}), **more}))
+        return self.set(stats=Parsed({**(data or {}), **more}))
 
     def metrics(self, values: Mapping[str, Any]) -> "HostBuilder":
         """Metric values by name, or whole ``Metric`` objects by name."""
@@ -117,7 +117,7 @@ class HostBuilder:
             value if isinstance(value, Metric) else Metric(name, value, "2026-01-02T03:04:05", "test")
             for name, value in values.items()
         )
-        return self.set(metrics=Metrics(tuple(items)))
+        return self.set(metrics=Parsed(tuple(items)))
 
     def numa(self, topology: Any) -> "HostBuilder":
         return self.set(numa_topology=topology)

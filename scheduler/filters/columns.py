@@ -21,8 +21,8 @@ ABSENT = object()
 
 _OF_VALUE: dict[str, Callable[[Any], Any]] = {
     "cpu_info": attrgetter("text"),
-    "stats": attrgetter("data"),
-    "metrics": attrgetter("items"),
+    "stats": attrgetter("value"),
+    "metrics": attrgetter("value"),
 }
 _OF_ROW = {"host": "host", "nodename": "nodename", "uuid": "uuid", "hypervisor_hostname": "nodename"}
 
@@ -50,7 +50,7 @@ def stat(hosts: HostView, key: str) -> EncodedColumn:
     """Return what ``stats`` has under a key; ``ABSENT`` for hosts whose stats lack it."""
     column = hosts.coded("stats")
     values = column.values
-    found = [values[code].data.get(key, ABSENT) for code in column.codes.tolist()]
+    found = [values[code].value.get(key, ABSENT) for code in column.codes.tolist()]
     # numbers, lists and maps are distinguished by identity: they are rare, and True == 1
     texts = set(map(type, found)) <= {str, type(None), object}
     return EncodedColumn.of_texts(found) if texts else EncodedColumn.of(found)

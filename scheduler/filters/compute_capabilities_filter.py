@@ -115,7 +115,7 @@ def _parsed_cpu_info(hosts: HostView) -> EncodedColumn:
     column = hosts.coded("cpu_info")
     return EncodedColumn(
         column.codes,
-        tuple({} if info.text is not None and info.parsed is None else info.parsed for info in column.values),
+        tuple({} if info.text is not None and info.value is None else info.value for info in column.values),
     )
 
 

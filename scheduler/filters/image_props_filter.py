@@ -56,14 +56,14 @@ class _RunsImage(Judge):
     bits: int
 
     def passes(self, hosts: HostView) -> np.ndarray:
-        kept = hosts.coded("supported_instances").spread(lambda value: supports(value.triples, self.wanted))
+        kept = hosts.coded("supported_instances").spread(lambda value: supports(value.value, self.wanted))
         predicate = self.version
         if predicate:
             versions = of_numbers(hosts.numbers("hypervisor_version"))
             kept &= versions.spread(lambda version: version_suits(version, predicate))
         if self.bits:
             infos = hosts.coded("cpu_info")
-            kept &= infos.spread(lambda info: (address_bits(info.parsed) or self.bits) >= self.bits)
+            kept &= infos.spread(lambda info: (address_bits(info.value) or self.bits) >= self.bits)
         return kept
 
     def reason(self, host: HostState) -> str:

@@ -25,7 +25,9 @@ class MetricsFilter(HostFilter):
         if not self.required:
             return None
         return JudgeOf(
-            lambda hosts: hosts.coded("metrics").spread(lambda metrics: self.required <= metrics.names),
+            lambda hosts: hosts.coded("metrics").spread(
+                lambda metrics: self.required <= {metric.name for metric in metrics.value}
+            ),
             self._reason,
         )
 

@@ -102,7 +102,7 @@ class HostState:
     hypervisor_version = _Number()
     hypervisor_hostname = _Value(lambda self: self._row.nodename)
     cpu_info = _Value(lambda self: self._row.cpu_info.text)
-    metrics = _Value(lambda self: MetricList(deepcopy(self._row.metrics.items)))
+    metrics = _Value(lambda self: MetricList(deepcopy(self._row.metrics.value)))
 
     @_Value
     def numa_topology(self) -> NumaTopology | None:
@@ -121,13 +121,13 @@ class HostState:
 
     @_Value
     def supported_instances(self) -> list[list[str]]:
-        return [list(triple) for triple in self._row.supported_instances.triples]
+        return [list(triple) for triple in self._row.supported_instances.value]
 
     @cached_property
     def stats(self) -> dict[str, Any]:
         """A copy: what a rule changes in it is seen by the rules of this request alone."""
         # deepcopy would need two calls within each other for each level of what a compute has written
-        return marshal.loads(marshal.dumps(self._row.stats.data))  # noqa: S302 - of our own
+        return marshal.loads(marshal.dumps(self._row.stats.value))  # noqa: S302 - of our own
 
     @cached_property
     def aggregates(self) -> list[AggregateOfHost]:

@@ -15,10 +15,19 @@ import weakref
 Value = TypeVar("Value")
 
 
-class Interned:
-    """Base of the values of an ``Interner``, which refers to them weakly."""
+class Parsed(Generic[Value]):
+    """What a text of a row parses to; an ``Interner`` refers to it weakly.
 
-    __slots__ = ("__weakref__",)
+    Attributes:
+        value: What could be read; immutable, but for the JSON of an object.
+        problem: What could not be read; None if all was.
+        text: The text itself, where rules compare it.
+    """
+
+    __slots__ = ("__weakref__", "problem", "text", "value")
+
+    def __init__(self, value: Value, problem: str | None = None, text: str | None = None) -> None:
+        self.value, self.problem, self.text = value, problem, text
 
 
 class Interner(Generic[Value]):
@@ -51,36 +60,6 @@ class Interner(Generic[Value]):
 
     def __len__(self) -> int:
         return len(self._values)
-
-
-class Stats(Interned):
-    """The ``stats`` object of a compute node: text (or null) by key."""
-
-    __slots__ = ("data", "problem")
-
-    def __init__(self, data: dict[str, Any], problem: str | None = None) -> None:
-        self.data = data
-        self.problem = problem
-
-
-class CpuInfo(Interned):
-    """``cpu_info``: the text as stored, and what it parses to (None if it is no JSON)."""
-
-    __slots__ = ("parsed", "text")
-
-    def __init__(self, text: str | None, parsed: Any) -> None:
-        self.text = text
-        self.parsed = parsed
-
-
-class Supported(Interned):
-    """``supported_instances``: canonical (architecture, hypervisor type, vm mode) triples in stored order."""
-
-    __slots__ = ("problem", "triples")
-
-    def __init__(self, triples: tuple[tuple[str, str, str], ...], problem: str | None = None) -> None:
-        self.triples = triples
-        self.problem = problem
 
 
 #: Metrics that are stored as fractions and kept as whole numbers.
@@ -120,15 +99,8 @@ class MetricList(list[Metric]):
         return [metric.to_dict() for metric in self]
 
 
-class Metrics(Interned):
-    """The metrics of a node, in stored order, and the set of their names."""
-
-    __slots__ = ("items", "names", "problem")
-
-    def __init__(self, items: tuple[Metric, ...], problem: str | None = None) -> None:
-        self.items = items
-        self.problem = problem
-        self.names = frozenset(metric.name for metric in items)
+Triples = tuple[tuple[str, str, str], ...]
+"""Canonical (architecture, hypervisor type, vm mode), in stored order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +156,10 @@ class HostRow:
     disk_allocation_ratio: float = 1.0
     hypervisor_type: str | None = None
     host_ip: str | None = None
-    cpu_info: CpuInfo = field(default=CpuInfo(None, None))
-    supported_instances: Supported = field(default=Supported(()))
-    stats: Stats = field(default=Stats({}))
-    metrics: Metrics = field(default=Metrics(()))
+    cpu_info: Parsed[Any] = field(default=Parsed(None))
+    supported_instances: Parsed[Triples] = field(default=Parsed(()))
+    stats: Parsed[dict[str, Any]] = field(default=Parsed({}))
+    metrics: Parsed[tuple[Metric, ...]] = field(default=Parsed(()))
     numa_topology: Any = None
     pci_stats: Any = None
     updated: datetime | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from scheduler.hosts.rows import PERCENT_METRICS, CpuInfo, Metric, Metrics, Stats, Supported
+from scheduler.hosts.rows import PERCENT_METRICS, Metric, Parsed, Triples
 from scheduler.objects import image_props
 
 HYPERVISORS = frozenset(image_props.HYPERVISORS.split())
@@ -30,10 +30,10 @@ METRICS = PERCENT_METRICS | {
 }
 
 
-def parse_stats(text: str | None) -> Stats:
+def parse_stats(text: str | None) -> Parsed[dict[str, Any]]:
     """Parse ``stats``. Null reads as an empty object, and a number as its text, as in nova."""
     data, problem = _parsed(text, dict)
-    return Stats({key: str(of) if isinstance(of, int | float) else of for key, of in data.items()}, problem)
+    return Parsed({key: str(of) if isinstance(of, int | float) else of for key, of in data.items()}, problem)
 
 
 def counter(data: dict[str, Any], key: str) -> int:
@@ -45,24 +45,24 @@ def counter(data: dict[str, Any], key: str) -> int:
     return number if abs(number) <= LARGEST_COUNTER else 0
 
 
-def parse_cpu_info(text: str | None) -> CpuInfo:
+def parse_cpu_info(text: str | None) -> Parsed[Any]:
     """Parse ``cpu_info``, which may be any text: one that is no JSON parses to None and is no problem."""
     # The reader that nova uses, since flavors can require the texts of numbers: orjson rounds large ones and
     # refuses NaN.
     try:
-        return CpuInfo(text, json.loads(text or "null"))
+        return Parsed(json.loads(text or "null"), text=text)
     except (ValueError, RecursionError):
-        return CpuInfo(text, None)
+        return Parsed(None, text=text)
 
 
-def parse_supported_instances(text: str | None) -> Supported:
+def parse_supported_instances(text: str | None) -> Parsed[Triples]:
     """Parse ``supported_instances``: triples of the names in requests; others are left out."""
-    return Supported(*_items(text, _triple))
+    return Parsed(*_items(text, _triple))
 
 
-def parse_metrics(text: str | None) -> Metrics:
+def parse_metrics(text: str | None) -> Parsed[tuple[Metric, ...]]:
     """Parse ``metrics``: whole numbers, also of percentages, which are stored as fractions."""
-    return Metrics(*_items(text, _metric))
+    return Parsed(*_items(text, _metric))
 
 
 def _parsed(text: str | None, kind: type) -> tuple[Any, str | None]:

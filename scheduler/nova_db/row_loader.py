@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.hosts.rows import CpuInfo, HostRow, Interner, Metrics, ServiceRow, Stats, Supported
+from scheduler.hosts.rows import HostRow, Interner, Metric, Parsed, ServiceRow, Triples
 from scheduler.logs import MAX_KINDS, RateLimitedLogger
 from scheduler.nova_db import json_columns
 from scheduler.nova_db.schema import compute_nodes
@@ -86,10 +86,10 @@ class RowLoader:
             max_reports: Reports of unreadable values that are remembered so that they are not repeated.
         """
         self._conf = conf
-        self._stats: Interner[Stats] = Interner(json_columns.parse_stats)
-        self._metrics: Interner[Metrics] = Interner(json_columns.parse_metrics)
-        self._supported: Interner[Supported] = Interner(json_columns.parse_supported_instances)
-        self._cpu_info: Interner[CpuInfo] = Interner(json_columns.parse_cpu_info)
+        self._stats: Interner[Parsed[dict[str, Any]]] = Interner(json_columns.parse_stats)
+        self._metrics: Interner[Parsed[tuple[Metric, ...]]] = Interner(json_columns.parse_metrics)
+        self._supported: Interner[Parsed[Triples]] = Interner(json_columns.parse_supported_instances)
+        self._cpu_info: Interner[Parsed[Any]] = Interner(json_columns.parse_cpu_info)
         self._pci: Interner[Any] = Interner(read_pci)
         self._numa: Interner[Any] = Interner(read_numa)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock, max_reports)
@@ -134,9 +134,9 @@ class RowLoader:
             disk_mb_used=MIB_PER_GIB * _whole(row.local_gb_used),
             vcpus_total=_whole(row.vcpus),
             vcpus_used=_whole(row.vcpus_used),
-            num_instances=json_columns.counter(stats.data, "num_instances"),
-            num_io_ops=json_columns.counter(stats.data, "io_workload"),
-            failed_builds=json_columns.counter(stats.data, "failed_builds"),
+            num_instances=json_columns.counter(stats.value, "num_instances"),
+            num_io_ops=json_columns.counter(stats.value, "io_workload"),
+            failed_builds=json_columns.counter(stats.value, "failed_builds"),
             hypervisor_version=_whole(row.hypervisor_version),
             hypervisor_type=row.hypervisor_type,
             host_ip=self._address(row.host_ip, node),

@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 from scheduler.conf.option_pairs import parse_options
 from scheduler.errors import ComputeHostMetricNotFound
-from scheduler.hosts.rows import Metrics
+from scheduler.hosts.rows import Metric, Parsed
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
@@ -53,7 +53,7 @@ class MetricsWeigher(HostWeigher):
             raise ComputeHostMetricNotFound(name, row.host, row.nodename)
 
 
-def value_of(metrics: Metrics, name: str) -> float:
+def value_of(metrics: Parsed[tuple[Metric, ...]], name: str) -> float:
     """Return the value of a metric, NaN if the host does not report one."""
-    found = [item.value for item in metrics.items if item.name == name and item.value is not None]
+    found = [item.value for item in metrics.value if item.name == name and item.value is not None]
     return found[-1] if found else np.nan

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from scheduler.hosts.aggregates import Aggregate, Aggregates
-from scheduler.hosts.rows import CpuInfo, HostRow, Metric, Metrics, ServiceRow, Stats, Supported
+from scheduler.hosts.rows import HostRow, Metric, Parsed, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.topology import HostCell, HostTopology
@@ -29,9 +29,9 @@ TRAITS = [f"HW_CPU_X86_FEATURE_{number}" for number in range(40)]
 IMAGES = [{"os_distro": name, "hw_vm_mode": "hvm"} for name in ("debian", "fedora", "ubuntu", "windows")]
 INSTANCES_A_HOST = 10
 
-_KVM = Supported((("x86_64", "kvm", "hvm"), ("i686", "kvm", "hvm"), ("x86_64", "qemu", "hvm")))
+_KVM = Parsed((("x86_64", "kvm", "hvm"), ("i686", "kvm", "hvm"), ("x86_64", "qemu", "hvm")))
 _METRICS = [
-    Metrics((Metric("cpu.percent", load, None, "libvirt"), Metric("cpu.frequency", 2400, None, "libvirt")))
+    Parsed((Metric("cpu.percent", load, None, "libvirt"), Metric("cpu.frequency", 2400, None, "libvirt")))
     for load in range(100)
 ]
 
@@ -133,7 +133,7 @@ def _kind(number: int) -> dict[str, Any]:
     cells = (HostCell(cell, frozenset(range(cell * 8, cell * 8 + 8)), memory=65536) for cell in (0, 1))
     pool = {"vendor_id": "8086", "product_id": "154c", "numa_node": 0, "dev_type": "type-VF"}
     return {
-        "cpu_info": CpuInfo(orjson.dumps(info).decode(), info),
+        "cpu_info": Parsed(info, text=orjson.dumps(info).decode()),
         "numa_topology": HostTopology(tuple(cells)),
         "pci_stats": from_flat([{**pool, "count": number}]) if number else None,
     }
@@ -161,7 +161,7 @@ def _row(number: int, rng: random.Random, kinds: list[dict[str, Any]]) -> HostRo
         hypervisor_version=8002000 + number % 3,
         host_ip=f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
         supported_instances=_KVM,
-        stats=Stats(stats),
+        stats=Parsed(stats),
         metrics=_METRICS[used % 100],
         **kinds[number % len(kinds)],
     )

@@ -9,7 +9,7 @@ import pytest
 from scheduler.hosts.host_state import HostState, service_map
 from scheduler.hosts.nova_values import NumaTopology, PciStats
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.hosts.rows import Metric, Metrics, Stats
+from scheduler.hosts.rows import Metric, Parsed
 from scheduler.hosts.view import HostView
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.pools import PoolSet, from_flat
@@ -221,8 +221,8 @@ def change_metric(state):
     ids=lambda function: function.__name__,
 )
 def test_what_a_rule_changes_in_a_dictionary_ends_with_its_request(change):
-    metrics = Metrics((Metric("numa.membw.current", None, None, None, {"0": 1}),))
-    host = make_host("h1").set(stats=Stats({"a": "b", "list": []}), metrics=metrics)
+    metrics = Parsed((Metric("numa.membw.current", None, None, None, {"0": 1}),))
+    host = make_host("h1").set(stats=Parsed({"a": "b", "list": []}), metrics=metrics)
     table = make_table([host.aggregate("fast", ssd="true")])
 
     def state_in_a_request():
@@ -246,7 +246,7 @@ def test_what_a_rule_changes_is_seen_by_later_rules_of_the_request():
 def test_metrics_are_a_list_as_nova_s():
     metric = Metric("cpu.idle.percent", 90, "2026-01-02T03:04:05", "test")
     memory = Metric("numa.membw.current", None, "2026-01-02T03:04:05", "test", {"0": 1})
-    metrics = state_of(make_host("h1").set(metrics=Metrics((metric, memory)))).metrics
+    metrics = state_of(make_host("h1").set(metrics=Parsed((metric, memory)))).metrics
     assert [one.name for one in metrics.objects] == ["cpu.idle.percent", "numa.membw.current"]
     source = {"timestamp": "2026-01-02T03:04:05", "source": "test"}
     assert metrics.to_list() == [

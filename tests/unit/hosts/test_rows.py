@@ -2,20 +2,13 @@ import gc
 
 import pytest
 
-from scheduler.hosts.rows import Interned, Interner
-
-
-class Parsed(Interned):
-    __slots__ = ("text",)
-
-    def __init__(self, text):
-        self.text = text
+from scheduler.hosts.rows import Interner, Parsed
 
 
 def test_equal_texts_give_the_same_value():
     interner = Interner(Parsed)
     assert interner("ab") is interner(str(b"ab", "ascii"))
-    assert interner("c").text == "c"
+    assert interner("c").value == "c"
 
 
 def test_a_value_is_forgotten_with_its_last_user():

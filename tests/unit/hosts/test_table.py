@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.hosts.columns import CODED, FLOATS, INTEGERS, TEXTS
-from scheduler.hosts.rows import Stats
+from scheduler.hosts.rows import Parsed
 from scheduler.hosts.table import HostTable
 from tests.builders import CELL, OTHER_CELL, make_aggregates, make_host, make_table, uuid_of
 
@@ -130,13 +130,13 @@ def test_a_value_that_did_not_change_keeps_its_code():
     hosts = [make_host("h1"), make_host("h2")]
     services, rows = services_of(hosts), [host.row() for host in hosts]
     table = HostTable(rows, services, Aggregates())
-    after = following(table, [rows[0], replace(rows[1], stats=Stats({"a": "b"}))], services)
+    after = following(table, [rows[0], replace(rows[1], stats=Parsed({"a": "b"}))], services)
     assert after.coded["stats"].codes[0] == table.coded["stats"].codes[0]
-    assert after.coded["stats"][1].data == {"a": "b"}
+    assert after.coded["stats"][1].value == {"a": "b"}
     assert after.coded["metrics"] is table.coded["metrics"]
 
 
-SPARES = [Stats({}), Stats({"num_instances": "1"})]
+SPARES = [Parsed({}), Parsed({"num_instances": "1"})]
 
 changes = st.fixed_dictionaries(
     {},
