@@ -195,8 +195,8 @@ class GroupCheck:
             raise unavailable(error, f"Cannot read where group {self.group.text} is") from error
         places = self.places_of(found) if found else {}
         return {
-            uuid: Finding(ClaimState.AGAINST_POLICY, cause, hosts=hosts)
-            for uuid, (cause, hosts) in found.items()
+            uuid: one
+            for uuid, one in found.items()
             if names[nodes[uuid]] not in {host for _cell, host in places.get(uuid, ())}
         }
 
@@ -204,9 +204,9 @@ class GroupCheck:
         uuid = self.group.uuid
         return {*self.group.members, *(self.members_of(uuid) if uuid else ()), *self.instances}
 
-    def _crowded(self, nodes: Mapping[str, str]) -> dict[str, tuple[str, Sequence[str]]]:
-        """Return the instances on hosts with too many members of the group, and why."""
-        most, crowded = self.group.max_server_per_host, dict[str, tuple[str, Sequence[str]]]()
+    def _crowded(self, nodes: Mapping[str, str]) -> dict[str, Finding]:
+        """Return what is found of instances on hosts with too many members of the group."""
+        most, crowded = self.group.max_server_per_host, dict[str, Finding]()
         for uuid, node in nodes.items():
             consumers = self.consumers_of(node)
             if len(consumers) <= most:
@@ -214,11 +214,11 @@ class GroupCheck:
             number = len(consumers & self._members())
             if number > most:
                 cause = f"members of group {self.group.text} on host: {number}, limit {most}"
-                crowded[uuid] = cause, ()
+                crowded[uuid] = Finding(ClaimState.AGAINST_POLICY, cause)
         return crowded
 
-    def _apart(self, nodes: Mapping[str, str]) -> dict[str, tuple[str, Sequence[str]]]:
-        """Return the first instance, and why, with the hosts of members, if any is on other hosts alone."""
+    def _apart(self, nodes: Mapping[str, str]) -> dict[str, Finding]:
+        """Return what is found of the first instance if any member is on other hosts alone."""
         own = {*nodes.values()}
         others = self._members() - self.instances
         there = {*others}.intersection(frozenset().union(*map(self.consumers_of, own)))
@@ -234,8 +234,10 @@ class GroupCheck:
         here = {names.get(node, node) for node in own}
         of_each = [_hosts_in(each, names) for each in held.values()]
         elsewhere = sorted({min(hosts) for hosts in of_each if hosts and not hosts & here})
+        if not elsewhere:
+            return {}
         cause = f"members of group {self.group.text} are on {', '.join(elsewhere)}"
-        return {next(iter(nodes)): (cause, elsewhere)} if elsewhere else {}
+        return {next(iter(nodes)): Finding(ClaimState.AGAINST_POLICY, cause, hosts=elsewhere)}
 
     def _in_order(self, uuids: Collection[str]) -> list[str]:
         order = dict.fromkeys([*self.group.members, *sorted(uuids)])
